@@ -255,6 +255,15 @@ def _import() -> tuple[Any, tuple[Callable[[], Awaitable[None]], ...]]:
     return litellm, (stop_logging, close_litellm_async_clients)
 
 
+def _without_retries(make: Callable[..., Any]) -> Callable[..., Any]:
+    """OpenAI's client tries again by itself, and litellm passes `max_retries` to it for some providers only."""
+
+    def made(*given: Any, **named: Any) -> Any:
+        return make(*given, **{**named, "max_retries": 0})
+
+    return made
+
+
 def _nothing(**_: object) -> None:
     """In place of a look-up over the network."""
 
@@ -270,11 +279,14 @@ def _restrain() -> None:
         return
     import litellm.utils as utils
     from litellm.llms.custom_httpx import aiohttp_transport, http_handler
+    from litellm.llms.openai.openai import OpenAIChatCompletion
 
     transport: Any = aiohttp_transport
     transport.LiteLLMAiohttpTransport = recording(transport.LiteLLMAiohttpTransport)
     handler: Any = http_handler.AsyncHTTPHandler
     handler.single_connection_post_request = no_second_request
+    clients: Any = OpenAIChatCompletion
+    clients._get_openai_client = _without_retries(clients._get_openai_client)
     look_ups: Any = utils
     look_ups.ProviderConfigManager.get_provider_model_info = staticmethod(_nothing)
     look_ups._get_max_position_embeddings = _nothing

@@ -9,6 +9,8 @@
                           It goes to the model whose next try is due first, whichever model was drawn, so that a model
                           that never recovers hides no other. After the patience, GaveUp. A failure that no retry
                           helps is not waited out: if each model's last REFUSALS calls or more failed so, GaveUp.
+    a context is too short    The first REFUSALS prompts of a model, and no other, were too long for it: GaveUp, because
+                          the task is, and not a candidate.
 
 The model of a lease is drawn by weight. The draw depends only on the run's seed and the lease, so a resumed run gives
 each lease to the same model, if the models are the same.
@@ -27,7 +29,7 @@ import stamina
 import stamina.instrumentation
 
 from pace_async.config import FaultsConfig, ProviderConfig
-from pace_async.errors import CandidateFault, GaveUp, InfrastructureFault
+from pace_async.errors import CandidateFault, GaveUp, InfrastructureFault, StageFault
 from pace_async.providers.base import Caller, CallLedger, Share
 from pace_async.providers.failures import CallFailed, remedy_of
 from pace_async.search.draws import generator
@@ -76,6 +78,8 @@ class _Health:
     waits: int = 0
     refusals: int = 0
     last: CallFailed | None = None
+    has_room: bool = False
+    too_long: int = 0
 
 
 class ModelPool:
@@ -185,11 +189,27 @@ class ModelPool:
                 health.failing_since = anyio.current_time()
             await self._ledger.fault(failure.kind, f"{model}: {failure.detail}", question.lease)
             raise
-        except (CandidateFault, InfrastructureFault):
+        except (CandidateFault, InfrastructureFault) as fault:
             await self._is_up(model)
+            self._refuse_short_context(model, fault)
             raise
+        health.has_room = True
         await self._is_up(model)
         return done
+
+    def _refuse_short_context(self, model: str, fault: StageFault) -> None:
+        """Raises GaveUp if no prompt of the run had room in the model's context so far."""
+        health = self._health[model]
+        if fault.kind != "prompt_too_long":
+            health.has_room = True
+            return
+        health.too_long += 1
+        if not health.has_room and health.too_long >= REFUSALS:
+            raise GaveUp(
+                f"{model} has no room for the prompts of this task ({fault.detail.rstrip('.')}): give it a longer "
+                f"context, or choose a model that has one with {self._caller.flag('MODEL')}; `pace resume` goes on "
+                "from what is committed."
+            )
 
     async def _is_up(self, model: str) -> None:
         health = self._health[model]

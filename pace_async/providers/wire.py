@@ -1,20 +1,25 @@
 """One call over HTTP: what its provider answered, and that it was asked once.
 
-litellm asks a second time if a connection broke, although the first request may have been taken and is billed then.
-And it keeps little of the answer's body, which `received` reads. So its handler of HTTP is changed in two places.
+Invariant: of one call a provider gets one request. litellm asks a second time if a connection broke, although the first
+request may have been taken and is billed then, and a provider's client of its own may do so too. A second request of
+the same call gets what the first one got.
+
+litellm keeps little of an answer's body, which `received` reads. So its handler of HTTP is changed.
 """
 
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
 @dataclass(slots=True)
 class Exchange:
-    """The newest HTTP response of one call, None if there was none."""
+    """What one call got over HTTP. `asked` are the addresses of its requests with the response or the error of each,
+    `response` is the newest response, None if there was none."""
 
+    asked: dict[str, Any] = field(default_factory=dict[str, Any])
     response: Any = None
 
     @property
@@ -52,13 +57,29 @@ def recording(transport: Any) -> Any:
 
     class Recording(transport):
         async def handle_async_request(self, request: Any) -> Any:
-            response = await transport.handle_async_request(self, request)
             exchange = _current.get()
-            if exchange is not None:
-                exchange.response = response
+            if exchange is None or request.method != "POST":
+                return await transport.handle_async_request(self, request)
+            url = str(request.url)
+            if url in exchange.asked:
+                return _again(exchange.asked[url], request)
+            try:
+                response = await transport.handle_async_request(self, request)
+            except Exception as error:
+                exchange.asked[url] = error
+                raise
+            exchange.asked[url] = exchange.response = response
             return response
 
     return Recording
+
+
+def _again(before: Any, request: Any) -> Any:
+    """The response or the error of the same request."""
+    if isinstance(before, Exception):
+        raise before
+    headers = [(name, value) for name, value in before.headers.items() if name.lower() != "content-encoding"]
+    return type(before)(before.status_code, headers=headers, content=before.content, request=request)
 
 
 async def no_second_request(*_: object, **__: object) -> Any:

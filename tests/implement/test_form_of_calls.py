@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from pace_async.errors import GaveUp, InfrastructureFault, UsageError
+from pace_async.errors import CandidateFault, GaveUp, InfrastructureFault, UsageError
 from pace_async.providers.base import ADVISOR
 from pace_async.providers.chat import open_chats
 from pace_async.providers.failures import CallFailed, is_answer_too_long
@@ -166,6 +166,28 @@ async def test_a_failure_that_no_retry_helps_ends_a_run_within_a_few_calls_by_th
     assert words in str(caught.value)
     assert remedy in str(caught.value)
     assert len(asked.bodies) <= 4
+
+
+TOO_LONG = "This model's maximum context length is 4096 tokens. However, your messages resulted in 5000 tokens."
+
+
+async def test_a_context_that_holds_no_prompt_of_the_task_ends_the_run_after_three_and_one_long_prompt_does_not() -> (
+    None
+):
+    turns = iter([refusal(TOO_LONG)] * 3)
+    with answering(lambda _: next(turns)) as (url, _):
+        async with implementing(configured(url + "/v1")) as (implementer, _):
+            for lease in (1, 2):
+                with pytest.raises(CandidateFault, match="prompt_too_long"):
+                    await implement(implementer, lease)
+            with pytest.raises(GaveUp, match="maximum context length is 4096 tokens"):
+                await implement(implementer, 3)
+    later = iter([(200, openai_body("no code")), *[refusal(TOO_LONG)] * 4])
+    with answering(lambda _: next(later)) as (url, _):
+        async with implementing(configured(url + "/v1")) as (implementer, _):
+            for lease in range(1, 6):
+                with pytest.raises(CandidateFault):
+                    await implement(implementer, lease)
 
 
 async def test_after_its_patience_a_run_names_the_last_failure() -> None:

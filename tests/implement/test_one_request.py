@@ -27,6 +27,10 @@ PATHS = {
     "openrouter/openai/gpt-4o": "/v1",
     "hosted_vllm/own": "/v1",
     "ollama_chat/own": "",
+    "nvidia_nim/own": "/v1",
+    "zai/glm-4.6": "/v1",
+    "azure/own": "",
+    "openai/gpt-5-codex": "/v1",
     "cohere_chat/command-a-03-2025": "",
     "bedrock/anthropic.claude-3-5-sonnet-20240620-v1:0": "",
 }
@@ -39,11 +43,25 @@ def anyio_backend() -> str:
 
 @pytest.fixture(autouse=True)
 def keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ["OPENAI", "ANTHROPIC", "GEMINI", "XAI", "MISTRAL", "DEEPSEEK", "GROQ", "OPENROUTER", "COHERE"]:
+    for name in [
+        "OPENAI",
+        "ANTHROPIC",
+        "GEMINI",
+        "XAI",
+        "MISTRAL",
+        "DEEPSEEK",
+        "GROQ",
+        "OPENROUTER",
+        "COHERE",
+        "NVIDIA_NIM",
+        "ZAI",
+        "AZURE",
+    ]:
         monkeypatch.setenv(f"{name}_API_KEY", "any-word-will-do")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "any-word-will-do")
     monkeypatch.setenv("AWS_REGION_NAME", "us-east-1")
+    monkeypatch.setenv("AZURE_API_VERSION", "2024-10-21")
 
 
 async def failing(model: str, base: str) -> tuple[CallFailed, PlainLedger]:
@@ -83,10 +101,10 @@ async def test_a_connection_that_is_refused_costs_nothing(model: str) -> None:
     ("status", "unknown"),
     [(408, True), (502, True), (504, True), (520, True), (524, True), (429, False), (500, False), (503, False)],
 )
-@pytest.mark.parametrize("model", ["openai/local", "anthropic/claude-sonnet-4-5", "gemini/gemini-2.5-pro"])
+@pytest.mark.parametrize("model", ["openai/local", "anthropic/claude-sonnet-4-5", "gemini/gemini-2.5-pro", "zai/own"])
 async def test_a_gateway_that_no_longer_waits_leaves_the_cost_unknown(model: str, status: int, unknown: bool) -> None:
     with answering(lambda _: (status, b"<html>the gateway says no</html>")) as (url, asked):
-        failure, ledger = await failing(model, url + PATHS[model])
+        failure, ledger = await failing(model, url + PATHS.get(model, "/v1"))
     assert len(asked.bodies) == 1
     assert not failure.permanent
     assert ledger.calls[0].cost_usd == (ledger.reserved[1] if unknown else 0.0)
