@@ -95,7 +95,9 @@ async def _check(chat: LitellmChat, config: ProviderConfig, caller: Caller) -> C
             with attempt:
                 try:
                     answer = await chat.ask(QUESTION, max_tokens=room, timeout_s=min(TIMEOUT_S, config.timeout_s))
-                except CandidateFault:
+                except CandidateFault as fault:
+                    if fault.kind == "prompt_too_long":  # no prompt of a run is shorter
+                        raise CallFailed("bad_request", fault.detail) from None
                     answer = None  # a refusal is an answer too
                 except CallFailed as failure:
                     lost += failure.cost_usd(worst)

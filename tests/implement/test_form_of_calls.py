@@ -130,6 +130,13 @@ def test_a_prompt_that_takes_more_than_the_longest_answer_is_too_long_itself(wor
     assert not is_answer_too_long(words, 8192)
 
 
+async def test_a_model_to_which_the_tiny_question_is_too_long_is_refused() -> None:
+    with answering(lambda _: refusal("prompt is too long: the maximum context length is 16 tokens")) as (url, _):
+        config = configured(url + "/v1")
+        with pytest.raises(UsageError, match="maximum context length is 16 tokens"):
+            refuse_unless_ready(await check_models(["openai/local"], config.implementer), config.stop)
+
+
 async def test_a_model_that_takes_no_system_message_is_refused_before_the_run_and_by_doctor() -> None:
     with answering(without_system) as (url, _):
         config = configured(
