@@ -20,9 +20,9 @@ from pace_async.answers import after_thinking
 from pace_async.config import Config
 from pace_async.errors import CandidateFault, InfrastructureFault
 from pace_async.events import AdvisorCall
-from pace_async.providers.base import ADVISOR, CallLedger, Share
+from pace_async.providers.base import ADVISOR, CallLedger, ChatAnswer, Share
 from pace_async.providers.bill import billed
-from pace_async.providers.chat import Chat, ChatAnswer, open_chats
+from pace_async.providers.chat import Chat, open_chats
 from pace_async.providers.pool import CallLimits, ModelPool, ModelQuestion
 from pace_async.providers.redact import holds_secret
 from pace_async.registry.advisors import asked_model

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, field_validator
 
@@ -146,6 +146,10 @@ class AdvisorConfig(ProviderConfig):
         """Tokens that an answer to a call of this kind may have."""
         usual = LONGEST if advisor_of(self.model).served else LONGEST_OF_THINKING
         return self.max_tokens_by_call.get(purpose, usual if self.max_tokens is None else self.max_tokens)
+
+    @property
+    def longest_answer(self) -> int:
+        return max(self.longest(purpose) for purpose in get_args(Call))
 
     def of_calls(self) -> "AdvisorConfig":
         """These settings with the temperature among the arguments of each call, unless they name one."""

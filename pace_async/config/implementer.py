@@ -58,6 +58,10 @@ class ImplementerConfig(ProviderConfig):
     max_tokens: int = Field(default=8192, ge=16, description="Longest answer, in tokens, reasoning included.")
     repair: RepairConfig = RepairConfig()
 
+    @property
+    def longest_answer(self) -> int:
+        return self.max_tokens
+
     @field_validator("command", mode="before")
     @classmethod
     def _words(cls, command: object) -> object:

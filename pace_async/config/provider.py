@@ -20,11 +20,16 @@ class ProviderConfig(Section):
     timeout_s: float = Field(default=180.0, gt=0, description="Deadline of one call, in seconds.")
     deadline_s: float = Field(default=300.0, gt=0, description="Deadline of one answer over all its calls, in seconds.")
     price_per_million_in: float | None = Field(
-        default=None, ge=0, description="USD per million prompt tokens of a model whose price is not known."
+        default=None, ge=0, description="USD per million prompt tokens, in place of the listed price."
     )
     price_per_million_out: float | None = Field(
-        default=None, ge=0, description="USD per million completion tokens of a model whose price is not known."
+        default=None, ge=0, description="USD per million completion tokens, in place of the listed price."
     )
+
+    @property
+    def longest_answer(self) -> int:
+        """Tokens of the longest answer that a call asks for."""
+        raise NotImplementedError
 
     @field_validator("options")
     @classmethod

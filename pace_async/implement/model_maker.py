@@ -12,9 +12,9 @@ from pace_async.implement.prompts import messages_for
 from pace_async.implement.repair import program_to_change
 from pace_async.programs.compiled import hash_off_loop
 from pace_async.programs.languages import PYTHON
-from pace_async.providers.base import IMPLEMENTER, CallLedger
+from pace_async.providers.base import IMPLEMENTER, CallLedger, ChatAnswer
 from pace_async.providers.bill import billed
-from pace_async.providers.chat import Chat, ChatAnswer
+from pace_async.providers.chat import Chat
 from pace_async.providers.redact import holds_secret
 from pace_async.search.state import Member
 from pace_async.task import Task

@@ -34,6 +34,20 @@ class Share:
     weight: float
 
 
+@dataclass(frozen=True, slots=True)
+class ChatAnswer:
+    """A model's answer. `finish` is stop, length, content_filter, …. `cost_usd` is None if it is unknown, because the
+    provider did not report its tokens."""
+
+    text: str
+    finish: str
+    refused: bool
+    prompt_tokens: int
+    completion_tokens: int
+    cost_usd: float | None
+    seconds: float
+
+
 class CallLedger(Protocol):
     """Records every call before and after it is made. Invariant: spent + reserved ≤ budget."""
 

@@ -13,8 +13,8 @@ import anyio
 
 from pace_async.errors import CandidateFault, InfrastructureFault
 from pace_async.events import AdvisorCall, ImplementerCalled, ImplementerTry
-from pace_async.providers.base import Caller, CallLedger
-from pace_async.providers.chat import Chat, ChatAnswer
+from pace_async.providers.base import Caller, CallLedger, ChatAnswer
+from pace_async.providers.chat import Chat
 from pace_async.providers.failures import CallFailed
 
 
@@ -42,18 +42,19 @@ async def billed(
     worst = chat.price.worst_case(messages, max_tokens) if chat.price is not None else 0.0
     number = await ledger.reserve(lease, chat.model, worst)
     began = time.perf_counter()
-    bill, outcome, charged = Bill(), "cancelled", None
+    bill, outcome, cost = Bill(), "cancelled", worst
     try:
         yield bill
-        outcome = "ok"
+        outcome, cost = "ok", 0.0
     except CallFailed as failure:
-        outcome, charged = failure.kind, failure.charged
+        outcome, cost = failure.kind, failure.cost_usd(worst)
+        bill.answer = failure.answer or bill.answer
         raise
     except (CandidateFault, InfrastructureFault) as fault:
-        outcome, charged = fault.kind, False
+        outcome, cost = fault.kind, 0.0
         raise
     finally:
-        cost, answer = worst if charged is None else 0.0, bill.answer
+        answer = bill.answer
         if answer is not None:
             cost = worst if answer.cost_usd is None else answer.cost_usd
         with anyio.CancelScope(shield=True):

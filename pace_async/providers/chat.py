@@ -1,12 +1,17 @@
-"""One model behind litellm: one question, one answer, no retries.
+"""One model behind litellm: one question, one request, one answer, no retries. No other module knows litellm.
 
 litellm takes seconds and much memory to import, so it is imported on first use and in a thread. It reads the key from
 the environment, and this module never holds one. It uses the price list in its package instead of fetching one, and it
 reads no .env file. Its own retries are off, because the caller retries.
+
+Invariant: litellm asks nobody but the provider, and nothing of it waits in the event loop without a deadline. What it
+would look up about a model at another address is not looked up.
 """
 
+import logging
 import os
 import time
+import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, MutableMapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
@@ -17,24 +22,17 @@ import anyio
 import anyio.to_thread
 
 from pace_async.config import ProviderConfig
+from pace_async.providers.base import ChatAnswer
 from pace_async.providers.failures import CallFailed, failure_of
 from pace_async.providers.prices import Price, listed_price
+from pace_async.providers.received import Received, received, says_error
+from pace_async.providers.redact import redact
+from pace_async.providers.wire import no_second_request, recorded, recording
 
 CLOSE_S = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class ChatAnswer:
-    """A model's answer. `finish` is litellm's value: stop, length, content_filter, …. `cost_usd` is None if it is
-    unknown, because the provider reported no tokens."""
-
-    text: str
-    finish: str
-    refused: bool
-    prompt_tokens: int
-    completion_tokens: int
-    cost_usd: float | None
-    seconds: float
+LOOK_UP_S = 20.0
+"""Deadline of everything that litellm says about one model, in seconds."""
+USUAL_TEMPERATURE = 1.0
 
 
 class Chat(Protocol):
@@ -51,17 +49,26 @@ class Chat(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What litellm says about a model: its listed price, and the arguments of every call that are left out."""
+
+    price: Price | None = None
+    left_out: tuple[str, ...] = ()
+
+
 class LitellmChat:
     """Implements `Chat`. Made by `open_chats`."""
 
-    def __init__(self, model: str, config: ProviderConfig, litellm: Any) -> None:
+    def __init__(self, model: str, config: ProviderConfig, litellm: Any, known: _Known) -> None:
         self._model = model
         self._config = config
         self._litellm = litellm
         self._has_listeners = any("callback" in name for name in config.options)
-        listed = self._listed()
-        self._is_listed = listed is not None
-        self._price = listed or self._given()
+        self._left_out = list(known.left_out)
+        given = self._given()
+        self._is_listed = given is None and known.price is not None
+        self._price = given or known.price
 
     @property
     def model(self) -> str:
@@ -69,72 +76,85 @@ class LitellmChat:
 
     @property
     def price(self) -> Price | None:
+        """The price that the settings give, else the one that litellm lists."""
         return self._price
+
+    @property
+    def is_listed_free(self) -> bool:
+        """Whether a list says that it costs nothing, and no setting does."""
+        return self._is_listed and self._price is not None and self._price.is_free
 
     async def ask(self, messages: Sequence[Mapping[str, str]], *, max_tokens: int, timeout_s: float) -> ChatAnswer:
         began = time.perf_counter()
         not_logged = _not_logged()
         before = not_logged.set(not self._has_listeners)
-        try:
-            with anyio.fail_after(timeout_s):
-                response: Any = await self._litellm.acompletion(
-                    **{
-                        "model": self._model,
-                        "messages": [dict(message) for message in messages],
-                        "max_tokens": max_tokens,
-                        "timeout": timeout_s,
-                        "num_retries": 0,
-                        "max_retries": 0,
-                        "drop_params": True,
-                        **({"api_base": self._config.api_base} if self._config.api_base else {}),
-                        **self._config.options,
-                    }
-                )
-        except TimeoutError:
-            raise CallFailed("timeout", f"no answer within {timeout_s:g} s", charged=None) from None
-        except Exception as error:
-            raise failure_of(error) from None
-        finally:
-            not_logged.reset(before)
-        return self._read(response, time.perf_counter() - began)
+        response, error = None, None
+        with recorded() as exchange:
+            try:
+                with anyio.fail_after(timeout_s):
+                    response = await self._litellm.acompletion(**self._arguments(messages, max_tokens, timeout_s))
+            except TimeoutError:
+                raise CallFailed("timeout", f"no answer within {timeout_s:g} s", charged=None) from None
+            except Exception as raised:
+                error = raised
+            finally:
+                not_logged.reset(before)
+        seconds, body = time.perf_counter() - began, exchange.body
+        if error is not None and (body is None or says_error(body)):
+            raise failure_of(error, exchange.status, max_tokens) from None
+        found = received(body, response)
+        if found is not None:
+            return self._answer(found, response, seconds)
+        if error is not None:
+            failure = failure_of(error, exchange.status, max_tokens)
+            raise CallFailed("invalid_answer", failure.detail, charged=None) from None
+        raise CallFailed("no_choice", "the provider's answer holds no choice", charged=None)
 
     def missing_keys(self) -> list[str]:
         """Environment variables that the provider needs, unset or empty. litellm itself counts empty ones as set."""
         with _without_empty(os.environ):
             return list(self._litellm.validate_environment(model=self._model)["missing_keys"])
 
-    def _read(self, response: Any, seconds: float) -> ChatAnswer:
-        if not response.choices:
-            raise CallFailed("no_choice", "the provider's answer holds no choice", charged=None)
-        choice, usage = response.choices[0], getattr(response, "usage", None)
-        message = choice.message
-        extra: dict[str, Any] = getattr(message, "provider_specific_fields", None) or {}
-        prompt_tokens = int(getattr(usage, "prompt_tokens", 0) or 0)
-        completion_tokens = int(getattr(usage, "completion_tokens", 0) or 0)
-        return ChatAnswer(
-            text=message.content or "",
-            finish=choice.finish_reason or "stop",
-            refused=bool(extra.get("refusal")) or choice.finish_reason == "content_filter",
-            prompt_tokens=prompt_tokens,
-            completion_tokens=completion_tokens,
-            cost_usd=self._cost(response, prompt_tokens, completion_tokens),
+    def _arguments(self, messages: Sequence[Mapping[str, str]], max_tokens: int, timeout_s: float) -> dict[str, Any]:
+        """An option that the model does not take is an error of litellm's, unless the options say `drop_params`."""
+        return {
+            "model": self._model,
+            "messages": [dict(message) for message in messages],
+            "max_tokens": max_tokens,
+            "timeout": timeout_s,
+            "num_retries": 0,
+            "max_retries": 0,
+            "drop_params": False,
+            **({"api_base": self._config.api_base} if self._config.api_base else {}),
+            **({"additional_drop_params": self._left_out} if self._left_out else {}),
+            **self._config.options,
+        }
+
+    def _answer(self, found: Received, response: Any, seconds: float) -> ChatAnswer:
+        """Raises CallFailed, with what came, if the service failed in the middle of it."""
+        answer = ChatAnswer(
+            text=found.text,
+            finish=found.finish,
+            refused=found.refused,
+            prompt_tokens=found.prompt_tokens,
+            completion_tokens=found.completion_tokens,
+            cost_usd=self._cost(found, response),
             seconds=seconds,
         )
+        if found.unfinished:
+            detail = f"the service did not finish its answer: {redact(found.unfinished)}"
+            raise CallFailed("unfinished", detail, charged=None, answer=answer)
+        return answer
 
-    def _cost(self, response: Any, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """Cost in USD: litellm's own figure if it has one, because it includes caches and tiers."""
-        if not prompt_tokens:
+    def _cost(self, found: Received, response: Any) -> float | None:
+        """Cost in USD: litellm's own figure if it has one for these tokens, because it includes caches and tiers."""
+        if not found.counted:
             return None
-        listed = response._hidden_params.get("response_cost")
-        if self._is_listed and isinstance(listed, int | float):
-            return float(listed)
-        return self._price.cost(prompt_tokens, completion_tokens) if self._price is not None else 0.0
-
-    def _listed(self) -> Price | None:
-        try:
-            return listed_price(self._litellm.get_model_info(self._model))
-        except Exception:  # litellm raises a bare Exception for a model that it does not know
-            return None
+        own = self._price.cost(found.prompt_tokens, found.completion_tokens) if self._price is not None else 0.0
+        listed = response._hidden_params.get("response_cost") if response is not None and self._is_listed else None
+        if not isinstance(listed, int | float):
+            return own
+        return max(float(listed), own) if found.added else float(listed)
 
     def _given(self) -> Price | None:
         prompt, completion = self._config.price_per_million_in, self._config.price_per_million_out
@@ -149,12 +169,48 @@ async def open_chats(models: Sequence[str], config: ProviderConfig) -> AsyncGene
         return
     litellm, closings = await anyio.to_thread.run_sync(_import)
     try:
-        yield [LitellmChat(model, config, litellm) for model in models]
+        yield [LitellmChat(model, config, litellm, await _known(litellm, model, config)) for model in models]
     finally:
         for close in closings:
             with anyio.move_on_after(CLOSE_S, shield=True):
                 await close()
         litellm.in_memory_llm_clients_cache.flush_cache()
+
+
+async def _known(litellm: Any, model: str, config: ProviderConfig) -> _Known:
+    """Nothing is known of a model that takes longer than the deadline."""
+    with anyio.move_on_after(LOOK_UP_S):
+        return await anyio.to_thread.run_sync(_look_up, litellm, model, config, abandon_on_cancel=True)
+    return _Known()
+
+
+def _look_up(litellm: Any, model: str, config: ProviderConfig) -> _Known:
+    return _Known(_listed(litellm, model, config.options), _left_out(litellm, model, config.options))
+
+
+def _listed(litellm: Any, model: str, options: Mapping[str, object]) -> Price | None:
+    try:
+        info: dict[str, object] = litellm.get_model_info(model)
+    except Exception:  # litellm raises a bare Exception for a model that it does not know
+        return None
+    whole: dict[str, object] = dict(litellm.model_cost.get(info.get("key"), {}))
+    always = any(word in model.lower() for word in ("search", "sonar", ":online"))
+    searches = always or any("search" in name or name in ("tools", "plugins") for name in options)
+    return listed_price({**whole, **{name: value for name, value in info.items() if value is not None}}, searches)
+
+
+def _left_out(litellm: Any, model: str, options: Mapping[str, object]) -> tuple[str, ...]:
+    """The usual temperature, if the model takes none: it is the model's own then."""
+    if options.get("temperature") != USUAL_TEMPERATURE:
+        return ()
+    try:
+        name, provider, *_ = litellm.get_llm_provider(model)
+        litellm.utils.get_optional_params(name, custom_llm_provider=provider, temperature=USUAL_TEMPERATURE)
+    except litellm.UnsupportedParamsError:
+        return ("temperature",)
+    except Exception:  # an unknown model: the first call says so
+        return ()
+    return ()
 
 
 @contextmanager
@@ -193,4 +249,45 @@ def _import() -> tuple[Any, tuple[Callable[[], Awaitable[None]], ...]]:
 
     litellm.telemetry = False
     litellm.suppress_debug_info = True
+    logging.getLogger("LiteLLM").setLevel(logging.ERROR)  # its warnings are about its own tables
+    warnings.filterwarnings("ignore", "Pydantic serializer warnings", UserWarning)  # an answer in another form
+    _restrain()
     return litellm, (stop_logging, close_litellm_async_clients)
+
+
+def _without_retries(make: Callable[..., Any]) -> Callable[..., Any]:
+    """OpenAI's client tries again by itself, and litellm passes `max_retries` to it for some providers only."""
+
+    def made(*given: Any, **named: Any) -> Any:
+        return make(*given, **{**named, "max_retries": 0})
+
+    return made
+
+
+def _nothing(**_: object) -> None:
+    """In place of a look-up over the network."""
+
+
+_restrained = False
+
+
+def _restrain() -> None:
+    """Change litellm, once: it keeps each response for `wire`, sends nothing twice, and looks nothing up about a model
+    at the address of an ollama or lemonade server or of Hugging Face, which it would do in the event loop."""
+    global _restrained
+    if _restrained:
+        return
+    import litellm.utils as utils
+    from litellm.llms.custom_httpx import aiohttp_transport, http_handler
+    from litellm.llms.openai.openai import OpenAIChatCompletion
+
+    transport: Any = aiohttp_transport
+    transport.LiteLLMAiohttpTransport = recording(transport.LiteLLMAiohttpTransport)
+    handler: Any = http_handler.AsyncHTTPHandler
+    handler.single_connection_post_request = no_second_request
+    clients: Any = OpenAIChatCompletion
+    clients._get_openai_client = _without_retries(clients._get_openai_client)
+    look_ups: Any = utils
+    look_ups.ProviderConfigManager.get_provider_model_info = staticmethod(_nothing)
+    look_ups._get_max_position_embeddings = _nothing
+    _restrained = True

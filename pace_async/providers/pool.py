@@ -7,7 +7,10 @@
                           called again from time to time.
     all models are down   The run pauses. One call at a time goes out, after growing waits, and all others wait for it.
                           It goes to the model whose next try is due first, whichever model was drawn, so that a model
-                          that never recovers hides no other. After the patience, GaveUp.
+                          that never recovers hides no other. After the patience, GaveUp. A failure that no retry
+                          helps is not waited out: if each model's last REFUSALS calls or more failed so, GaveUp.
+    a context is too short    The first REFUSALS prompts of a model, and no other, were too long for it: GaveUp, because
+                          the task is, and not a candidate.
 
 The model of a lease is drawn by weight. The draw depends only on the run's seed and the lease, so a resumed run gives
 each lease to the same model, if the models are the same.
@@ -26,12 +29,14 @@ import stamina
 import stamina.instrumentation
 
 from pace_async.config import FaultsConfig, ProviderConfig
-from pace_async.errors import CandidateFault, GaveUp, InfrastructureFault
+from pace_async.errors import CandidateFault, GaveUp, InfrastructureFault, StageFault
 from pace_async.providers.base import Caller, CallLedger, Share
-from pace_async.providers.failures import CallFailed
+from pace_async.providers.failures import CallFailed, remedy_of
 from pace_async.search.draws import generator
 
 LONGEST_WAIT_S = 30.0
+REFUSALS = 3
+"""Failed calls in a row after which a model does not answer because a person must act."""
 R = TypeVar("R")
 
 
@@ -71,6 +76,10 @@ class _Health:
     down: bool = False
     ask_again_at: float = 0.0
     waits: int = 0
+    refusals: int = 0
+    last: CallFailed | None = None
+    has_room: bool = False
+    too_long: int = 0
 
 
 class ModelPool:
@@ -157,12 +166,9 @@ class ModelPool:
                 return None
             model, health = min(self._health.items(), key=lambda known: known[1].ask_again_at)
             left = self._patience_left()
-            if left <= 0:
-                raise GaveUp(
-                    f"No {self._caller.role} answered for {self._faults.patience_s:.0f} s "
-                    f"({', '.join(self._health)}): see `pace doctor {self._caller.flag('MODEL')}`; `pace resume` goes "
-                    "on from what is committed."
-                )
+            refused = all(each.refusals >= REFUSALS for each in self._health.values())
+            if left <= 0 or refused:
+                raise GaveUp(self._last_words(refused))
             await anyio.sleep(min(left, max(0.0, health.ask_again_at - anyio.current_time())))
             try:
                 return await self._once(model, question, max(1.0, min(self._limits.timeout_s, left)))
@@ -178,21 +184,38 @@ class ModelPool:
             done = await question.ask(model, timeout_s)
         except CallFailed as failure:
             health.failures += 1
+            health.refusals, health.last = health.refusals + 1 if failure.permanent else 0, failure
             if health.failing_since is None:
                 health.failing_since = anyio.current_time()
             await self._ledger.fault(failure.kind, f"{model}: {failure.detail}", question.lease)
             raise
-        except (CandidateFault, InfrastructureFault):
+        except (CandidateFault, InfrastructureFault) as fault:
             await self._is_up(model)
+            self._refuse_short_context(model, fault)
             raise
+        health.has_room = True
         await self._is_up(model)
         return done
+
+    def _refuse_short_context(self, model: str, fault: StageFault) -> None:
+        """Raises GaveUp if no prompt of the run had room in the model's context so far."""
+        health = self._health[model]
+        if fault.kind != "prompt_too_long":
+            health.has_room = True
+            return
+        health.too_long += 1
+        if not health.has_room and health.too_long >= REFUSALS:
+            raise GaveUp(
+                f"{model} has no room for the prompts of this task ({fault.detail.rstrip('.')}): give it a longer "
+                f"context, or choose a model that has one with {self._caller.flag('MODEL')}; `pace resume` goes on "
+                "from what is committed."
+            )
 
     async def _is_up(self, model: str) -> None:
         health = self._health[model]
         was_down = health.down
         health.answered_at, health.failing_since = anyio.current_time(), None
-        health.down, health.waits, health.failures = False, 0, 0
+        health.down, health.waits, health.failures, health.refusals = False, 0, 0, 0
         if was_down:
             await self._ledger.fault("provider_back", f"{model} answers again", None)
 
@@ -214,6 +237,16 @@ class ModelPool:
         wait = min(LONGEST_WAIT_S, self._faults.backoff_s * 2.0**health.waits)
         health.waits = min(health.waits + 1, 16)
         health.ask_again_at = anyio.current_time() + wait
+
+    def _last_words(self, refused: bool) -> str:
+        """Why the run ends: the last failure of each model, in its provider's words, and what to do."""
+        last = {model: health.last for model, health in self._health.items() if health.last is not None}
+        why = "; ".join(f"{model}: {failure}".rstrip(".") for model, failure in last.items())
+        remedies = dict.fromkeys(remedy_of(failure, self._caller) for failure in last.values())
+        remedy = "; ".join(filter(None, remedies)) if refused else ""
+        waited = min(self._faults.patience_s, self._faults.patience_s - self._patience_left())
+        doctor = f"see `pace doctor {self._caller.flag('MODEL')}`; `pace resume` goes on from what is committed."
+        return f"No {self._caller.role} answered for {waited:.0f} s ({why}): {remedy + '; ' if remedy else ''}{doctor}"
 
     def _patience_left(self) -> float:
         """Seconds until the run gives up. Patience counts from the time when the last model began to fail."""

@@ -1,4 +1,7 @@
-"""One short call to each model before a run begins, so that a bad key costs nothing.
+"""One call to each model before a run begins, so that a bad key costs nothing.
+
+The call has the form of those of the run (a message of the system and one of the user, the options, the longest
+answer), because a model may take one form and refuse another. Only its question is short.
 
 Invariant: a problem that only a person can solve (a key, a name, a permission, a price) is reported in one sentence
 before anything is written. A model that is only unreachable does not stop a run that has another model.
@@ -8,20 +11,25 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import anyio
+import anyio.to_thread
 import stamina
 import stamina.instrumentation
 
 from pace_async.config import ProviderConfig, StopConfig
 from pace_async.errors import CandidateFault, GaveUp, UsageError
 from pace_async.events import ImplementerChecked
-from pace_async.providers.base import IMPLEMENTER, Caller
-from pace_async.providers.chat import ChatAnswer, LitellmChat, open_chats
-from pace_async.providers.failures import CallFailed
+from pace_async.providers.base import IMPLEMENTER, Caller, ChatAnswer
+from pace_async.providers.chat import LOOK_UP_S, LitellmChat, open_chats
+from pace_async.providers.failures import CallFailed, remedy_of
 from pace_async.providers.prices import Price
 
-QUESTION = ({"role": "user", "content": "Answer with the one word: ready"},)
-TOKENS = 64
-TIMEOUT_S = 30.0
+QUESTION = (
+    {"role": "system", "content": "You answer in as few words as possible."},
+    {"role": "user", "content": "Answer with the one word: ready"},
+)
+TIMEOUT_S = 120.0
+"""For a model that thinks before it answers."""
 TRIES = 3
 
 
@@ -35,6 +43,7 @@ class Checked:
     failure: CallFailed | None
     price: Price | None
     remedy: str = ""
+    is_listed_free: bool = False
 
     @property
     def reason(self) -> str:
@@ -52,13 +61,15 @@ async def check_models(models: Sequence[str], config: ProviderConfig, caller: Ca
 
 
 def refuse_unless_ready(checks: Sequence[Checked], stop: StopConfig) -> None:
-    """Raises UsageError for a problem that a person must solve, GaveUp if no model answers."""
+    """Raises UsageError for a problem that a person must solve, GaveUp if no model answers. With a budget a model must
+    have a price, and a listed one of 0 must be confirmed: some lists have 0 for what they do not know."""
     for checked in checks:
         if checked.failure is not None and checked.failure.permanent:
             raise UsageError(f"{checked.caller.flag(checked.model)}: {checked.reason}; {checked.remedy}.")
-        if stop.budget is not None and checked.price is None:
+        if stop.budget is not None and (checked.price is None or checked.is_listed_free):
+            listed = "no price is listed" if checked.price is None else "the listed price is 0"
             raise UsageError(
-                f"--budget needs to know what {checked.model} costs, and no price is listed: give "
+                f"--budget needs to know what {checked.model} costs, and {listed}: give "
                 f"--set {checked.caller.role}.price_per_million_in=USD "
                 f"--set {checked.caller.role}.price_per_million_out=USD (0 if it is free)."
             )
@@ -69,12 +80,13 @@ def refuse_unless_ready(checks: Sequence[Checked], stop: StopConfig) -> None:
 
 async def _check(chat: LitellmChat, config: ProviderConfig, caller: Caller) -> Checked:
     stamina.instrumentation.set_on_retry_hooks(())  # by default it writes each failure to the terminal
-    worst = chat.price.worst_case(QUESTION, TOKENS) if chat.price is not None else 0.0
+    room = config.longest_answer
+    worst = chat.price.worst_case(QUESTION, room) if chat.price is not None else 0.0
     began, lost = time.perf_counter(), 0.0
     answer: ChatAnswer | None = None
     try:
         async for attempt in stamina.retry_context(
-            on=lambda error: isinstance(error, CallFailed) and not error.permanent,
+            on=lambda error: isinstance(error, CallFailed) and not error.permanent and error.kind != "timeout",
             attempts=TRIES,
             timeout=None,
             wait_initial=0.2,
@@ -82,17 +94,20 @@ async def _check(chat: LitellmChat, config: ProviderConfig, caller: Caller) -> C
         ):
             with attempt:
                 try:
-                    answer = await chat.ask(QUESTION, max_tokens=TOKENS, timeout_s=min(TIMEOUT_S, config.timeout_s))
-                except CandidateFault:
+                    answer = await chat.ask(QUESTION, max_tokens=room, timeout_s=min(TIMEOUT_S, config.timeout_s))
+                except CandidateFault as fault:
+                    if fault.kind == "prompt_too_long":  # no prompt of a run is shorter
+                        raise CallFailed("bad_request", fault.detail) from None
                     answer = None  # a refusal is an answer too
                 except CallFailed as failure:
-                    lost += worst if failure.charged is None else 0.0
+                    lost += failure.cost_usd(worst)
                     raise
     except CallFailed as failure:
-        missing = chat.missing_keys() if failure.kind not in ("unknown_model", "refused_connection") else []
+        missing = await _missing_keys(chat) if failure.kind not in ("unknown_model", "refused_connection") else []
         if missing and (config.api_base is None or "key" in failure.detail.lower()):
             failure = CallFailed("missing_key", failure.detail)
-        return Checked(chat.model, caller, None, failure, chat.price, _remedy(failure, missing, config, caller))
+        remedy = _remedy(failure, missing, config, caller)
+        return Checked(chat.model, caller, None, failure, chat.price, remedy, chat.is_listed_free)
     paid = 0.0 if answer is None else worst if answer.cost_usd is None else answer.cost_usd
     fact = ImplementerChecked(
         model=chat.model,
@@ -103,19 +118,17 @@ async def _check(chat: LitellmChat, config: ProviderConfig, caller: Caller) -> C
         at=time.time(),
         role=caller.role,
     )
-    return Checked(chat.model, caller, fact, None, chat.price)
+    return Checked(chat.model, caller, fact, None, chat.price, is_listed_free=chat.is_listed_free)
+
+
+async def _missing_keys(chat: LitellmChat) -> list[str]:
+    with anyio.move_on_after(LOOK_UP_S):
+        return await anyio.to_thread.run_sync(chat.missing_keys, abandon_on_cancel=True)
+    return []
 
 
 def _remedy(failure: CallFailed, missing: Sequence[str], config: ProviderConfig, caller: Caller) -> str:
     if missing:
         return f"set {' or '.join(missing)} in the environment"
-    remedies = {
-        "bad_key": "put a valid key of this provider into the environment",
-        "no_permission": "the key may not use this model: choose another, or ask for access",
-        "no_credit": "the account has no credit left: top it up",
-        "unknown_model": "see https://docs.litellm.ai/docs/providers for how models are named",
-        "bad_request": f"see whether {caller.role}.options and {caller.role}.max_tokens suit this model",
-        "not_installed": "install the package that litellm names",
-    }
     where = config.api_base or "the provider"
-    return remedies.get(failure.kind, f"see whether {where} is up, and try again")
+    return remedy_of(failure, caller) or f"see whether {where} is up, and try again"

@@ -10,6 +10,7 @@ import pytest
 
 from pace_async.advise.advisor import Advice, Sampling, advise
 from pace_async.advise.asked_advisor import AskedAdvisor, open_asked_advisor
+from pace_async.advise.base import Prompt
 from pace_async.advise.prompts import ProseWording
 from pace_async.config import Config
 from pace_async.errors import InfrastructureFault
@@ -25,6 +26,7 @@ from scripts.rivals.local_implementer_server import (
 )
 from tests.doubles.implementers import PlainLedger
 from tests.support.implementing import CANARY, PARENT, TASK
+from tests.support.raw_provider import answering, openai_body
 from tests.support.simulated_runs import settings
 
 CONTEXT = SearchContext(PARENT, PARENT, ())
@@ -146,3 +148,23 @@ def test_a_whole_run_with_an_asked_advisor_and_faults_balances_leaks_no_key_and_
     assert found.ledger_usd > found.charged_usd > 0
     assert sorted(path.name for path in (tmp_path / "run" / "logs").iterdir()) == ["scorer.log"]
     assert not (tmp_path / "run" / "learner").exists()
+
+
+def test_half_an_answer_of_a_service_that_failed_is_asked_for_again_and_not_kept() -> None:
+    half = "Idea 1\nHypothesis: a hex"
+    whole = "".join(f"Idea {number}\nHypothesis: a\nReasoning: b\n" for number in (1, 2, 3))
+    turns = iter([openai_body(half, "error"), openai_body(half, "abort"), openai_body(whole)])
+
+    async def main() -> None:
+        with answering(lambda _: (200, next(turns))) as (url, _):
+            async with asking(configured(url + "/v1")) as (advisor, ledger):
+                call, ending = await advisor.ask(
+                    Prompt(3, "propose", "Propose.", max_tokens=100, temperature=1.0, seed=1)
+                )
+        assert (call.text, ending) == (whole, "stop")
+        assert ledger.outcomes == ["unfinished", "unfinished", "ok"]
+        assert [made.answered is not None for made in ledger.calls] == [False, False, True]
+        assert [made.completion_tokens for made in ledger.calls] == [20, 20, 20]
+        assert [kind for kind, _ in ledger.faults] == ["unfinished", "unfinished"]
+
+    anyio.run(main)

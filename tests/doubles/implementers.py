@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from pace_async.events import ImplementerCalled
-from pace_async.providers.chat import ChatAnswer
+from pace_async.providers.base import ChatAnswer
 from pace_async.providers.prices import Price
 
 MODEL = "openai/scripted"

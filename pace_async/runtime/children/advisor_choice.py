@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
 from pace_async.advise.chat import thinks, uses_template
 from pace_async.config import Config
-from pace_async.config.advisor import LONGEST_OF_CHAT, LONGEST_OF_THINKING, AdvisorConfig, Call
+from pace_async.config.advisor import LONGEST_OF_CHAT, LONGEST_OF_THINKING, AdvisorConfig
 from pace_async.errors import UsageError
 from pace_async.implement.assemble import only_edits, refuse_missing_mechanisms, refuse_unless_possible
 from pace_async.implement.shares import models_of
@@ -145,7 +145,7 @@ def _with_budget(config: Config) -> Config:
         usual = LONGEST_OF_THINKING if thinks(advisor, folder) else LONGEST_OF_CHAT
         longest = usual if context is None else max(8, min(usual, context // 2))
         config = config.model_copy(update={"advisor": advisor.model_copy(update={"max_tokens": longest})})
-    longest = max(config.advisor.longest(purpose) for purpose in get_args(Call))
+    longest = config.advisor.longest_answer
     if context is not None and longest >= context:
         raise UsageError(
             f"--advisor {advisor.model} has a context of {context} tokens, and an answer may have {longest}: there is "
