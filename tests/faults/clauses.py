@@ -211,10 +211,13 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "a number that no candidate has",
         "the command that goes on raises every limit that is reached",
         "a typed statement can only read, and only for so long",
+        "one call of a function that never returns is ended",
+        "a typed statement on a server ends no session and reads no file",
         "a best score is shown with what fresh instances said of it",
         "an event too long for the screen keeps its value",
         "hostile text cannot steer the terminal",
         "hostile text is inert in the report",
+        "hostile text is no formula in a spreadsheet",
     ),
     "Disk, everywhere": (
         "no space for a group file: nothing half written, and named",
