@@ -120,6 +120,32 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     return Shell(tmp_path, monkeypatch, capsys)
 
 
+@pytest.mark.fault("Configuration and terminal", "hostile text cannot steer the terminal")
+@pytest.mark.parametrize(
+    ("command", "settings"),
+    [
+        (("run", "--config", "no\x1b[2J\x9b31m\u202e.yaml"), ""),
+        (("run", "--config", "made.yaml"), 'advisor:\n  model: "m\\e]0;owned\\a"\n'),
+        (("config", "show", "--config", "made.yaml"), '"a\\e[2J": 3\n'),
+        (("run", "evil\x1b[2J"), ""),
+        (("task", "check", "evil"), ""),
+        (("eval", "evil", "x.py"), ""),
+        (("status", "gone\x1b[31m"), ""),
+        (("--no\x1b[31m",), ""),
+    ],
+    ids=lambda given: "",
+)
+def test_a_refusal_quotes_names_and_files_without_their_escapes(
+    shell: Shell, command: tuple[str, ...], settings: str
+) -> None:
+    (shell.folder / "made.yaml").write_text(settings)
+    (shell.folder / "evil").mkdir()
+    (shell.folder / "evil" / "task.yaml").write_text('name: "a\\e[2J"\n"n\\e[31mme": "\\u202e\\u009b31m"\n')
+    said = shell.pace(*command)
+    assert said.code and said.err + said.out
+    assert [sign for sign in said.err + said.out if not (sign.isprintable() or sign == "\n")] == []
+
+
 @pytest.mark.fault("Configuration and terminal", "a number that no candidate has")
 @pytest.mark.parametrize("number", ["41", "9" * 20, "9" * 5000])
 @pytest.mark.parametrize("command", [("show",), ("show", "--prompts"), ("diff",)], ids=" ".join)
