@@ -304,6 +304,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "an output that is slow or large to score",
         "a text that is slow to compile or to edit",
         "texts that are slow to compare",
+        "a program or an evaluator that reads the source",
         "a program is told no seed",
         "every bit of a seed counts",
         "knowledge of a public generator is worth nothing on fresh instances",
