@@ -362,6 +362,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "an import of a folder that is no such example",
         "an import of an example with broken settings",
         "an import of an example with a file that cannot be read",
+        "an import of an example made to take for ever, or all memory",
     ),
 }
 
