@@ -305,6 +305,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "a text that is slow to compile or to edit",
         "texts that are slow to compare",
         "a program or an evaluator that reads the source",
+        "a cluster of the run's own, reached from outside and from its programs",
         "a program is told no seed",
         "every bit of a seed counts",
         "knowledge of a public generator is worth nothing on fresh instances",
