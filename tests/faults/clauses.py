@@ -73,6 +73,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "every provider down, then back",
         "a key is in no row, log or error",
         "an agent, and the runtime killed",
+        "an agent that kills or stops its guard",
         "a run with an agent killed and resumed",
         "an advisor over the network, killed between two calls of a rollout",
         "an advisor over the network, drained or cancelled between two calls of a rollout",
