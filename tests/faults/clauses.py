@@ -257,6 +257,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "killed between any two commits of the start-up",
         "cut off before the first row: said, and begun by a new run",
         "cut off before the seed program's row: a resume works",
+        "no folder for temporary files",
         "SIGHUP drains like SIGTERM",
         "a closed terminal drains",
         "two signals",

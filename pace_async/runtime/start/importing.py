@@ -16,6 +16,7 @@ from pathlib import Path
 import anyio
 
 from pace_async.config import EvaluationConfig
+from pace_async.durable import temporary_folder
 from pace_async.errors import GaveUp, InfrastructureFault, UsageError
 from pace_async.evaluate.assemble import open_evaluator
 from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest, evaluate
@@ -106,7 +107,7 @@ async def _read(peer: str, folder: Path, name: str, wanted: Wanted) -> Draft:
 
 async def _try(draft: Draft) -> SeedTrial:
     """Score the seed program once, and in each stage several times."""
-    with tempfile.TemporaryDirectory(prefix="pace-import-") as place:
+    with tempfile.TemporaryDirectory(prefix="pace-import-", dir=temporary_folder()) as place:
         folder = Path(place) / draft.name
         write_task(draft, folder, UNKNOWN_BOUNDS, draft.example.stages)
         task = load_task(str(folder))
