@@ -17,7 +17,7 @@ import anyio
 from pace_async.advise.base import Engine
 from pace_async.advise.chat import TextFormat, chat_format_of
 from pace_async.advise.client import special_token_ids
-from pace_async.advise.engines.managed import EngineHandle, managed_engine
+from pace_async.advise.engines.managed import EngineHandle, KilledAtStart, managed_engine
 from pace_async.advise.engines.served_copy import serve_from
 from pace_async.advise.engines.vllm_found import Build, Missing, find_vllm
 from pace_async.advise.engines.vllm_managed import AdapterSlots, VllmHandle, VllmSettings, managed_vllm
@@ -65,9 +65,22 @@ async def serving(
     config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, sender: LearnerMemory | None = None
 ) -> AsyncGenerator[Served]:
     """The engine that the configuration names. `given` is version 0's directory. `sender` is the learner, for a
-    transport that takes versions from its memory. Raises UsageError, GaveUp, InfrastructureFault."""
+    transport that takes versions from its memory. One that another process kills while it starts is started again, as
+    long as patience lasts. Raises UsageError, GaveUp, InfrastructureFault."""
     factory = cast("EngineFactory", engine_of(config.advisor.engine).load())
-    async with factory(config, paths, given, state, probing, sender) as served:
+    until, attempt = anyio.current_time() + config.faults.patience_s, 0
+    async with AsyncExitStack() as stack:
+        while True:
+            try:
+                served = await stack.enter_async_context(factory(config, paths, given, state, probing, sender))
+                break
+            except KilledAtStart as killed:
+                attempt += 1
+                pause = config.faults.backoff(attempt)
+                if anyio.current_time() + pause >= until:
+                    raise
+                await probing.tell(killed)
+                await anyio.sleep(pause)
         yield served
 
 
@@ -178,7 +191,12 @@ async def vllm(
         _replica(config, given, handle.url, probing, delivery) as replica,
     ):
         process = _Vllm(handle, replica, state, model)
-        await process.label()
+        try:
+            await process.label()
+        except PushFailed as failed:
+            if (ended_by := await handle.killed_by()) is None:
+                raise
+            raise KilledAtStart(ended_by, log) from failed
         yield Served(replica, KillsWhatItLeftUnknown(replica, handle), process)
 
 
