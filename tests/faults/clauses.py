@@ -322,6 +322,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "an evaluator rewritten by the program beside it",
         "a program that attacks from its evaluator's own process",
         "process 1 of the sandbox written to",
+        "limits of process 1 of the sandbox",
         "signals by file ownership",
         "datagrams re-aimed",
         "priorities and limits of others",
