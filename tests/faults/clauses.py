@@ -293,6 +293,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "an engine that hangs is killed, told and started again",
         "an engine that is busy is not taken for one that hangs",
         "an engine killed while it starts is started again, as long as patience lasts",
+        "a learner killed while it starts is started again, as long as patience lasts",
         "a learner that hangs while it trains is ended long before the step's deadline",
         "a learner stopped while it starts is killed long before its time to start is over",
         "a learner lost while it is idle, dead or hung, leaves a row and comes back",

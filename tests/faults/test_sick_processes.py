@@ -26,6 +26,7 @@ from pace_async.learn.rank_processes import RankProcess
 from pace_async.learn.settings import TrainerConfig
 from pace_async.runtime.children.engine_supervisor import keep_engine, watch_learner
 from pace_async.runtime.children.engines import serving
+from pace_async.runtime.children.killed import again_if_killed
 from pace_async.runtime.children.replica import Probing
 from pace_async.runtime.run_paths import RunPaths
 from pace_async.search.state import rules_of
@@ -273,22 +274,23 @@ async def test_a_learner_lost_while_idle_is_reported_and_the_next_request_starts
 
 ENDS = """
 import os, signal, sys
-if "pace_async.advise.engines.embedded" in sys.orig_argv:
+if "{module}" in sys.orig_argv:
     with open({starts!r}, "a+") as starts:
         starts.write("x")
         starts.seek(0)
         if len(starts.read()) <= {times}:
             {how}
 """
-"""What Python runs first in an engine: it ends the first starts."""
+"""What Python runs first in a child: it ends the first starts."""
+ENGINE, LEARNER = "pace_async.advise.engines.embedded", "pace_async.learn.process"
 KILLED = "os.kill(os.getpid(), signal.SIGKILL)"
 
 
-def ended_at_start(patch: pytest.MonkeyPatch, folder: Path, times: int, how: str) -> Path:
+def ended_at_start(patch: pytest.MonkeyPatch, folder: Path, times: int, how: str, module: str = ENGINE) -> Path:
     """The file with a letter for each start."""
     starts, code = folder / "starts", folder / "code"
     code.mkdir()
-    (code / "sitecustomize.py").write_text(ENDS.format(starts=str(starts), times=times, how=how))
+    (code / "sitecustomize.py").write_text(ENDS.format(starts=str(starts), times=times, how=how, module=module))
     patch.setenv("PYTHONPATH", str(code))
     return starts
 
@@ -338,6 +340,30 @@ async def test_a_start_that_is_not_tried_again_is_a_fault_of_the_engine(
     assert starts.read_text() == "x"
     with anyio.fail_after(DEADLINE_S), pytest.raises(InfrastructureFault, match=words):
         await handle.start(tmp_path, 0)
+
+
+@pytest.mark.long
+@pytest.mark.anyio
+@pytest.mark.timeout(600)
+@pytest.mark.fault("Sick, not dead", "a learner killed while it starts is started again, as long as patience lasts")
+async def test_a_learner_that_is_killed_while_it_starts_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from scripts.benchmarks.toys import write_llama
+
+    toy = write_llama(tmp_path / "model", vocab=40, width=16, layers=1)
+    starts = ended_at_start(monkeypatch, tmp_path, 3, KILLED, LEARNER)
+    told: list[InfrastructureFault] = []
+
+    async def tell(fault: InfrastructureFault) -> None:
+        told.append(fault)
+
+    async with ProcessLearner(toy, tmp_path / "out", TrainerConfig()) as learner:
+        with anyio.fail_after(DEADLINE_S):
+            assert await again_if_killed(learner.ready, settings(faults__backoff_s=0.01).faults, tell) == toy
+    assert starts.read_text() == "xxxx"
+    # One that is found dead before it is asked is started again without a word.
+    assert {fault.kind for fault in told} <= {"learner_died"}
 
 
 def fresh_state() -> RunState:

@@ -106,7 +106,7 @@ BOMBS: dict[str, tuple[str, dict[str, str | None], str]] = {
     "an alias within itself": ("openevolve", {"config__yaml": "llm: &a [*a]\n"}, "more than 100,000 values"),
     "merged keys": (
         "openevolve",
-        {"config__yaml": "a0: &a0 {k: 1}\n" + doubled("a", 45, "{one}: &{one} {{<<: [*{before}, *{before}]}}\n")},
+        {"config__yaml": "a0: &a0 {k: 1}\n" + doubled("a", 24, "{one}: &{one} {{<<: [*{before}, *{before}]}}\n")},
         "cannot be imported: reading it takes more than",
     ),
     "a threshold that is text": (

@@ -6,7 +6,6 @@ Imports no torch.
 """
 
 import json
-import signal
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -18,20 +17,16 @@ import httpx
 from anyio.abc import ByteReceiveStream, Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from pace_async.children import child, clean_environment, kill_group, python_module, wait_silent
+from pace_async.children import (
+    KilledOutside,
+    child,
+    clean_environment,
+    kill_group,
+    killed_by,
+    python_module,
+    wait_silent,
+)
 from pace_async.errors import InfrastructureFault, UsageError
-
-_REAPED_S = 5.0
-"""How long the status of a process may take to be known after its output has ended."""
-
-
-class KilledAtStart(InfrastructureFault):
-    """An engine was ended by a signal of another process while it started, so another start may succeed. The memory
-    killer of the system sends such a signal too."""
-
-    def __init__(self, ended_by: int, log: Path) -> None:
-        name = signal.Signals(ended_by).name
-        super().__init__("engine_died", f"it was ended by {name} while it started; see {log}")
 
 
 class EngineProcess(ABC):
@@ -75,13 +70,11 @@ class EngineProcess(ABC):
             return InfrastructureFault("engine_hung", f"no answer for {hung_s:g} s, so it was killed: restarting it")
         return InfrastructureFault("engine_died", f"it ended with status {process.returncode}: restarting it")
 
-    async def killed_by(self) -> int | None:
-        """The signal that ended the engine, None if it runs or has ended by itself."""
-        status: int | None = None
-        if self._process is not None:
-            with anyio.move_on_after(_REAPED_S):
-                status = await self._process.wait()
-        return -status if status is not None and status in (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT) else None
+    async def killed(self) -> KilledOutside | None:
+        """The fault if the engine was ended by another process while it started."""
+        ended_by = await killed_by(self._process) if self._process is not None else ""
+        words = f"it was ended by {ended_by} while it started; see {self._log}"
+        return KilledOutside("engine_died", words) if ended_by else None
 
     def kill(self) -> None:
         """Kill the engine. `wait_died` returns."""
@@ -108,7 +101,7 @@ class EngineProcess(ABC):
         await stack.aclose()
 
     async def _run(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Start the child and wait until it serves. Raises InfrastructureFault, KilledAtStart for one, after which no
+        """Start the child and wait until it serves. Raises InfrastructureFault, KilledOutside for one, after which no
         process runs."""
         try:
             self._process = await self._child.enter_async_context(
@@ -119,12 +112,10 @@ class EngineProcess(ABC):
         except TimeoutError:
             await self.stop()
             raise InfrastructureFault("engine_start", f"not up after {self._start_s:g} s; see {self._log}") from None
-        except InfrastructureFault:
-            ended_by = await self.killed_by()
+        except InfrastructureFault as fault:
+            killed = await self.killed()
             await self.stop()
-            if ended_by is not None:
-                raise KilledAtStart(ended_by, self._log) from None
-            raise
+            raise killed or fault from None
         except BaseException:
             await self.stop()
             raise

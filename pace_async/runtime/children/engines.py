@@ -17,7 +17,7 @@ import anyio
 from pace_async.advise.base import Engine
 from pace_async.advise.chat import TextFormat, chat_format_of
 from pace_async.advise.client import special_token_ids
-from pace_async.advise.engines.managed import EngineHandle, KilledAtStart, managed_engine
+from pace_async.advise.engines.managed import EngineHandle, managed_engine
 from pace_async.advise.engines.served_copy import serve_from
 from pace_async.advise.engines.vllm_found import Build, Missing, find_vllm
 from pace_async.advise.engines.vllm_managed import AdapterSlots, VllmHandle, VllmSettings, managed_vllm
@@ -32,6 +32,7 @@ from pace_async.runtime.children.cards import cards_of
 from pace_async.runtime.children.engine_supervisor import SupervisedEngine
 from pace_async.runtime.children.external import urls_of
 from pace_async.runtime.children.fleet import Fleet, FleetPolicy, fleet_of
+from pace_async.runtime.children.killed import again_if_killed
 from pace_async.runtime.children.replica import Delivery, Probing, Replica
 from pace_async.runtime.run_paths import RunPaths
 from pace_async.state.run_state import RunState
@@ -68,20 +69,12 @@ async def serving(
     transport that takes versions from its memory. One that another process kills while it starts is started again, as
     long as patience lasts. Raises UsageError, GaveUp, InfrastructureFault."""
     factory = cast("EngineFactory", engine_of(config.advisor.engine).load())
-    until, attempt = anyio.current_time() + config.faults.patience_s, 0
     async with AsyncExitStack() as stack:
-        while True:
-            try:
-                served = await stack.enter_async_context(factory(config, paths, given, state, probing, sender))
-                break
-            except KilledAtStart as killed:
-                attempt += 1
-                pause = config.faults.backoff(attempt)
-                if anyio.current_time() + pause >= until:
-                    raise
-                await probing.tell(killed)
-                await anyio.sleep(pause)
-        yield served
+
+        async def start() -> Served:
+            return await stack.enter_async_context(factory(config, paths, given, state, probing, sender))
+
+        yield await again_if_killed(start, config.faults, probing.tell)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +187,7 @@ async def vllm(
         try:
             await process.label()
         except PushFailed as failed:
-            if (ended_by := await handle.killed_by()) is None:
-                raise
-            raise KilledAtStart(ended_by, log) from failed
+            raise await handle.killed() or failed from failed
         yield Served(replica, KillsWhatItLeftUnknown(replica, handle), process)
 
 
