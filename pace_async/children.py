@@ -20,10 +20,15 @@ from pathlib import Path
 import anyio
 from anyio.abc import Process
 
+from pace_async.errors import InfrastructureFault
+
 LOOKS = 4
 """Looks in a row without an answer after which a process counts as hung."""
 entered: list[Path] = []
 """Lists of members of the control groups into which every child is entered: not those that limit this process alone."""
+REAPED_S = 5.0
+"""How long the status of a process may take to be known after its output has ended."""
+_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 KEPT = (
     "PATH",
     "PYTHONPATH",
@@ -63,6 +68,19 @@ def python_module(module: str, *arguments: str) -> list[str]:
     """Command line that runs a module of this package in a child interpreter. Files in the working folder cannot
     replace a package there (-P), as they cannot here."""
     return [sys.executable, "-P", "-m", module, *arguments]
+
+
+class KilledOutside(InfrastructureFault):
+    """A child was ended by a signal of another process, so another start may succeed. The memory killer of the system
+    sends such a signal too."""
+
+
+async def killed_by(process: Process) -> str:
+    """The name of the signal of another process that ended a child, empty if it runs or has ended by itself."""
+    status: int | None = None
+    with anyio.move_on_after(REAPED_S):
+        status = await process.wait()
+    return signal.Signals(-status).name if status is not None and -status in _FROM_OUTSIDE else ""
 
 
 def kill_group(pid: int) -> None:

@@ -7,9 +7,10 @@ of a disk is an InfrastructureFault, so the caller may try again later.
 import contextlib
 import errno
 import os
+import tempfile
 from pathlib import Path
 
-from pace_async.errors import InfrastructureFault
+from pace_async.errors import InfrastructureFault, UsageError
 
 DISK_FAULTS = {
     "disk_full": "the disk is full",
@@ -53,6 +54,16 @@ def write_whole(path: Path, content: bytes | str) -> None:
             raise
     except OSError as error:
         raise disk_fault(error, path) from error
+
+
+def temporary_folder() -> Path:
+    """The folder of temporary files. Raises UsageError if none can be written."""
+    try:
+        return Path(tempfile.gettempdir())
+    except FileNotFoundError:
+        raise UsageError(
+            "No folder for temporary files can be written, neither TMPDIR nor /tmp: set TMPDIR to one that can."
+        ) from None
 
 
 def sync(path: Path) -> None:

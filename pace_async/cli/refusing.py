@@ -7,15 +7,15 @@ from pace_async.cli.output import indented, json_text
 
 
 def refused(kind: str, message: str, code: int, notes: Sequence[str] = ()) -> None:
-    """Say why. `notes` is foreign text, such as what a program printed. Nothing of it goes to standard output, which
-    holds a whole document or none."""
+    """Say why. `notes` is foreign text, such as what a program printed, and `message` may quote some, such as a name of
+    a file. Nothing of it goes to standard output, which holds a whole document or none."""
     if _wants_json():
         from pace_async.cli.documents import ErrorShown
 
         document: ErrorShown = {"error": kind, "message": message, "exit_code": code, "notes": list(notes)}
         sys.stderr.write(f"{json_text(document)}\n")
         return
-    sys.stderr.write(f"pace: {message}\n")
+    sys.stderr.write(f"pace: {indented(message, 0)}\n")
     for note in notes:
         sys.stderr.write(f"{indented(note)}\n")
 

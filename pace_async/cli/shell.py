@@ -1,7 +1,7 @@
 """A small SQL prompt for machines without sqlite3's own: statements end with a semicolon.
 
-Read-only unless opened for writing. The database enforces this (`typed`), not the prompt. Not an editor: sqlite3 is
-better.
+Read-only unless opened for writing. The database enforces this (`typed_file`), not the prompt. Not an editor:
+sqlite3 is better.
 """
 
 import re
@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 import typer
 
-from pace_async.cli.output import print_table
-from pace_async.population.reading.typed import not_allowed, only_reading
+from pace_async.cli.output import print_table, shown
+from pace_async.population.reading.typed_file import not_allowed, only_reading
 
 HELP = """\
 SELECT ... ;      ask; a statement ends with a semicolon
@@ -40,7 +40,7 @@ def built_in(path: Path, *, write: bool) -> None:
             except sqlite3.Error as error:
                 why = f"{not_allowed(refused)} (readonly: --write allows changes)" if refused else error
                 refused.clear()
-                typer.echo(f"error: {why}", err=True)
+                typer.echo(f"error: {shown(why)}", err=True)
 
 
 def _answer(connection: sqlite3.Connection, statement: str) -> None:

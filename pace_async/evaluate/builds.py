@@ -23,7 +23,7 @@ from pace_async.evaluate.sandbox.inside.bundle import pack
 from pace_async.evaluate.sandbox.toolchain import Toolchain
 from pace_async.evaluate.sandbox.verdict import Ended, judge, one_line
 from pace_async.events import Outcome
-from pace_async.programs.compiled import program_hash
+from pace_async.programs.compiled import digest_as_it_is
 from pace_async.programs.languages import BUILD_FAILED, first_error
 from pace_async.task import TaskSpec
 
@@ -76,7 +76,7 @@ class Builds(AbstractContextManager["Builds"]):
         InfrastructureFault."""
         files = pack({self._spec.program: program.encode("utf-8", "surrogatepass")})
         if self._spec.build:
-            files = await self._built(program_hash(program, self._spec.language), files, run)
+            files = await self._built(digest_as_it_is(program), files, run)
         return Process(self._spec.run, self._environment(), files, one_thread=not self._spec.written_in.needs_threads)
 
     async def _built(self, digest: str, source: bytes, run: Run) -> bytes:

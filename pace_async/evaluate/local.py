@@ -30,7 +30,7 @@ from pace_async.evaluate.sandbox.converse import Job
 from pace_async.evaluate.sandbox.launch import CandidateRunner
 from pace_async.evaluate.sandbox.verdict import Ended, doubt, judge, one_line
 from pace_async.evaluate.scorer.scorer_client import EvaluatorFailed, Outputs, OverBound, Scored, Scorers
-from pace_async.programs.compiled import LONGEST_PROGRAM, compiled_off_loop
+from pace_async.programs.compiled import LONGEST_PROGRAM, compiled_off_loop, digest_as_it_is
 from pace_async.programs.text import parted
 from pace_async.task import FULL, Task, TaskSpec
 
@@ -131,7 +131,7 @@ class LocalEvaluator:
         memo = self.parts.memo
         if memo is None or request.seed >= SECRET_SEEDS:
             return await self._tried(request)
-        key = Key(self.task.digest, request.seed, read.digest, self._setting_of(request.stage))
+        key = Key(self.task.digest, request.seed, digest_as_it_is(request.program), self._setting_of(request.stage))
         known = await memo.get(key)
         if known is not None:
             return _unrun(request, known)

@@ -1,8 +1,9 @@
 """The memo of scores, only for tasks that declare themselves deterministic.
 
-Invariant: an entry equals what another run of the program would give. So `timeout` and `out_of_memory` are never kept:
-both depend on the load of the machine. A failure of the infrastructure is not kept either. A file that cannot be used
-never ends a run: the run continues without it, and this is reported once.
+Invariant: an entry equals what another run of the program would give. So texts are told apart by every character: a
+program can read its own source and line numbers, and so can an evaluator of the user's. `timeout` and `out_of_memory`
+are never kept: both depend on the load of the machine. A failure of the infrastructure is not kept either. A file that
+cannot be used never ends a run: the run continues without it, and this is reported once.
 """
 
 import json
@@ -30,7 +31,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """`setting` is the environment part: the task's settings, interpreter, packages, sandbox tier."""
+    """`program_hash` is `digest_as_it_is`. `setting` is the environment part: the task's settings, interpreter,
+    packages and sandbox tier."""
 
     task_digest: str
     seed: int

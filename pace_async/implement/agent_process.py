@@ -1,21 +1,27 @@
 """One call of an agent's command: started under a guard, ended with everything that it started.
 
 Invariant: when `run_agent` returns or raises, no process of the call is left, and none outlives this process, even if
-it is killed (see `agent_guard`).
+it is killed (see `agent_guard`). If the command has killed or stopped its guard, this process ends what it can find
+(see `agent_leftovers`).
 """
 
 import json
 import os
+import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
+from anyio.abc import Process
 
 from pace_async.children import child
 from pace_async.implement import agent_guard
+from pace_async.implement.agent_leftovers import MARK, end_leftovers
 
 GUARD = Path(agent_guard.__file__)
 GIT_CEILING = "GIT_CEILING_DIRECTORIES"
@@ -39,7 +45,7 @@ async def run_agent(command: Sequence[str], folder: Path, given: Path, log: Path
     ceilings = [part for part in os.environ.get(GIT_CEILING, "").split(os.pathsep) if part]
     environment = {**os.environ, GIT_CEILING: os.pathsep.join([*ceilings, str(folder.parent)])}
     said = bytearray()
-    async with child(guard, log=log, environment=environment) as process:
+    async with _guarded(guard, folder, log, environment) as process:
         assert process.stdout is not None
         with anyio.fail_after(timeout_s):
             async for chunk in process.stdout:
@@ -55,3 +61,19 @@ async def run_agent(command: Sequence[str], folder: Path, given: Path, log: Path
         str(result.get("errors", "")),
         str(result.get("failed", "")),
     )
+
+
+@asynccontextmanager
+async def _guarded(
+    command: Sequence[str], folder: Path, log: Path, environment: Mapping[str, str]
+) -> AsyncGenerator[Process]:
+    """The guard. Nothing of the call is left after the block, also where the guard did not end by itself."""
+    mark, started = secrets.token_hex(16), list[Process]()
+    try:
+        async with child(command, log=log, environment={**environment, MARK: mark}) as process:
+            started.append(process)
+            yield process
+    finally:
+        if started and started[0].returncode != 0:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(end_leftovers, mark, started[0].pid, folder)

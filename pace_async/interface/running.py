@@ -15,6 +15,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import Process
 
+from pace_async.durable import temporary_folder
 from pace_async.interface.processes import Command, Settings, resume_command, run_command
 from pace_async.interface.reading import Run
 
@@ -42,7 +43,7 @@ def resume(run: str | Path | None = None, settings: Settings | None = None) -> R
 
 
 def _to_its_end(command: Command) -> Run:
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile(dir=temporary_folder()) as said:
         process = subprocess.Popen(
             command.line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said, start_new_session=True
         )
@@ -117,7 +118,7 @@ async def go_on(run: str | Path | None = None, settings: Settings | None = None)
 
 @asynccontextmanager
 async def _beside(command: Command) -> AsyncGenerator[Going]:
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile(dir=temporary_folder()) as said:
         process = await anyio.open_process(
             command.line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said, start_new_session=True
         )

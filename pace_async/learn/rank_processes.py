@@ -16,7 +16,7 @@ import anyio
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from pace_async.children import LOOKS, child, kill_group
+from pace_async.children import LOOKS, KilledOutside, child, kill_group, killed_by
 from pace_async.errors import InfrastructureFault, PaceBug
 from pace_async.learn import ranks
 
@@ -153,6 +153,8 @@ class RankProcesses:
         except TimeoutError:
             raise InfrastructureFault("learner_timeout", f"no answer within {patience.deadline_s:g} s") from None
         except _BROKEN:
+            if ended_by := await killed_by(rank.process):
+                raise KilledOutside("learner_died", f"it was ended by {ended_by} (see {rank.log})") from None
             raise InfrastructureFault("learner_died", rank.last_words()) from None
         if answer["id"] != self._requests:
             raise PaceBug(f"the learner answered request {answer['id']} instead of {self._requests}")

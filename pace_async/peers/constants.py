@@ -1,6 +1,7 @@
 """The constants of a Python file, from its syntax tree: texts, numbers, lists, and arguments of calls. Nothing is run.
 
-A name that is not known stays unknown, and so does everything that needs it.
+A name that is not known stays unknown, and so does everything that needs it. So does a value that is too large or
+nested too deep (`is_bounded`): a few lines can make one of any size.
 """
 
 import ast
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from pace_async.errors import UsageError
-from pace_async.peers.example import text_of, tree_of
+from pace_async.peers.example import is_bounded, text_of, tree_of
 
 
 class _Unknown:
@@ -60,17 +61,17 @@ def constants_of(path: Path, depth: int = 0) -> Constants:
     found.names.update({name: value for name, value in found.options.items() if name not in found.names})
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
-            value = value_of(node.value, found.names, path.parent)
+            value = _known(node.value, found.names, path.parent)
             for target in node.targets:
                 _assign(target, value, found)
                 if value is UNKNOWN and isinstance(target, ast.Name) and isinstance(node.value, ast.JoinedStr):
                     found.partial[target.id] = _partial(node.value, found.names, path.parent)
         elif isinstance(node, ast.AnnAssign) and node.value is not None:
-            _assign(node.target, value_of(node.value, found.names, path.parent), found)
+            _assign(node.target, _known(node.value, found.names, path.parent), found)
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             given = {
-                keyword.arg: value_of(keyword.value, found.names, path.parent)
+                keyword.arg: _known(keyword.value, found.names, path.parent)
                 for keyword in node.keywords
                 if keyword.arg is not None
             }
@@ -110,12 +111,21 @@ def _assign(target: ast.expr, value: Any, found: Constants) -> None:
             pass
 
 
+def _known(node: ast.expr, names: Mapping[str, Any], folder: Path) -> Any:
+    """As `value_of`, of a bounded value."""
+    try:
+        value = value_of(node, names, folder)
+        return value if is_bounded(value) else UNKNOWN
+    except (RecursionError, ArithmeticError, ValueError):
+        return UNKNOWN
+
+
 def value_of(node: ast.expr, names: Mapping[str, Any], folder: Path) -> Any:
     """The value of an expression of constants, UNKNOWN for any other. A file of the folder whose text is read is its
     text."""
     match node:
         case ast.Constant():
-            return node.value
+            return node.value if is_bounded(node.value) else UNKNOWN
         case ast.Name():
             return names.get(node.id, UNKNOWN)
         case ast.List() | ast.Tuple():
@@ -142,7 +152,7 @@ def _partial(node: ast.JoinedStr, names: Mapping[str, Any], folder: Path) -> str
     """The text with `{expression}` where its value is unknown."""
     parts: list[str] = []
     for one in node.values:
-        value = value_of(one, names, folder)
+        value = _known(one, names, folder)
         unknown = f"{{{ast.unparse(one.value)}}}" if isinstance(one, ast.FormattedValue) else ""
         parts.append(unknown if value is UNKNOWN else str(value))
     return "".join(parts)
@@ -167,10 +177,11 @@ def _combined(node: ast.BinOp, names: Mapping[str, Any], folder: Path) -> Any:
     if isinstance(node.op, ast.Div):  # a path: what counts is its last part
         return right
     if isinstance(node.op, ast.Add) and isinstance(left, str) and isinstance(right, str):
-        return left + right
+        return left + right if is_bounded(left) and is_bounded(right) else UNKNOWN
     if not isinstance(left, int | float) or not isinstance(right, int | float):
         return UNKNOWN
-    return left + right if isinstance(node.op, ast.Add) else left * right
+    combined = left + right if isinstance(node.op, ast.Add) else left * right
+    return combined if is_bounded(combined) else UNKNOWN
 
 
 def _call(node: ast.Call, names: Mapping[str, Any], folder: Path) -> Any:

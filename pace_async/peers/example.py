@@ -4,6 +4,7 @@ An example's Python is read by its syntax tree, its YAML as plain data.
 """
 
 import ast
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,10 @@ import yaml
 from pace_async.errors import UsageError
 from pace_async.programs.languages import LANGUAGES, named
 
+MOST_BYTES = 4 << 20
+"""Of a file of an example that is read."""
+MOST_VALUES = 100_000
+"""Values and pieces of text that a setting may hold."""
 NO_PROGRAMS = frozenset({".pyc", ".md", ".yaml", ".yml", ".ipynb", ".png", ".jpg", ".pdf", ".log", ".sh", ".csv"})
 LANGUAGE_BY_SUFFIX = {
     "cc": "c++",
@@ -77,20 +82,53 @@ class Example:
 
 def tree_of(path: Path) -> ast.Module:
     """The syntax tree of a Python file. Raises UsageError."""
+    read = bytes_of(path)
     try:
-        return ast.parse(path.read_text(encoding="utf-8-sig"), str(path))
-    except OSError as error:
-        raise UsageError(f"Cannot read {path}: {error.strerror}.") from None
+        return ast.parse(read.decode("utf-8-sig"), str(path))
     except (SyntaxError, ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not Python that can be read: {str(error)[:200]}.") from None
 
 
 def text_of(path: Path) -> str:
     """A text file, whatever its encoding. Raises UsageError."""
+    return lines_of(bytes_of(path).decode("utf-8", "replace"))
+
+
+def lines_of(text: str) -> str:
+    """A text with every end of a line as a line feed."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def bytes_of(path: Path) -> bytes:
+    """A file of at most MOST_BYTES. Raises UsageError."""
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        with path.open("rb") as stream:
+            read = stream.read(MOST_BYTES + 1)
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror}.") from None
+    if len(read) > MOST_BYTES:
+        raise UsageError(f"{path} is longer than {MOST_BYTES >> 20} MiB.")
+    return read
+
+
+def is_bounded(value: Any) -> bool:
+    """Whether a value, written out, has no more than MOST_VALUES parts and no number beyond 64 bits. One list may stand
+    in it many times, also within itself."""
+    left, open_values = MOST_VALUES, [value]
+    while open_values:
+        one = open_values.pop()
+        inner: list[Any] = []
+        if isinstance(one, dict):
+            inner = [part for pair in cast("dict[Any, Any]", one).items() for part in pair]
+        elif isinstance(one, list | tuple | set):
+            inner = list(cast("list[Any]", one))
+        elif isinstance(one, int) and abs(one) >= 1 << 63:
+            return False
+        left -= 1 + len(inner) + (len(one) // 16 if isinstance(one, str | bytes) else 0)
+        if left < 0:
+            return False
+        open_values += inner
+    return True
 
 
 def names_of(tree: ast.Module) -> set[str]:
@@ -123,17 +161,21 @@ def top_level(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 def mapping_of(path: Path) -> dict[str, Any]:
     """A YAML file as plain data. Raises UsageError."""
+    read = bytes_of(path)
     try:
-        value = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise UsageError(f"Cannot read {path}: {error.strerror}.") from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        value = yaml.safe_load(read.decode("utf-8-sig"))
+    # Besides its own errors, the library lets out what Python says of a number, a date or a tag that is none.
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
         said = " ".join(str(error).split())
         raise UsageError(f"{path} is not YAML that can be read: {said[:300]}.") from None
     if value is None:
         return {}
     if not isinstance(value, dict):
         raise UsageError(f"{path} holds no mapping of settings.")
+    if not is_bounded(value):
+        raise UsageError(
+            f"{path} holds more than {MOST_VALUES:,} values, its aliases written out, or too large a number."
+        )
     return {str(key): one for key, one in cast("dict[Any, Any]", value).items()}
 
 
@@ -147,8 +189,9 @@ def section(config: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 
 def number_of(value: Any) -> float | None:
-    """A positive number, or None."""
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else None
+    """A positive, finite number, or None."""
+    known = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+    return float(value) if known else None
 
 
 def language_of_program(program: str, said: str) -> str:

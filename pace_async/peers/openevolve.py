@@ -5,6 +5,7 @@ last stage that is reached gives the score. `evaluate` is not called where there
 """
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -73,7 +74,7 @@ def read_openevolve(folder: Path, wanted: Wanted) -> Example:
     command += ["--functions", ",".join(steps), "--most", str(int(longest))]
     command += ["--features", ",".join(features)] if features else []
     given = {name: value for name, value in section(own, "evaluator_args").items() if steps == ("evaluate",)}
-    command += ["--arguments", json.dumps(given)] if given else []
+    command += ["--arguments", _json(given)] if given else []
     combined = "combined_score" in text_of(folder / evaluator)
     score = (wanted.score,) if wanted.score else ("combined_score", "mean_of_metrics")
     taken = [
@@ -158,13 +159,34 @@ def _stages(
     if not there or own.get("cascade_evaluation") is False:
         return (), ("evaluate",), []
     given = own.get("cascade_thresholds")
-    values = [float(one) for one in cast("list[Any]", given)] if isinstance(given, list) else list(THRESHOLDS)
+    values = _thresholds(cast("list[Any]", given)) if isinstance(given, list) else list(THRESHOLDS)
     there = there[: len(values) + 1]
     stages = tuple((f"stage{number + 1}", values[number]) for number in range(len(there) - 1))
     told = [f"cascade: {name}, threshold {value:g}" for name, value in stages]
     if not stages:
         told = ["cascade: none, because evaluate_stage1 is the only stage; it gives the score, as in OpenEvolve"]
     return stages, tuple(there), told
+
+
+def _json(given: dict[str, Any]) -> str:
+    """Raises UsageError for what is no JSON, such as a date."""
+    try:
+        return json.dumps(given, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"evaluator.evaluator_args cannot be passed on: {error}.") from None
+
+
+def _thresholds(given: list[Any]) -> list[float]:
+    """Raises UsageError for one that is no finite number, or a text of one."""
+    found: list[float] = []
+    for one in given:
+        try:
+            found.append(float(one) if isinstance(one, int | float | str) else math.nan)
+        except ValueError:
+            found.append(math.nan)
+        if not math.isfinite(found[-1]):
+            raise UsageError(f"evaluator.cascade_thresholds holds {str(one)[:40]!r}, which is not a number.")
+    return found
 
 
 def _background(

@@ -222,7 +222,7 @@ def _seconds(value: Any) -> float | None:
     if not isinstance(value, str):
         return number_of(value)
     parts = value.split(":")
-    if not parts or not all(part.isdigit() for part in parts):
+    if not all(part.isdecimal() and len(part) < 10 for part in parts) or len(parts) > 3:
         return None
     seconds = 0
     for part in parts:
@@ -231,7 +231,7 @@ def _seconds(value: Any) -> float | None:
 
 
 def _megabytes(value: Any) -> int | None:
-    if not isinstance(value, str) or not value[:-1].isdigit():
+    if not isinstance(value, str) or not value[:-1].isdecimal() or len(value) > 10:
         return None
     unit = {"G": 1024, "M": 1}.get(value[-1].upper())
     return int(value[:-1]) * unit if unit else None

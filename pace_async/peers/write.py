@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from pace_async.errors import UsageError
-from pace_async.peers.example import Example
+from pace_async.peers.example import Example, bytes_of, lines_of
 from pace_async.peers.openevolve import COPY
 from pace_async.peers.seed import with_one_block
 from pace_async.programs.languages import language_of
@@ -55,9 +55,7 @@ def drafted(name: str, example: Example) -> Draft:
     """Reads the example's files. Raises UsageError."""
     program = example.folder / example.source
     try:
-        text = program.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"Cannot read {program}: {error.strerror}.") from None
+        text = lines_of(bytes_of(program).decode("utf-8"))
     except UnicodeDecodeError:
         raise UsageError(f"{program} is not UTF-8 text.") from None
     seed, note = with_one_block(text, example.language)

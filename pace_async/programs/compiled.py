@@ -1,8 +1,9 @@
 """Compiles program texts, and decides when two texts are the same program.
 
-Invariant: two texts with one digest behave the same. The digest leaves out layout, comments and line numbers, and
-includes the names of files. A text is compiled once, however often its digest, its fault or its code is needed. If a
-text differs from an earlier one in one function, only that function is compiled. The length of a text does not bound
+Invariant: two texts with one digest behave the same, unless something reads the source or its line
+numbers. So scores and builds are kept by `digest_as_it_is`. The digest leaves out layout, comments and line numbers,
+and includes the names of files. A text is compiled once, however often its digest, its fault or its code is needed. If
+a text differs from an earlier one in one function, only that function is compiled. The length of a text does not bound
 the time of compiling: a quarter of a megabyte can take a minute. So the event loop compiles only texts for which
 `is_small` holds. A helper process compiles the others, and the results are cached here (`compiled_off_loop`). A small
 or known text is compiled at once, without a pause, so that work without waits stays in order. A text that needs more
@@ -175,8 +176,8 @@ def stripped_digest(program: str) -> str:
 
 
 def digest_as_it_is(program: str) -> str:
-    """32 hex digits of every character of a text."""
-    return _digest(program)
+    """32 hex digits of every character of a text. Never those of a normal form."""
+    return _digest(f"\0{program}")
 
 
 def examined(program: str, language: str = PYTHON) -> dict[str, Any]:

@@ -1,11 +1,11 @@
 """Writes rows as CSV, JSON lines or one JSON list, and programs as files, one at a time for any length of run.
 
-Invariant: nothing is overwritten without `force`, and a file appears under its name only when it is complete. A text
-cell is written unchanged. Only for a terminal is it escaped. CSV: a header line, NULL as an empty cell, quoted as in
-RFC 4180. Times are seconds since the epoch.
+Invariant: nothing is overwritten without `force`, and a file appears under its name only when it is complete. A text is
+written unchanged in JSON. In CSV one that a spreadsheet would take for a formula gets an apostrophe in front. Only for
+a terminal is text escaped. CSV: a header line, NULL as an empty cell, quoted as in RFC 4180. Times are seconds since
+the epoch.
 """
 
-import csv
 import json
 import os
 import sys
@@ -17,6 +17,7 @@ from pace_async.errors import UsageError
 from pace_async.report.visible import visible
 
 Format = Literal["csv", "jsonl", "json"]
+_FORMULA = ("=", "+", "-", "@")
 Rows = Iterable[Mapping[str, Any]]
 
 
@@ -62,7 +63,6 @@ def write_programs(programs: Rows, folder: Path, *, suffix: str = ".py", force: 
 
 def _write(rows: Rows, form: Format, stream: TextIO, *, safe: bool = False) -> int:
     number = 0
-    writer = csv.writer(stream, lineterminator="\n")
     for row in rows:
         if form == "json":
             stream.write(",\n" if number else "[")
@@ -71,9 +71,9 @@ def _write(rows: Rows, form: Format, stream: TextIO, *, safe: bool = False) -> i
             stream.write(json.dumps(_decoded(row), ensure_ascii=safe, allow_nan=False) + "\n")
         else:
             if number == 0:
-                writer.writerow(row)
-            cells = [_cell(value) for value in row.values()]
-            writer.writerow([visible(cell) for cell in cells] if safe else cells)
+                stream.write(csv_line(row))
+            line = csv_line(row.values())
+            stream.write(visible(line[:-1]) + "\n" if safe else line)
         number += 1
     if form == "json":
         stream.write("]\n" if number else "[]\n")
@@ -88,6 +88,12 @@ def _decoded(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def csv_line(values: Iterable[Any]) -> str:
+    """Values as a line of CSV. No text can be a formula: a spreadsheet computes what begins with one of _FORMULA."""
+    line = ",".join([_quoted(_cell(value)) for value in values])
+    return (line or '""') + "\n"  # an empty line is no row
+
+
 def _cell(value: Any) -> str:
     if value is None:
         return ""
@@ -95,4 +101,10 @@ def _cell(value: Any) -> str:
         return str(int(value))
     if isinstance(value, dict):
         return json.dumps(value)
+    if isinstance(value, str):
+        return f"'{value}" if value.lstrip().startswith(_FORMULA) else value
     return repr(value) if isinstance(value, float) else str(value)
+
+
+def _quoted(cell: str) -> str:
+    return '"' + cell.replace('"', '""') + '"' if any(sign in cell for sign in ',"\r\n') else cell

@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 
 from pace_async.config import Config
 from pace_async.configure import resolve
+from pace_async.durable import temporary_folder
 from pace_async.errors import GaveUp, PaceBug, UsageError
 from pace_async.gc_freeze import start_up_frozen
 from pace_async.observe.roofline import Load, Roofline, advice, roofline
@@ -140,7 +141,7 @@ def predict(scenario: Scenario) -> Prediction:
 def measure(scenario: Scenario) -> Measured:
     """Run one scenario to its end. Raises PaceBug (or `Deadlock`) for a mistake of the runtime, and UsageError if it
     gives up because of its nodes."""
-    with tempfile.TemporaryDirectory(prefix=f"pace-simulate-{os.getpid()}-", dir=_memory_folder()) as folder:
+    with tempfile.TemporaryDirectory(prefix=f"pace-simulate-{os.getpid()}-", dir=_draft_folder()) as folder:
         try:
             return run_virtually(lambda: _measured(scenario, Path(folder)))
         except GaveUp:
@@ -150,15 +151,16 @@ def measure(scenario: Scenario) -> Measured:
             ) from None
 
 
-def _memory_folder() -> str | None:
-    """A folder in memory if one is writable and has room, because each group file is synced to the disk."""
+def _draft_folder() -> Path:
+    """A folder in memory if one is writable and has room, because each group file is synced to the disk. Else that of
+    temporary files. Raises UsageError if there is none."""
     memory = Path("/dev/shm")
     try:
         with tempfile.NamedTemporaryFile(dir=memory) as file:
             os.posix_fallocate(file.fileno(), 0, ROOM)
     except OSError:
-        return None
-    return str(memory)
+        return temporary_folder()
+    return memory
 
 
 async def _measured(scenario: Scenario, folder: Path) -> Measured:

@@ -1,7 +1,5 @@
 """The table of candidates: sorted and filtered by the address, and the same rows as CSV. Pure."""
 
-import csv
-import io
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +11,7 @@ from pace_async.observe import formatting
 from pace_async.population.reading.browse import COLUMNS, Page, Selection
 from pace_async.report.markup import Markup, joined, tag
 from pace_async.report.parts import scrolling
+from pace_async.report.rows import csv_line
 from pace_async.web.shell import address, document
 
 ON_A_PAGE = 100
@@ -161,10 +160,6 @@ def _moment(seconds: float) -> str:
 
 
 def as_csv(view: View, page: Page) -> str:
-    """The rows with the columns of the view, every number in full. NULL is an empty cell."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(view.columns)
-    for row in page.rows:
-        writer.writerow(["" if row[column] is None else row[column] for column in view.columns])
-    return out.getvalue()
+    """The rows with the columns of the view, every number in full (`rows.csv_line`)."""
+    lines = [csv_line(view.columns), *(csv_line(row[column] for column in view.columns) for row in page.rows)]
+    return "".join(lines)

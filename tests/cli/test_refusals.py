@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from pace_async.cli.main import main
 from pace_async.errors import GaveUp, InfrastructureFault
 from pace_async.providers.keys import KEYS, refuse_without_keys
 from tests.support.command_line import Shell
+from tests.support.examples import OPENEVOLVE, example
 from tests.support.finished_runs import make_run
 
 HEAVY = ("torch", "transformers", "litellm", "sqlalchemy", "httpx", "rich")
@@ -118,6 +120,59 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     (tmp_path / "runs").mkdir()
     make_run(tmp_path / "runs" / "circle_packing-1")
     return Shell(tmp_path, monkeypatch, capsys)
+
+
+@pytest.mark.fault("Configuration and terminal", "hostile text cannot steer the terminal")
+@pytest.mark.parametrize(
+    ("command", "settings"),
+    [
+        (("run", "--config", "no\x1b[2J\x9b31m\u202e.yaml"), ""),
+        (("run", "--config", "made.yaml"), 'advisor:\n  model: "m\\e]0;owned\\a"\n'),
+        (("config", "show", "--config", "made.yaml"), '"a\\e[2J": 3\n'),
+        (("run", "evil\x1b[2J"), ""),
+        (("task", "check", "evil"), ""),
+        (("eval", "evil", "x.py"), ""),
+        (("status", "gone\x1b[31m"), ""),
+        (("--no\x1b[31m",), ""),
+    ],
+    ids=lambda given: "",
+)
+def test_a_refusal_quotes_names_and_files_without_their_escapes(
+    shell: Shell, command: tuple[str, ...], settings: str
+) -> None:
+    (shell.folder / "made.yaml").write_text(settings)
+    (shell.folder / "evil").mkdir()
+    (shell.folder / "evil" / "task.yaml").write_text('name: "a\\e[2J"\n"n\\e[31mme": "\\u202e\\u009b31m"\n')
+    said = shell.pace(*command)
+    assert said.code and said.err + said.out
+    assert [sign for sign in said.err + said.out if not (sign.isprintable() or sign == "\n")] == []
+
+
+@pytest.mark.fault("Being started and stopped", "no folder for temporary files")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("doctor",),
+        ("run", "--candidates", "2", "--display", "none"),
+        ("eval", "circle_packing", "made.py"),
+        ("task", "check", "circle_packing"),
+        ("task", "import", "openevolve", "theirs", "--to", "mine"),
+        ("resume", "circle_packing-1", "--candidates", "99", "--display", "none"),
+    ],
+    ids=" ".join,
+)
+def test_without_a_folder_for_temporary_files_commands_say_so(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    (shell.folder / "made.py").write_text("x = 1\n")
+    example(shell.folder / "theirs", OPENEVOLVE)
+    with monkeypatch.context() as full:  # every folder that Python tries, the present one too
+        full.setattr(tempfile, "tempdir", None)
+        full.setattr(tempfile, "_candidate_tempdir_list", lambda: [str(shell.folder / "absent")])
+        said = shell.pace(*command)
+    assert "Traceback" not in said.err
+    assert "set TMPDIR to" in said.out + said.err
+    assert said.code == (1 if command == ("doctor",) else 2)
 
 
 @pytest.mark.fault("Configuration and terminal", "a number that no candidate has")

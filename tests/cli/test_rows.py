@@ -7,6 +7,7 @@ import os
 import pty
 import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,21 @@ def test_rows_on_a_terminal_are_made_visible_and_in_a_file_left_alone(shell: She
     assert "\x1b" not in shown
     shell.pace("export", "circle_packing-1", "--what", "ideas", "-o", "ideas.csv")
     assert "\x1b]0;owned" in (shell.folder / "ideas.csv").read_text()
+
+
+@pytest.mark.fault("Configuration and terminal", "hostile text is no formula in a spreadsheet")
+def test_no_text_in_a_csv_is_a_formula_and_json_lines_keep_it(shell: Shell) -> None:
+    formulas = ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1+1", " =1+1", "\r=1"]
+    with closing(sqlite3.connect(shell.folder / "runs/circle_packing-1/population.db")) as database, database:
+        for candidate, text in enumerate(formulas, 1):
+            database.execute("update experiments set description = ? where lease = ?", (text, candidate))
+    told = shell.pace("export", "circle_packing-1", "-o", "rows.csv")
+    assert told.code == 0
+    with (shell.folder / "rows.csv").open(newline="") as stream:
+        rows = {int(row["candidate"]): row for row in csv.DictReader(stream)}
+    assert [rows[number]["experiment"] for number in range(1, len(formulas) + 1)] == [f"'{text}" for text in formulas]
+    lines = map(json.loads, shell.pace("export", "circle_packing-1", "--format", "jsonl").out.splitlines())
+    assert [row["experiment"] for row in lines if 1 <= row["candidate"] <= len(formulas)] == formulas
 
 
 def on_a_terminal(folder: Path, *arguments: str, **environment: str) -> str:

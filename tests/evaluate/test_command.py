@@ -192,6 +192,23 @@ async def test_a_command_that_is_not_there_is_the_tasks_mistake(tmp_path: Path, 
             pass
 
 
+@pytest.mark.fault("Programs as weapons", "a program or an evaluator that reads the source")
+@pytest.mark.parametrize("language", ["python", "shell"])
+async def test_an_evaluator_that_reads_the_source_scores_each_text(tmp_path: Path, language: str) -> None:
+    if language == "python":
+        reads = "def evaluate(path):\n    return {'combined_score': len(open(path).read())}\n"
+        task = make_python_task(tmp_path / "any", reads, PROGRAM.replace("echo $((x * 7))", "y=7"))
+    else:
+        task = make_command_task(
+            tmp_path / "any", 'echo "{\\"combined_score\\": $(wc -c < "$1")}" > "$2/metrics.json"\n'
+        )
+    texts = ("x=1\n", "x=1  # longer\n", "x=1\n\n\n")
+    async with evaluating(task) as evaluator:
+        found = [await scored(evaluator, text, 0) for text in (*texts, *texts)]
+    assert [evaluation.score for evaluation in found] == [float(len(text)) for text in texts] * 2
+    assert [evaluation.memoised for evaluation in found] == [False] * 3 + [True] * 3
+
+
 async def test_the_rows_of_a_run_say_that_trust_is_shared_and_what_the_evaluator_said(tmp_path: Path) -> None:
     task = make_command_task(tmp_path / "numbers", more={"feedback": True, "valid": "correct"})
     programs = {

@@ -127,11 +127,40 @@ async def test_a_deterministic_tasks_score_is_remembered_and_marked(tier: Tier, 
         make_task(tmp_path / "sum"), EvaluationConfig(), tier=tier, log=tmp_path / "log"
     ) as evaluator:
         first = await scored(evaluator, DOUBLE, 0)
-        again = await scored(evaluator, "# a comment\n" + DOUBLE, 0)
+        again = await scored(evaluator, DOUBLE, 0)
         other_seed = await scored(evaluator, DOUBLE, 1)
     assert (first.memoised, again.memoised, other_seed.memoised) == (False, True, False)
     assert (again.outcome, again.score, again.metrics) == (first.outcome, first.score, first.metrics)
     assert other_seed.score != first.score
+
+
+LINE = """
+def f(instance):
+    try:
+        raise ValueError
+    except ValueError as error:
+        return error.__traceback__.tb_lineno
+"""
+
+
+@pytest.mark.fault("Programs as weapons", "a program or an evaluator that reads the source")
+async def test_a_program_that_knows_its_line_numbers_gets_its_own_score(tier: Tier, tmp_path: Path) -> None:
+    task = make_task(
+        tmp_path / "lines",
+        evaluator="""
+        def instances(seed):
+            return [seed]
+        def score(instances, outputs):
+            return {"score": outputs[0]}
+        """,
+    )
+    settings = EvaluationConfig(memo=tmp_path / "scores.sqlite")
+    texts = (LINE, "# a comment\n" + LINE, LINE + "\n\n")
+    for known in (False, True):
+        async with open_evaluator(task, settings, tier=tier, log=tmp_path / "log") as evaluator:
+            found = [await scored(evaluator, text, 0) for text in texts]
+        assert [evaluation.score for evaluation in found] == [4.0, 5.0, 4.0]
+        assert [evaluation.memoised for evaluation in found] == [known] * len(texts)
 
 
 async def test_a_task_that_is_not_deterministic_is_scored_each_time(tier: Tier, tmp_path: Path) -> None:

@@ -16,10 +16,11 @@ import pytest
 from sqlalchemy import make_url, text
 from sqlalchemy.exc import OperationalError
 
-from pace_async.errors import GaveUp
+from pace_async.errors import GaveUp, UsageError
 from pace_async.events import FaultSeen
 from pace_async.population import postgres as rules
 from pace_async.population.connect import engine, in_words, locate, reading_engine, will_pass
+from pace_async.population.reading import typed
 from pace_async.population.reading.reader import open_readonly
 from pace_async.population.writing import writer
 from pace_async.population.writing.outage import Outage
@@ -177,6 +178,27 @@ async def test_a_run_whose_network_drops_everything_waits_and_goes_on(tmp_path: 
         assert reader.status()["candidates"] == 60
         assert "database_back" in [row["kind"] for row in reader.query("select kind from faults")]
         assert all(check.ok for check in reader.audit())
+
+
+@pytest.mark.fault("Configuration and terminal", "one call of a function that never returns is ended")
+def test_a_typed_statement_that_the_server_does_not_end_is_ended_here(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, postgres: PostgresServer
+) -> None:
+    monkeypatch.setattr(typed, "SERVER_S", 0.5)
+
+    async def made(url: str) -> None:
+        async with run_of(url, tmp_path, settings(stop__candidates=4)) as (core, _):
+            assert await drive(core) == "done"
+
+    url = postgres.new()
+    anyio.run(made, url)
+    with way_to(postgres) as way:
+        through = f"postgresql://pace@127.0.0.1:{way.port}/{make_url(url).database}"
+        with open_readonly(through) as reader:
+            assert reader.sql("SELECT count(*) FROM runs", 60.0).rows == ((1,),)
+            way.swallow()
+            with pytest.raises(UsageError, match=r"took longer than 0\.5 s"):
+                reader.sql("SELECT count(*) FROM runs", 0.5)
 
 
 @pytest.mark.long

@@ -19,13 +19,20 @@ from hypothesis import strategies as st
 
 from pace_async.advise.engines.managed import EngineHandle, managed_engine
 from pace_async.children import LOOKS, wait_silent
+from pace_async.config import SearchConfig
 from pace_async.errors import InfrastructureFault
 from pace_async.learn.client import ChildLimits, ProcessLearner
 from pace_async.learn.rank_processes import RankProcess
 from pace_async.learn.settings import TrainerConfig
 from pace_async.runtime.children.engine_supervisor import keep_engine, watch_learner
+from pace_async.runtime.children.engines import serving
+from pace_async.runtime.children.killed import again_if_killed
+from pace_async.runtime.children.replica import Probing
+from pace_async.runtime.run_paths import RunPaths
+from pace_async.search.state import rules_of
 from pace_async.simulate.stages import World
 from pace_async.simulate.virtual import run_virtually
+from pace_async.state.run_state import RunState, Terms
 from tests.doubles.engine_servers import EngineServer
 from tests.doubles.populations import Told
 from tests.support.engine_models import save_tiny_model
@@ -263,3 +270,102 @@ async def test_a_learner_lost_while_idle_is_reported_and_the_next_request_starts
             assert await told.faults(2) == ["learner_died", "learner_hung"]
             await learner.ready()
             assert not stopped.is_running()
+
+
+ENDS = """
+import os, signal, sys
+if "{module}" in sys.orig_argv:
+    with open({starts!r}, "a+") as starts:
+        starts.write("x")
+        starts.seek(0)
+        if len(starts.read()) <= {times}:
+            {how}
+"""
+"""What Python runs first in a child: it ends the first starts."""
+ENGINE, LEARNER = "pace_async.advise.engines.embedded", "pace_async.learn.process"
+KILLED = "os.kill(os.getpid(), signal.SIGKILL)"
+
+
+def ended_at_start(patch: pytest.MonkeyPatch, folder: Path, times: int, how: str, module: str = ENGINE) -> Path:
+    """The file with a letter for each start."""
+    starts, code = folder / "starts", folder / "code"
+    code.mkdir()
+    (code / "sitecustomize.py").write_text(ENDS.format(starts=str(starts), times=times, how=how, module=module))
+    patch.setenv("PYTHONPATH", str(code))
+    return starts
+
+
+@pytest.mark.long
+@pytest.mark.anyio
+@pytest.mark.fault("Sick, not dead", "an engine killed while it starts is started again, as long as patience lasts")
+async def test_an_engine_that_is_killed_while_it_starts_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = save_tiny_model(tmp_path / "model", seed=1)
+    starts = ended_at_start(monkeypatch, tmp_path, 2, KILLED)
+    told: list[InfrastructureFault] = []
+
+    async def tell(fault: InfrastructureFault) -> None:
+        told.append(fault)
+
+    config = settings(advisor__engine="embedded", advisor__model=str(model), faults__backoff_s=0.01)
+    with anyio.fail_after(DEADLINE_S):
+        async with serving(config, RunPaths(tmp_path / "run"), model, fresh_state(), Probing(tell=tell)) as served:
+            answer = await served.client.generate((1, 2, 3), max_tokens=2, temperature=1.0, seed=0)
+            assert len(answer.token_ids) == 2
+    assert starts.read_text() == "xxx"
+    assert [(fault.kind, "ended by SIGKILL while it started" in fault.detail) for fault in told] == [
+        ("engine_died", True)
+    ] * 2
+
+
+@pytest.mark.anyio
+@pytest.mark.fault("Sick, not dead", "an engine killed while it starts is started again, as long as patience lasts")
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [(KILLED, "ended by SIGKILL while it started"), ("os._exit(3)", "the engine ended before it served")],
+    ids=["killed, and no patience left", "ended by itself"],
+)
+async def test_a_start_that_is_not_tried_again_is_a_fault_of_the_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, words: str
+) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    starts = ended_at_start(monkeypatch, tmp_path, 1000, how)
+    patience = {"faults__patience_s": 0.05, "faults__backoff_s": 0.1} if how == KILLED else {}
+    config = settings(advisor__engine="embedded", advisor__model=str(tmp_path), **patience)
+    handle = EngineHandle(log=tmp_path / "engine.log")
+    with anyio.fail_after(DEADLINE_S), pytest.raises(InfrastructureFault, match=words):
+        async with serving(config, RunPaths(tmp_path / "run"), tmp_path, fresh_state(), Probing()):
+            pass
+    assert starts.read_text() == "x"
+    with anyio.fail_after(DEADLINE_S), pytest.raises(InfrastructureFault, match=words):
+        await handle.start(tmp_path, 0)
+
+
+@pytest.mark.long
+@pytest.mark.anyio
+@pytest.mark.timeout(600)
+@pytest.mark.fault("Sick, not dead", "a learner killed while it starts is started again, as long as patience lasts")
+async def test_a_learner_that_is_killed_while_it_starts_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from scripts.benchmarks.toys import write_llama
+
+    toy = write_llama(tmp_path / "model", vocab=40, width=16, layers=1)
+    starts = ended_at_start(monkeypatch, tmp_path, 3, KILLED, LEARNER)
+    told: list[InfrastructureFault] = []
+
+    async def tell(fault: InfrastructureFault) -> None:
+        told.append(fault)
+
+    async with ProcessLearner(toy, tmp_path / "out", TrainerConfig()) as learner:
+        with anyio.fail_after(DEADLINE_S):
+            assert await again_if_killed(learner.ready, settings(faults__backoff_s=0.01).faults, tell) == toy
+    assert starts.read_text() == "xxxx"
+    # One that is found dead before it is asked is started again without a word.
+    assert {fault.kind for fault in told} <= {"learner_died"}
+
+
+def fresh_state() -> RunState:
+    """A run that has just begun."""
+    return RunState(Terms(4, 2, rules_of(SearchConfig(), "maximize", 1.0)))

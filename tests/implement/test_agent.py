@@ -23,6 +23,7 @@ from pace_async.implement.agent import words_of
 from pace_async.implement.agent_checks import refuse_unless_runnable
 from pace_async.implement.agent_cost import reported_cost
 from pace_async.implement.agent_folder import OUTPUT, AgentFolders
+from pace_async.implement.agent_process import run_agent
 from pace_async.implement.agent_prompt import files_for, prompt_for
 from pace_async.implement.assemble import open_implementer
 from pace_async.implement.base import Experiment, Implementer, Unusable
@@ -273,6 +274,54 @@ def test_nothing_of_an_agent_outlives_a_killed_runtime(tmp_path: Path) -> None:
     _, alive = psutil.wait_procs(family, 20)
     assert len(family) == 3
     assert alive == []
+
+
+LEAVES = """
+echo $$ > pids
+for each in 1 2 3 4; do
+    setsid sleep 600 & echo $! >> pids
+    env -i sleep 600 & echo $! >> pids
+    env -i setsid sleep 600 & echo $! >> pids
+    (cd / && exec setsid sleep 600) & echo $! >> pids
+    (cd / && exec env -i setsid sleep 600) 9> held & echo $! >> pids
+done
+exec env -i setsid sh -c 'sleep 600 & echo $! >> pids; kill -$1 $2; echo > done; exec sleep 600' sh "$1" $PPID
+"""
+
+
+@pytest.mark.fault("Implementer", "an agent that kills or stops its guard")
+async def test_nothing_is_left_of_an_agent_that_killed_its_guard(tmp_path: Path) -> None:
+    with anyio.fail_after(100):
+        ended = await run_agent(["sh", "-c", LEAVES, "sh", "KILL"], tmp_path, Path(os.devnull), tmp_path / "log", 90.0)
+    assert (ended.code, ended.errors) == (None, "its guard was killed")
+    assert _left(tmp_path) == []
+
+
+@pytest.mark.long
+@pytest.mark.fault("Implementer", "an agent that kills or stops its guard")
+async def test_nothing_is_left_of_an_agent_that_stopped_its_guard(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "done")
+    with anyio.fail_after(100):
+        async with anyio.create_task_group() as tasks:
+            command = ["sh", "-c", LEAVES, "sh", "STOP"]
+            tasks.start_soon(run_agent, command, tmp_path, Path(os.devnull), tmp_path / "log", 90.0)
+            await anyio.to_thread.run_sync((tmp_path / "done").read_text, abandon_on_cancel=True)
+            tasks.cancel_scope.cancel()
+    assert _left(tmp_path) == []
+
+
+def _left(folder: Path) -> list[int]:
+    """The processes of LEAVES that live."""
+    pids = [int(pid) for pid in (folder / "pids").read_text().split()]
+    assert len(pids) == 22
+    return [pid for pid in pids if _lives(pid)]
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 async def test_folders_of_ended_leases_are_removed_and_those_of_open_ones_stay(tmp_path: Path) -> None:

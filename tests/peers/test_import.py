@@ -76,6 +76,80 @@ def test_a_shinka_example_runs_unchanged_without_shinka(shell: Shell) -> None:
     assert "larger than 99" in scored["detail"]
 
 
+def doubled(name: str, times: int, text: str) -> str:
+    """Lines of Python or YAML that double a value again and again."""
+    return "".join(text.format(one=f"{name}{number}", before=f"{name}{number - 1}") for number in range(1, times + 1))
+
+
+BOMBS: dict[str, tuple[str, dict[str, str | None], str]] = {
+    "texts added to themselves": (
+        "shinka",
+        {"run_evo__py": "a0 = 'x' * 1 + 'y'\n" + doubled("a", 45, "{one} = {before} + {before}\n")},
+        "",
+    ),
+    "powers of powers": ("shinka", {"run_evo__py": "p0 = 9\n" + doubled("p", 60, "{one} = {before} * {before}\n")}, ""),
+    "lists of lists in a text": (
+        "shinka",
+        {
+            "run_evo__py": "b0 = [1, 2]\n"
+            + doubled("b", 45, "{one} = [{before}, {before}]\n")
+            + "task_sys_msg = f'{b45}'\n"
+        },
+        "",
+    ),
+    "a sum of ten thousand": ("shinka", {"run_evo__py": f"task_sys_msg = {' + '.join(['1'] * 10_000)}\n"}, "."),
+    "aliases of aliases": (
+        "openevolve",
+        {"config__yaml": "a0: &a0 [1, 2]\n" + doubled("a", 45, "{one}: &{one} [*{before}, *{before}]\n")},
+        "more than 100,000 values",
+    ),
+    "an alias within itself": ("openevolve", {"config__yaml": "llm: &a [*a]\n"}, "more than 100,000 values"),
+    "merged keys": (
+        "openevolve",
+        {"config__yaml": "a0: &a0 {k: 1}\n" + doubled("a", 24, "{one}: &{one} {{<<: [*{before}, *{before}]}}\n")},
+        "cannot be imported: reading it takes more than",
+    ),
+    "a threshold that is text": (
+        "openevolve",
+        {
+            "config__yaml": "evaluator: {cascade_thresholds: [high]}\n",
+            "evaluator__py": "".join(f"def evaluate{name}(path): ...\n" for name in ("", "_stage1", "_stage2")),
+        },
+        "cascade_thresholds holds 'high', which is not a number",
+    ),
+    "a date that is none": ("openevolve", {"config__yaml": "a: 2020-13-45\n"}, "is not YAML that can be read"),
+    "a tag without a value": ("openevolve", {"config__yaml": "a: !!int ''\n"}, "is not YAML that can be read"),
+    "a number beyond every size": (
+        "openevolve",
+        {"config__yaml": f"a: {'9' * 5000}\n"},
+        "is not YAML that can be read",
+    ),
+    "an infinite length": ("openevolve", {"config__yaml": "max_code_length: .inf\n"}, ""),
+    "nested a hundred thousand deep": ("openevolve", {"config__yaml": "a: " + "[" * 100_000 + "\n"}, "read"),
+    "a name too long for a file": ("shinka", {"run_evo__py": f"init_program_path = {'x' * 5000!r}\n"}, "."),
+    "settings of many megabytes": ("openevolve", {"config__yaml": "# " + "x" * (5 << 20)}, "is longer than 4 MiB"),
+    "a line of spaces": ("shinka", {"initial__py": " " * 2_000_000 + "!\nx = 1\n"}, "."),
+}
+"""Whose example, its changed files, and what the refusal says: nothing if it is imported, a full stop if either is
+right."""
+
+
+@pytest.mark.fault("Mended and imported", "an import of an example made to take for ever, or all memory")
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_an_example_made_to_take_all_time_or_memory_is_a_sentence(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, bomb: str
+) -> None:
+    peer, files, refused = BOMBS[bomb]
+    monkeypatch.setattr(importing, "READ_S", 2.0)
+    example(shell.folder / "theirs", OPENEVOLVE if peer == "openevolve" else SHINKA, **files)
+    said = shell.pace("task", "import", peer, "theirs", "--to", "mine", "--no-try")
+    if not refused:
+        assert (said.code, said.err) == (0, "")
+    else:
+        assert refused in said.err + said.out and "Traceback" not in said.err
+        assert said.code == 0 or (said.code == 2 and said.err.count("\n") == 1 and not (shell.folder / "mine").exists())
+
+
 def test_a_threshold_that_the_seed_program_misses_is_lowered_and_said() -> None:
     tried = SeedTrial(1.0, "ok", {"stage1": [1.2, 1.4, 1.3], "stage2": [2.0]})
     kept, told = thresholds((("stage1", 1.3), ("stage2", 2.0), ("stage3", 3.0)), tried)

@@ -1,5 +1,6 @@
 """Whatever is wrong with a file is one sentence, and reading changes nothing."""
 
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -16,7 +17,8 @@ from pace_async.population.connect import Place
 from pace_async.population.reading.reader import open_readonly
 from pace_async.population.schema import schema_state, upgrade
 from pace_async.population.store import Store
-from tests.support.population_facts import BOTH, empty_place, fresh, populations_of, rollout
+from tests.support.population_facts import BOTH, empty_place, fresh, populations_of, populations_on, rollout
+from tests.support.postgres import PostgresServer
 
 
 async def _small_run(folder: Path) -> Place:
@@ -39,6 +41,13 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """A run in a file or on a server, to be read."""
     with populations_of(request):
         return anyio.run(_small_run, tmp_path_factory.mktemp("place"))
+
+
+@pytest.fixture(scope="module")
+def on_server(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """A run on a server, to be read."""
+    with populations_on(postgres):
+        return anyio.run(_small_run, tmp_path_factory.mktemp("server"))
 
 
 async def _resume(database: Path) -> None:
@@ -223,6 +232,75 @@ def test_a_statement_without_an_end_is_ended(place: Place) -> None:
         with pytest.raises(UsageError, match=r"took longer than 0.2 s; --timeout SECONDS allows more"):
             reader.sql(ENDLESS, 0.2)
         assert reader.sql("SELECT count(*) FROM candidates", 60.0).rows == ((30,),)
+
+
+@pytest.mark.fault("Configuration and terminal", "one call of a function that never returns is ended")
+@pytest.mark.parametrize(
+    "call",
+    [
+        f"'{'a' * 40}' regexp '(a+)+b'",
+        "trim(printf('%.*c', 2000000, 'x'), printf('%.*c', 2000000, 'y') || 'x')",
+        "instr(zeroblob(20000000), zeroblob(10000000) || x'01')",
+    ],
+)
+def test_a_function_that_never_returns_is_ended(database: Path, call: str) -> None:
+    with open_readonly(database) as reader:
+        with pytest.raises(UsageError, match=r"took longer than 0.3 s; --timeout SECONDS allows more"):
+            reader.sql(f"SELECT {call}", 0.3)
+        assert reader.sql("SELECT 'layout' regexp 'l.y', floor(2.5)").rows == ((1, 2),)
+
+
+def test_a_statement_gets_no_more_memory_than_its_bound(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pace_async.population.reading.typed.MEMORY", 256 << 20)
+    rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 50) SELECT zeroblob(20000000) FROM n"
+    with open_readonly(database) as reader, pytest.raises(UsageError, match="too much memory"):
+        reader.sql(rows)
+
+
+@pytest.mark.fault("Configuration and terminal", "a typed statement on a server ends no session and reads no file")
+@pytest.mark.parametrize(
+    ("statement", "named"),
+    [
+        (
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()",
+            "pg_terminate_backend",
+        ),
+        ("SELECT pg_catalog . pg_cancel_backend /* ( */ (1)", "pg_cancel_backend"),
+        ('SELECT "pg_advisory_lock"(1885430629, 1)', "pg_advisory_lock"),
+        ("SELECT * FROM pg_read_file('postgresql.conf')", "pg_read_file"),
+        ("SELECT query_to_xml('select pg_read_file(''PG_VERSION'')', true, true, '')", "query_to_xml"),
+        ("SELECT set_config('transaction_read_only', 'off', false)", "set_config"),
+        ("SELECT E'\\'', pg_sleep(0), '\\''", "escapes"),
+        ("SELECT U&\"pg!_sleep\" UESCAPE '!' (0)", "escapes"),
+        ("; COPY (SELECT 1) TO PROGRAM 'true'", "; is not allowed"),
+        ("/* /* */ select */ COPY (SELECT 1) TO PROGRAM 'true'", "copy is not allowed"),
+        ("EXPLAIN ANALYZE SELECT pg_advisory_lock(1)", "pg_advisory_lock"),
+        ("SELECT $a$ $b$ $a$, lo_get(1), $$ $$", "lo_get"),
+        ("SELECT 'open", "quotation mark"),
+        ("SELECT 1 /* open", "comment"),
+    ],
+)
+def test_a_server_is_given_no_statement_that_acts_on_anything_but_rows(
+    on_server: Place, statement: str, named: str
+) -> None:
+    with open_readonly(on_server) as reader:
+        with pytest.raises(UsageError, match=f"refuses the statement: .*{re.escape(named)}"):
+            reader.sql(statement)
+        assert reader.sql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").rows == ((0,),)
+
+
+def test_a_server_is_given_statements_that_only_read(on_server: Place) -> None:
+    with open_readonly(on_server) as reader:
+        for statement in (
+            "(SELECT count(*) FROM candidates) UNION ALL VALUES (1)",
+            "WITH a AS (SELECT max(score) AS best FROM leaderboard) SELECT round(best::numeric, 2) FROM a",
+            'SELECT \'pg_sleep(1)\', $$pg_sleep(1)$$, "pg_sleep" FROM (SELECT 1 AS "pg_sleep") t -- pg_sleep(1)',
+            "TABLE runs",
+            "EXPLAIN SELECT coalesce(score, 0), random() FROM candidates",
+            "SHOW server_version",
+            "SELECT pg_relation_size('runs'), 100 % 7, 'it''s'",
+        ):
+            assert reader.sql(statement).rows, statement
 
 
 def test_statements_that_only_read_are_allowed(database: Path) -> None:

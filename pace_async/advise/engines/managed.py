@@ -17,7 +17,15 @@ import httpx
 from anyio.abc import ByteReceiveStream, Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from pace_async.children import child, clean_environment, kill_group, python_module, wait_silent
+from pace_async.children import (
+    KilledOutside,
+    child,
+    clean_environment,
+    kill_group,
+    killed_by,
+    python_module,
+    wait_silent,
+)
 from pace_async.errors import InfrastructureFault, UsageError
 
 
@@ -62,6 +70,12 @@ class EngineProcess(ABC):
             return InfrastructureFault("engine_hung", f"no answer for {hung_s:g} s, so it was killed: restarting it")
         return InfrastructureFault("engine_died", f"it ended with status {process.returncode}: restarting it")
 
+    async def killed(self) -> KilledOutside | None:
+        """The fault if the engine was ended by another process while it started."""
+        ended_by = await killed_by(self._process) if self._process is not None else ""
+        words = f"it was ended by {ended_by} while it started; see {self._log}"
+        return KilledOutside("engine_died", words) if ended_by else None
+
     def kill(self) -> None:
         """Kill the engine. `wait_died` returns."""
         if self._process is not None and self._process.returncode is None:
@@ -87,7 +101,8 @@ class EngineProcess(ABC):
         await stack.aclose()
 
     async def _run(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Start the child and wait until it serves. Raises InfrastructureFault, after which no process runs."""
+        """Start the child and wait until it serves. Raises InfrastructureFault, KilledOutside for one, after which no
+        process runs."""
         try:
             self._process = await self._child.enter_async_context(
                 child(command, log=self._log, environment=environment)
@@ -97,6 +112,10 @@ class EngineProcess(ABC):
         except TimeoutError:
             await self.stop()
             raise InfrastructureFault("engine_start", f"not up after {self._start_s:g} s; see {self._log}") from None
+        except InfrastructureFault as fault:
+            killed = await self.killed()
+            await self.stop()
+            raise killed or fault from None
         except BaseException:
             await self.stop()
             raise

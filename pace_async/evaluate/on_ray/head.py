@@ -2,8 +2,8 @@
 
 `own_head` starts the process below it. That process starts Ray's daemons, writes the address, and ends them when its
 input is closed, so also when the runtime was killed. It gets a clean environment and a home of its own, and whatever
-connects needs its token. It listens on the loopback interface only: Ray replaces 127.0.0.1 by an address that others
-reach, and leaves 127.0.0.2 as it is.
+connects needs its token. It listens on the loopback interface only. Ray's servers do so for a node at 127.0.0.1 and
+for no other address, and Ray keeps that address only where it is told that it forms no cluster (LOCAL).
 """
 
 import os
@@ -27,7 +27,10 @@ from pace_async.evaluate.on_ray.agents import wait_for_no_agent
 from pace_async.evaluate.on_ray.cluster import refuse_unless_installed
 from pace_async.evaluate.sandbox import leftovers
 
-LOOPBACK = "127.0.0.2"
+LOOPBACK = "127.0.0.1"
+LOCAL = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+"""Ray's switch for one machine alone, which has effect on Linux too. Without it Ray replaces 127.0.0.1 by an address
+that others reach, and all its servers listen on every interface."""
 OBJECT_STORE_BYTES = 256 << 20
 END_S = 30.0
 EQUAL = {"RAY_worker_niceness": "0", "RAY_memory_monitor_refresh_ms": "0"}
@@ -54,8 +57,8 @@ async def own_head(cpus: int, timeout_s: float, variables: Mapping[str, str]) ->
     token = folder / "token"
     token.touch(0o600)
     token.write_text(secrets.token_hex(32))
-    authentication = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
-    own = {"HOME": str(folder), "RAY_TMPDIR": str(folder), "RAY_USAGE_STATS_ENABLED": "0", **authentication, **EQUAL}
+    connection = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token), **LOCAL}
+    own = {"HOME": str(folder), "RAY_TMPDIR": str(folder), "RAY_USAGE_STATS_ENABLED": "0", **connection, **EQUAL}
     environment = clean_environment(**variables, **own)
     log = folder / "head.log"
     try:
@@ -71,7 +74,7 @@ async def own_head(cpus: int, timeout_s: float, variables: Mapping[str, str]) ->
                     address = b""
             if not address:
                 raise InfrastructureFault("ray", f"Ray did not start on this machine: {_last_line(log)}")
-            yield Head(address.decode().strip(), authentication)
+            yield Head(address.decode().strip(), connection)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -54,9 +54,17 @@ def locate() -> PythonFiles:
             targets.append(library.resolve())
         elif library.exists():
             wanted.append(library)
-    paths = _without_nested([path for path in wanted if path.exists() and not path.is_symlink()])
+    paths = _without_nested([path for path in wanted if _is_there(path)])
     parents = sorted({parent for path in paths for parent in path.parents if parent != Path("/")})
     return PythonFiles(named, base, tuple(paths), tuple(links), tuple(targets), tuple(parents), imports)
+
+
+def _is_there(path: Path) -> bool:
+    """Whether it is there itself. What this user may not reach is not."""
+    try:
+        return path.exists() and not path.is_symlink()
+    except PermissionError:
+        return False
 
 
 @lru_cache(maxsize=8)

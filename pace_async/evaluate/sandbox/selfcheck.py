@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+from pace_async.durable import temporary_folder
 from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.evaluate.sandbox import leftovers
 from pace_async.evaluate.sandbox.claims import PROBES
@@ -63,7 +64,8 @@ class Check:
 
 async def pick_tier(unsafe: bool) -> Tier:
     """The first tier of the registry that proves itself on this machine. A tier that trusts candidates is used only if
-    `unsafe`. Raises UsageError, with the remedy, if there is none."""
+    `unsafe`. Raises UsageError, with the remedy, if there is none, or no folder for temporary files."""
+    temporary_folder()
     refused: list[str] = []
     for entry in SANDBOX_TIERS.values():
         if entry.trusts is not unsafe:

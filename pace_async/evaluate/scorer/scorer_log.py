@@ -8,6 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pace_async.durable import temporary_folder
 from pace_async.errors import PaceError
 from pace_async.evaluate.sandbox import leftovers
 
@@ -19,7 +20,7 @@ MOST_LINES = 60
 def scorer_log() -> Generator[Path]:
     """A log in a folder that is removed at the end. A PaceError that leaves the block gets the log's content as a
     note."""
-    with tempfile.TemporaryDirectory(prefix=leftovers.prefix()) as folder:
+    with tempfile.TemporaryDirectory(prefix=leftovers.prefix(), dir=temporary_folder()) as folder:
         log = Path(folder) / "scorer.log"
         try:
             yield log

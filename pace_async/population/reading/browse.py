@@ -1,7 +1,7 @@
 """Candidates as a table: a page of rows that meet a condition, in any order.
 
 The condition is SQL of the reader of the page, and may name the columns of COLUMNS. It runs like any typed statement:
-it can only read this database, within a time limit.
+it can only read this database, within a time limit for the whole page.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from pace_async.errors import UsageError
 from pace_async.population.models import CandidateRow
 from pace_async.population.reading.candidates import candidates_with_experiments, columns
-from pace_async.population.reading.typed import Answer, ask
+from pace_async.population.reading.typed import statements
 
 COLUMNS = (
     *("candidate", "score", "outcome", "experiment", "idea", "parent", "island", "reward", "mechanism"),
@@ -54,17 +54,14 @@ def browse(connection: Connection, run_id: int, chosen: Selection, first: int = 
     order = f"{chosen.order} {'DESC' if chosen.descending else 'ASC'} NULLS LAST, candidate DESC"
     table = f"({every}) AS each_candidate"
     part = f"ORDER BY {order} LIMIT {most:d} OFFSET {first:d}"
-    if most <= LOOKED_UP:
-        chosen_ids = _asked(connection, f"SELECT candidate FROM {table} {where} {part}").rows
-        listed = ", ".join(str(int(row[0])) for row in chosen_ids) or "NULL"
-        where_listed = f"WHERE candidate IN ({listed})"
-        answer = _asked(connection, f"SELECT * FROM {table} {where_listed} ORDER BY {order}")
-    else:
-        answer = _asked(connection, f"SELECT * FROM {table} {where} {part}")
-    counted = _asked(connection, f"SELECT COUNT(*) FROM {table} {where}")
+    with statements(connection, PAGE_S) as ask:
+        if most <= LOOKED_UP:
+            chosen_ids = ask(f"SELECT candidate FROM {table} {where} {part}").rows
+            listed = ", ".join(str(int(row[0])) for row in chosen_ids) or "NULL"
+            where_listed = f"WHERE candidate IN ({listed})"
+            answer = ask(f"SELECT * FROM {table} {where_listed} ORDER BY {order}")
+        else:
+            answer = ask(f"SELECT * FROM {table} {where} {part}")
+        counted = ask(f"SELECT COUNT(*) FROM {table} {where}")
     rows = tuple(dict(zip(COLUMNS, row, strict=True)) for row in answer.rows)
     return Page(rows, int(counted.rows[0][0]))
-
-
-def _asked(connection: Connection, statement: str) -> Answer:
-    return ask(connection, statement, PAGE_S, strict=True)

@@ -33,7 +33,7 @@ from pace_async.population.reading.said import Said, said_of
 from pace_async.population.reading.summaries import RunSummary, made_at, summaries_of
 from pace_async.population.reading.timeline import Timeline, timeline_of
 from pace_async.population.reading.timings import recorded_seconds, timings_of
-from pace_async.population.reading.typed import Answer, ask
+from pace_async.population.reading.typed import Answer, statements
 from pace_async.population.schema import refuse_unless_current, schema_state, state_of
 from pace_async.population.sqlite import mark as file_mark
 from pace_async.population.timings import ROLLOUTS_TIMED, RecordedSeconds, Timings
@@ -184,7 +184,8 @@ class Reader:
         takes longer than `timeout_s` seconds."""
         with self._open() as connection:
             try:
-                return ask(connection, statement, timeout_s, "; --timeout SECONDS allows more")
+                with statements(connection, timeout_s, "; --timeout SECONDS allows more") as ask:
+                    return ask(statement)
             except UsageError as error:
                 raise UsageError(f"{_short(self.place)} refuses the statement: {error}.") from None
 

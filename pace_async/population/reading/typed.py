@@ -1,59 +1,40 @@
-"""Runs one typed statement, which may only read this database, within a time limit.
+"""Runs typed statements, which may only read this database, within a time limit.
 
-Invariant: the database itself enforces this for any statement. SQLite asks an authorizer about each action and a
-progress handler whether to continue. A timer interrupts it between two rows, because a slow function is one
-instruction. A server uses a read-only transaction, accepts one statement at a time, and ends
-it by its own clock.
+Invariant: the database itself enforces this for any statement. A file is read in a process that is killed at the
+deadline (`typed_file`). A server uses a read-only transaction, accepts one statement at a time (`typed_server`) and
+ends it by its own clock. If the server does not, this side closes the connection some seconds later.
 """
 
+import marshal
 import math
-import re
-import sqlite3
+import signal
+import subprocess
+import sys
 import threading
-import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from pace_async.errors import UsageError
+from pace_async.population.reading import typed_file
+from pace_async.population.reading.typed_file import MOST_ROWS
+from pace_async.population.reading.typed_server import refuse_unless_reading
 
-MOST_ROWS = 1_000_000
-LONGEST_VALUE = 256 << 20
-LONGEST_STRICT = 256 << 10
-"""The slowest function takes a second on texts of so many bytes."""
-STEPS = 10_000
-"""Instructions of SQLite between two readings of the clock."""
-_READS = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
-_ENDLESS = ("printf", "format")
-"""Functions that work as long as their arguments say, not as long as these are."""
-_ABOUT = (
-    *("table_info", "table_xinfo", "table_list", "index_list", "index_info", "index_xinfo", "foreign_key_list"),
-    *("foreign_key_check", "integrity_check", "quick_check"),
-)
-"""Pragmas that only read, with or without an argument."""
-_STANDING = (
-    *("database_list", "compile_options", "collation_list", "function_list", "module_list", "pragma_list"),
-    *("user_version", "schema_version", "application_id", "data_version", "encoding", "journal_mode", "query_only"),
-    *("page_count", "page_size", "freelist_count", "foreign_keys"),
-)
-"""Pragmas that read if they get no value."""
-_WRITES = {
-    getattr(sqlite3, name): name.removeprefix("SQLITE_").replace("_", " ").lower()
-    for name in dir(sqlite3)
-    if re.fullmatch(
-        r"SQLITE_((CREATE|DROP)_\w+|ALTER_TABLE|ANALYZE|ATTACH|DETACH|DELETE|INSERT|UPDATE|REINDEX|SAVEPOINT"
-        r"|TRANSACTION)",
-        name,
-    )
-}
-_SERVER_ACTS = ("copy", "do", "call", "execute", "prepare", "listen", "notify", "load", "lock", "set", "reset")
-"""Actions besides reading that a server allows in a read-only transaction."""
-_COMMENTS = re.compile(r"\s+|--[^\n]*(\n|$)|/\*.*?\*/|\(", re.DOTALL)
+AT_ONCE = 4
+"""Processes that read for this one at the same time. Further statements wait for one to end."""
+MEMORY = 2 << 30
+"""Bytes that such a process may hold, with the rows that it has found."""
+START_S = 60.0
+"""How much longer than its deadline a process may take on a busy machine that it does not get to set its timer."""
+SERVER_S = 5.0
+"""How much longer than its deadline a server's answer may take."""
+_LONGEST_S = 1e6
 _TIMED_OUT = "57014"
+_slots = threading.BoundedSemaphore(AT_ONCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,111 +45,102 @@ class Answer:
     rows: tuple[tuple[Any, ...], ...]
 
 
-def ask(connection: Connection, statement: str, timeout_s: float, remedy: str = "", *, strict: bool = False) -> Answer:
-    """The statement's rows, within `timeout_s` seconds. `remedy` ends the sentence of one that takes longer. `strict`
-    also refuses what makes one call of a function of SQLite slow, because nothing can end a call. Raises
-    UsageError, with the reason in lower case, if the statement is refused, takes longer, or gives more than MOST_ROWS
-    rows."""
+Ask = Callable[[str], Answer]
+"""Gives a statement's rows. Raises UsageError, with the reason in lower case, if the statement is refused, takes too
+long, or gives more than MOST_ROWS rows."""
+
+
+@contextmanager
+def statements(connection: Connection, timeout_s: float, remedy: str = "") -> Generator[Ask]:
+    """Statements that agree with one another. They have `timeout_s` seconds: on a file all of them, on a server each.
+    `remedy` ends the sentence of one that takes longer. Raises UsageError if `timeout_s` is not a number of seconds."""
     if not (math.isfinite(timeout_s) and timeout_s > 0):
         raise UsageError(f"--timeout must be a number of seconds above 0, not {timeout_s}.")
-    if not _after_comments(statement).strip("; \t\r\n"):
-        raise UsageError("it is empty: write one that reads, such as `select * from leaderboard limit 5`")
+    is_file = connection.dialect.name == "sqlite"
+    made = _in_file if is_file else _on_server
+    with made(connection, min(timeout_s, _LONGEST_S), f"it took longer than {timeout_s:g} s{remedy}") as ask:
+
+        def bounded(statement: str) -> Answer:
+            answer = ask(statement)
+            if not answer.columns and not answer.rows:
+                raise UsageError("it is empty: write one that reads, such as `select * from leaderboard limit 5`")
+            if len(answer.rows) > MOST_ROWS:
+                raise UsageError(f"it gives more than {MOST_ROWS:,} rows: add a LIMIT, or use `pace export`")
+            return answer
+
+        yield bounded
+
+
+@contextmanager
+def _in_file(connection: Connection, timeout_s: float, took_longer: str) -> Generator[Ask]:
+    uri = connection.dialect.create_connect_args(connection.engine.url)[0][0]
+    command = [sys.executable, "-I", "-S", typed_file.__file__, str(uri), repr(timeout_s), str(MEMORY)]
+    with _slots, _process(command) as process:
+        assert process.stdin is not None and process.stdout is not None
+        requests, replies = process.stdin, process.stdout
+        last = threading.Timer(timeout_s + START_S, process.kill)
+        last.daemon = True
+        last.start()
+
+        def ask(statement: str) -> Answer:
+            try:
+                marshal.dump(statement, requests)
+                requests.flush()
+                refused, columns, rows = marshal.load(replies)
+            except (EOFError, BrokenPipeError):
+                late = process.wait() in (-signal.SIGALRM, -signal.SIGKILL)
+                raise UsageError(took_longer if late else "the process that reads the file ended") from None
+            if refused:
+                raise UsageError(refused)
+            return Answer(columns, tuple(rows))
+
+        try:
+            yield ask
+        finally:
+            last.cancel()
+
+
+@contextmanager
+def _process(command: Sequence[str]) -> Generator[subprocess.Popen[bytes]]:
+    """A process with pipes, which ends with the block."""
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
+
+
+@contextmanager
+def _on_server(connection: Connection, timeout_s: float, took_longer: str) -> Generator[Ask]:
+    driver: Any = connection.connection.driver_connection
+    before = driver.answer_s
+    driver.answer_s = timeout_s + SERVER_S
     if not connection.in_transaction():
         connection.begin()
-    is_file = connection.dialect.name == "sqlite"
-    limited = _in_file(connection, timeout_s, strict) if is_file else _on_server(connection, statement, timeout_s)
-    with limited as why:
+
+    def ask(statement: str) -> Answer:
         try:
-            # the server's driver takes % for the mark of a parameter
-            result = connection.exec_driver_sql(statement if is_file else statement.replace("%", "%%"))
+            connection.exec_driver_sql("SET LOCAL standard_conforming_strings = on")
+            refuse_unless_reading(connection, statement)
+            connection.exec_driver_sql(f"SET LOCAL statement_timeout = {max(1, round(1000 * timeout_s))}")
+            result = connection.exec_driver_sql(statement.replace("%", "%%"))  # % is the driver's mark of a parameter
             if not result.returns_rows:
                 return Answer((), ())
-            columns, rows = tuple(result.keys()), result.fetchmany(MOST_ROWS + 1)
+            return Answer(tuple(result.keys()), tuple(tuple(row) for row in result.fetchmany(MOST_ROWS + 1)))
         except DBAPIError as error:
-            raise UsageError(_in_words(error, why, f"it took longer than {timeout_s:g} s{remedy}")) from None
-        except (sqlite3.Warning, UnicodeError, ValueError) as error:  # such as two statements, or a text cut in half
+            late = getattr(error.orig, "sqlstate", "") == _TIMED_OUT or type(error.orig).__name__ == "Unanswered"
+            raise UsageError(took_longer if late else str(error.orig).rstrip(".")) from None
+        except (UnicodeError, ValueError) as error:  # such as a lone surrogate
             raise UsageError(str(error).rstrip(".")) from None
-    if len(rows) > MOST_ROWS:
-        raise UsageError(f"it gives more than {MOST_ROWS:,} rows: add a LIMIT, or use `pace export`")
-    return Answer(columns, tuple(tuple(row) for row in rows))
 
-
-def _after_comments(statement: str) -> str:
-    at = 0
-    while (skipped := _COMMENTS.match(statement, at)) is not None:
-        at = skipped.end()
-    return statement[at:]
-
-
-def not_allowed(refused: list[str]) -> str:
-    """The reason why a statement was refused."""
-    return f"{refused[-1]} is not allowed here, only what reads"
-
-
-@contextmanager
-def only_reading(connection: sqlite3.Connection, *, strict: bool = False) -> Generator[list[str]]:
-    """While the body runs, the connection may only read its own database. `strict` as for `ask`. The list collects what
-    was refused, in words."""
-    refused: list[str] = []
-    functions = ("load_extension", *(_ENDLESS if strict else ()))
-
-    def decide(action: int, first: str | None, second: str | None, *_: str | None) -> int:
-        if action in _READS and not (action == sqlite3.SQLITE_FUNCTION and str(second).lower() in functions):
-            return sqlite3.SQLITE_OK
-        name = str(first).lower()
-        if action == sqlite3.SQLITE_TRANSACTION and name == "rollback":  # after an error, by the library
-            return sqlite3.SQLITE_OK
-        if action == sqlite3.SQLITE_PRAGMA and (name in _ABOUT or (name in _STANDING and second is None)):
-            return sqlite3.SQLITE_OK
-        what = f"pragma {name}" if action == sqlite3.SQLITE_PRAGMA else _WRITES.get(action, "that")
-        refused.append(str(second).lower() if action == sqlite3.SQLITE_FUNCTION else what)
-        return sqlite3.SQLITE_DENY
-
-    for table in ("json_each", "json_tree"):  # a first use under the authorizer would be refused as a creation
-        with suppress(sqlite3.Error):
-            connection.execute(f"SELECT 1 FROM {table}('[]')").close()
-    connection.set_authorizer(decide)
     try:
-        yield refused
+        yield ask
     finally:
-        connection.set_authorizer(None)
-
-
-@contextmanager
-def _in_file(connection: Connection, timeout_s: float, strict: bool) -> Generator[list[str]]:
-    driver = cast("sqlite3.Connection", connection.connection.dbapi_connection)
-    deadline = time.monotonic() + timeout_s
-    before = driver.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_STRICT if strict else LONGEST_VALUE)
-    alarm = threading.Timer(min(timeout_s, threading.TIMEOUT_MAX), driver.interrupt)
-    alarm.daemon = True
-    alarm.start()
-    driver.set_progress_handler(lambda: int(time.monotonic() > deadline), STEPS)
-    try:
-        with only_reading(driver, strict=strict) as refused:
-            yield refused
-    finally:
-        alarm.cancel()
-        alarm.join()  # it interrupts no later statement
-        driver.set_progress_handler(None, 0)
-        driver.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, before)
-
-
-@contextmanager
-def _on_server(connection: Connection, statement: str, timeout_s: float) -> Generator[list[str]]:
-    word = re.match(r"\w+", _after_comments(statement))
-    if word and (first := word[0].lower()) in _SERVER_ACTS:
-        raise UsageError(not_allowed([first]))
-    connection.exec_driver_sql(f"SET LOCAL statement_timeout = {min(2**31 - 1, max(1, round(1000 * timeout_s)))}")
-    yield []
-
-
-def _in_words(error: DBAPIError, refused: list[str], took_longer: str) -> str:
-    late = (
-        getattr(error.orig, "sqlite_errorname", "") == "SQLITE_INTERRUPT"
-        or getattr(error.orig, "sqlstate", "") == _TIMED_OUT
-    )
-    if late:
-        return took_longer
-    if refused:
-        return not_allowed(refused)
-    return str(error.orig).rstrip(".")
+        driver.answer_s = before

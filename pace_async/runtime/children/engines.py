@@ -32,6 +32,7 @@ from pace_async.runtime.children.cards import cards_of
 from pace_async.runtime.children.engine_supervisor import SupervisedEngine
 from pace_async.runtime.children.external import urls_of
 from pace_async.runtime.children.fleet import Fleet, FleetPolicy, fleet_of
+from pace_async.runtime.children.killed import again_if_killed
 from pace_async.runtime.children.replica import Delivery, Probing, Replica
 from pace_async.runtime.run_paths import RunPaths
 from pace_async.state.run_state import RunState
@@ -65,10 +66,15 @@ async def serving(
     config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, sender: LearnerMemory | None = None
 ) -> AsyncGenerator[Served]:
     """The engine that the configuration names. `given` is version 0's directory. `sender` is the learner, for a
-    transport that takes versions from its memory. Raises UsageError, GaveUp, InfrastructureFault."""
+    transport that takes versions from its memory. One that another process kills while it starts is started again, as
+    long as patience lasts. Raises UsageError, GaveUp, InfrastructureFault."""
     factory = cast("EngineFactory", engine_of(config.advisor.engine).load())
-    async with factory(config, paths, given, state, probing, sender) as served:
-        yield served
+    async with AsyncExitStack() as stack:
+
+        async def start() -> Served:
+            return await stack.enter_async_context(factory(config, paths, given, state, probing, sender))
+
+        yield await again_if_killed(start, config.faults, probing.tell)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +184,10 @@ async def vllm(
         _replica(config, given, handle.url, probing, delivery) as replica,
     ):
         process = _Vllm(handle, replica, state, model)
-        await process.label()
+        try:
+            await process.label()
+        except PushFailed as failed:
+            raise await handle.killed() or failed from failed
         yield Served(replica, KillsWhatItLeftUnknown(replica, handle), process)
 
 

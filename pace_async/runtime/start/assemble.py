@@ -50,6 +50,7 @@ from pace_async.runtime.children.cards import learner_cards, taken_cards
 from pace_async.runtime.children.catalogue_reading import chooser_for, run_folder, wording_for
 from pace_async.runtime.children.engine_supervisor import SupervisedEngine
 from pace_async.runtime.children.engines import serving
+from pace_async.runtime.children.killed import again_if_killed
 from pace_async.runtime.children.replica import Probing
 from pace_async.runtime.run.clock import RealClock
 from pace_async.runtime.run.core import Core, Stages
@@ -197,7 +198,7 @@ async def _stages(
             learner.tell = say_learner_fault
         evaluator = await stack.enter_async_context(_evaluator(resources, partial(record, "evaluate")))
         if learner is not None and state.learner > 0:
-            weights_found(state, str(await learner.ready()))
+            weights_found(state, str(await again_if_killed(learner.ready, config.faults, say_learner_fault)))
         ledger = BudgetLedger(recorder, RealClock(), config.stop.budget)
         served, asked = None, None
         kind = advisor_of(config.advisor.model)

@@ -1,5 +1,7 @@
 """Makes a task from an example of another project: reads it, tries its seed program, writes the task.
 
+It is read in a helper process with bounded time and memory, because an example is somebody else's.
+
 The seed program is tried in the sandbox from a copy of the task, because two things cannot be read anywhere: between
 which scores a search will move, and how low a stage scores the seed program. OpenEvolve gives a program that a stage
 stops the stage's score. Here it has none, so a threshold that the seed program may miss is lowered.
@@ -7,27 +9,28 @@ stops the stage's score. Here it has none, so a threshold that the seed program 
 
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import anyio
 
 from pace_async.config import EvaluationConfig
-from pace_async.errors import UsageError
+from pace_async.durable import temporary_folder
+from pace_async.errors import GaveUp, InfrastructureFault, UsageError
 from pace_async.evaluate.assemble import open_evaluator
 from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest, evaluate
 from pace_async.evaluate.local import LocalEvaluator
 from pace_async.evaluate.metrics import reported_error
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
-from pace_async.peers.example import Example, Wanted
-from pace_async.peers.openevolve import read_openevolve
-from pace_async.peers.shinka import read_shinka
-from pace_async.peers.write import Draft, drafted, name_of, refuse_if_there, refuse_links_outside, write_task
+from pace_async.peers.draft import READERS, draft_of, read_example
+from pace_async.peers.example import Wanted
+from pace_async.peers.write import Draft, name_of, refuse_if_there, write_task
+from pace_async.programs.helpers import TooMuchWork, in_helper, with_helpers
 from pace_async.task import FULL, load_task
 
-READERS: Mapping[str, Callable[[Path, Wanted], Example]] = {"openevolve": read_openevolve, "shinka": read_shinka}
-"""Readers of examples, by the project's name."""
+READ_S = 10.0
+"""Processor time in which an example is read."""
 TRY_S = 60.0
 """Longest evaluation of the seed program."""
 TRIES = 8
@@ -60,8 +63,7 @@ class SeedTrial:
 def import_example(peer: str, folder: Path, target: Path | None, wanted: Wanted, try_seed: bool) -> Imported:
     """Raises UsageError for a project that is not known, a folder that is no such example, and a target that is there
     already."""
-    reader = READERS.get(peer)
-    if reader is None:
+    if peer not in READERS:
         raise UsageError(f"Examples of {peer!r} cannot be imported: {' and '.join(READERS)} can.")
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder.")
@@ -70,8 +72,7 @@ def import_example(peer: str, folder: Path, target: Path | None, wanted: Wanted,
     if goal.resolve() == folder.resolve():
         raise UsageError(f"{goal} is the example itself, which stays as it is: name a new folder, --to {name}_task.")
     refuse_if_there(goal)
-    refuse_links_outside(folder)
-    draft = drafted(name, reader(folder, wanted))
+    draft = anyio.run(_read, peer, folder, name, wanted)
     stages = draft.example.stages
     lines = [*draft.example.taken]
     if draft.seed_note:
@@ -93,9 +94,20 @@ def import_example(peer: str, folder: Path, target: Path | None, wanted: Wanted,
     return Imported(name, goal, tuple(lines), draft.example.left)
 
 
+async def _read(peer: str, folder: Path, name: str, wanted: Wanted) -> Draft:
+    try:
+        async with with_helpers(READ_S):
+            texts = (peer, str(folder), name, wanted.program, wanted.config, wanted.score)
+            return draft_of(await in_helper(read_example, *texts), peer, folder)
+    except TooMuchWork as work:
+        raise UsageError(f"{folder} cannot be imported: reading it {work.detail}.") from None
+    except InfrastructureFault as fault:
+        raise GaveUp(f"{folder} could not be read ({fault}): try again.") from None
+
+
 async def _try(draft: Draft) -> SeedTrial:
     """Score the seed program once, and in each stage several times."""
-    with tempfile.TemporaryDirectory(prefix="pace-import-") as place:
+    with tempfile.TemporaryDirectory(prefix="pace-import-", dir=temporary_folder()) as place:
         folder = Path(place) / draft.name
         write_task(draft, folder, UNKNOWN_BOUNDS, draft.example.stages)
         task = load_task(str(folder))

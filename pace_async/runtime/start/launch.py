@@ -204,7 +204,9 @@ def _writing(then: str) -> Generator[None]:
 
 def _announce(display: str, doing: str) -> None:
     if DISPLAYS[display].announces:
-        sys.stderr.write(f"pace: {doing}\n")
+        from pace_async.observe.formatting import clean
+
+        sys.stderr.write(f"pace: {clean(doing)}\n")
         sys.stderr.flush()
 
 

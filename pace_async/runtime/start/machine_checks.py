@@ -8,6 +8,7 @@ from typing import cast
 
 from pace_async.advise.engines.vllm_found import Missing, find_vllm
 from pace_async.config import AdvisorConfig, EvaluationConfig, ImplementerConfig
+from pace_async.durable import temporary_folder
 from pace_async.errors import UsageError
 from pace_async.evaluate.on_ray.wire import Looked
 from pace_async.evaluate.sandbox import cgroup
@@ -23,6 +24,7 @@ from pace_async.registry.evaluators import EVALUATORS
 from pace_async.registry.implementers import implementer_of
 from pace_async.runtime.children.advisor_folder import advisor_folder
 
+_TEMPORARY = "temporary folder"
 SAFE_SQLITE = (3, 51, 3)
 """Earlier ones have a window in which a WAL reset with several writers corrupts; a run has one writer."""
 
@@ -53,6 +55,7 @@ async def examine(
         _vllm(),
         _packages("learner", "trl"),
         _advisor(),
+        _temporary(),
         await _sandbox(),
         _control_groups(),
         _cards(),
@@ -126,11 +129,20 @@ def _advisor(model: str = "tiny") -> Finding:
         return Finding(name, False, str(error), "install the package again" if kind.packaged else "")
 
 
+def _temporary() -> Finding:
+    """Evaluations need one. `sandbox` fails without it."""
+    try:
+        return Finding(_TEMPORARY, True, str(temporary_folder()))
+    except UsageError as error:
+        return Finding(_TEMPORARY, False, str(error), "set TMPDIR to a folder that can be written")
+
+
 async def _sandbox() -> Finding:
     try:
         tier = await pick_tier(False)
     except UsageError as error:
-        return Finding("sandbox", False, str(error), "apt install bubblewrap")
+        remedy = "apt install bubblewrap" if _temporary().ok else _temporary().remedy
+        return Finding("sandbox", False, str(error), remedy)
     remedy = tier.remedy
     return Finding("sandbox", True, tier.name, remedy)
 

@@ -2,6 +2,7 @@
 not."""
 
 import importlib
+import ipaddress
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import psutil
 import pytest
 
 from pace_async.config import EvaluationConfig
@@ -264,3 +266,54 @@ async def test_an_own_head_gets_no_secret_and_leaves_nothing_behind(
         assert "OPENAI_API_KEY" in os.environ and "RAY_AUTH_TOKEN_PATH" not in os.environ
     assert not await anyio.Path(f"/proc/{placed.ready.pid}").exists()
     assert not [path async for path in anyio.Path("/tmp").glob(f"{leftovers.prefix()}*")]
+
+
+REACHES = """
+import socket
+def f(instance):
+    reached = 0
+    for port in PORTS:
+        for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+            try:
+                with socket.socket(family, socket.SOCK_STREAM) as way:
+                    way.settimeout(1)
+                    way.connect((host, port))
+                    reached += 1
+            except OSError:
+                pass
+    return reached
+"""
+
+
+def _is_loopback(host: str) -> bool:
+    address = ipaddress.ip_address(host)
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
+
+
+def _listening(process: psutil.Process) -> list[tuple[str, str, int]]:
+    """(name, host, port) of what a process listens on, nothing if it has ended."""
+    try:
+        name, found = process.name(), process.net_connections("inet")
+    except psutil.NoSuchProcess:
+        return []
+    return [(name, one.laddr.ip, one.laddr.port) for one in found if one.status == psutil.CONN_LISTEN]
+
+
+@pytest.mark.long
+@pytest.mark.fault("Programs as weapons", "a cluster of the run's own, reached from outside and from its programs")
+async def test_an_own_head_listens_on_loopback_only_and_no_program_reaches_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    task = make_task(tmp_path / "task")
+    async with open_ray_evaluator(task, EvaluationConfig(warm=False), tier=await pick_tier(False)) as evaluator:
+        limits = Limits.of(task.spec)
+        with anyio.fail_after(DEADLINE_S):
+            assert (await evaluate(evaluator, replace(request(task.program), limits=limits))).score == 6
+        listening = [found for process in psutil.Process().children(recursive=True) for found in _listening(process)]
+        assert {"gcs_server", "raylet"} <= {name for name, _, _ in listening}
+        assert [one for one in listening if not _is_loopback(one[1])] == []
+        program = REACHES.replace("PORTS", str(sorted({port for _, _, port in listening})))
+        with anyio.fail_after(DEADLINE_S):
+            assert (await evaluate(evaluator, replace(request(program), limits=limits))).score == 0

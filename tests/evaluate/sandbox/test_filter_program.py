@@ -137,6 +137,8 @@ EVERYWHERE: list[tuple[str, tuple[int, ...], str | int]] = [
     ("prlimit64", (0, 4, HIGH), errno.EPERM),
     ("prlimit64", (0, 4, 0, 1), ALLOW),
     ("prlimit64", (0, 0, 1), ALLOW),
+    ("prlimit64", (1, 0, 1), errno.EPERM),
+    ("prlimit64", (HIGH | 1, 0, HIGH), errno.EPERM),
     ("socket", (2, 1, 0), errno.EPERM),
     ("socketpair", (1, 1, 0), ALLOW),
     ("socketpair", (2, 1, 0), errno.EPERM),

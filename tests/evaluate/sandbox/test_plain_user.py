@@ -152,3 +152,26 @@ def test_the_self_check_holds_for_a_plain_user(tier: str) -> None:
         )
     else:
         assert (proven, gaps, broken) == (True, [], "")
+
+
+LIMITS_OF_PROCESS_1 = """
+import os, resource
+def f(names):
+    done = []
+    for name in names:
+        try:
+            resource.prlimit(1, getattr(resource, name), (0, 0))
+            done.append(name)
+        except PermissionError:
+            pass
+    resource.prlimit(os.getpid(), resource.RLIMIT_NPROC, resource.getrlimit(resource.RLIMIT_NPROC))
+    return done
+"""
+
+
+@pytest.mark.fault("Programs as weapons", "limits of process 1 of the sandbox")
+@each_tier
+def test_a_program_sets_no_limit_of_process_1(tier: str) -> None:
+    """Bubblewrap's process 1 has the program's user. With no processor time left the kernel would end it."""
+    names = ["RLIMIT_CPU", "RLIMIT_AS", "RLIMIT_NOFILE", "RLIMIT_FSIZE"]
+    assert as_plain_user(tier, LIMITS_OF_PROCESS_1, names) == []

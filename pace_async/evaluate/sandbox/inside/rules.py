@@ -69,6 +69,8 @@ def rules(
     found |= _by_arguments(cards="cards" in owns)
     if own_namespaces:
         found |= {name: unless(0, (_AF_UNIX,), refuse()) for name in ("socket", "socketpair")}
+        if pid != 1:  # without root process 1, which is bubblewrap, is of the same user: a limit of 0 could end it
+            found["prlimit64"] = where(0, 1, where_set(2, refuse()))
     else:
         found |= {name: refuse() for name in _WITHOUT_NAMESPACES}
         found |= _without_namespaces((0, pid))
