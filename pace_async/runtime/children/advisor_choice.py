@@ -24,11 +24,15 @@ from pace_async.implement.shares import models_of
 from pace_async.registry.advisors import ADVISORS, API, advisor_of, asked_model
 from pace_async.registry.engines import engine_of
 from pace_async.runtime.children.advisor_folder import advisor_folder
-from pace_async.runtime.children.catalogue_reading import options_of, read_by, reads_catalogues, refuse_unless_read
+from pace_async.runtime.children.catalogue_reading import (
+    KNOWN,
+    options_of,
+    read_by,
+    reads_catalogues,
+    refuse_unless_read,
+)
 from pace_async.runtime.children.hub_cache import is_hub_id, pinned
 from pace_async.task import Task
-
-KNOWN = "knows_catalogues.json"
 
 Fit = Literal["knows", "reads", "any", "lacks", "unable"]
 """How an advisor serves a task: it knows its catalogue, reads it, is asked in prose, was trained on other catalogues,
