@@ -28,10 +28,10 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _BODIES = ("body", "orelse", "finalbody")
 
 
-def why_unused(program: str, entry: str) -> str:
+def why_unused(program: str, entry: str | None) -> str:
     """Why nothing that is written into the evolve block can matter, as a clause. Empty if something can, for a program
-    without marks, and for what is no program. `entry`: the function that is called, or "" for a program that is run as
-    a whole."""
+    without marks, and for what is no program. `entry`: the function that is called, "" for a program that is run as a
+    whole, None where any of its names may be used."""
     if not is_marked(program):
         return ""
     try:
@@ -40,6 +40,8 @@ def why_unused(program: str, entry: str) -> str:
         block = _read(text, whole=not entry)
         if found := _bound_again(block):
             return found
+        if entry is None:
+            return ""
         trees = [ast.parse(other) for other_name, other in parts if other_name != name]
         if any(_by_text(tree) for tree in (ast.parse(text), *trees)):
             return ""

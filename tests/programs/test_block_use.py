@@ -157,6 +157,11 @@ def test_a_program_that_is_run_as_a_whole_has_its_statements_for_an_entry() -> N
     assert why_unused(program(G, "print(2)\n"), "") == "nothing that the program uses is defined in the evolve block"
 
 
+def test_of_a_program_that_others_use_in_any_way_only_names_bound_again_are_found() -> None:
+    assert why_unused(program(G, "print(2)\n"), None) == ""
+    assert "`g`" in why_unused(program(G, "g = abs\n"), None)
+
+
 @pytest.mark.parametrize(
     ("first", "found"),
     [
@@ -175,4 +180,5 @@ def test_a_block_in_another_file_is_reached_by_what_is_imported_of_it(first: str
 @pytest.mark.parametrize("name", sorted(task_folders()))
 def test_the_block_of_every_bundled_task_can_matter(name: str) -> None:
     task = load_task(name)
+    assert task.spec.has_entry
     assert why_unused(task.program, task.spec.entry) == ""
