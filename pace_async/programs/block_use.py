@@ -12,6 +12,7 @@ stands, also where that is a function. Not here: names that are bound by text, a
 
 import ast
 import copy
+import re
 import symtable
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -51,6 +52,23 @@ def why_unused(program: str, entry: str | None) -> str:
         return "" if ALL in imported else _not_reached(block, imported, "any other file")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ""
+
+
+def defines(program: str, entry: str) -> bool:
+    """Whether a program may bind this name at its top level, as far as the text tells. Of several files the first has
+    to. A text that does not compile does not."""
+    text = parted(program)[0][1]
+    if re.search(rf"^(?:async[ \t]+)?def[ \t]+{entry}\b", text, re.MULTILINE):
+        return True
+    if re.search(rf"\b(?:{'|'.join(map(re.escape, BY_TEXT))}|setattr)\b|\bimport[ \t]*\*", text):
+        return True
+    try:
+        table = symtable.symtable(text, "program", "exec")
+    except (SyntaxError, ValueError):
+        return False
+    except (RecursionError, MemoryError):
+        return True
+    return entry in _bound(table) | _late(table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,16 +160,14 @@ def _head(node: ast.stmt) -> ast.stmt:
 def _leaf(node: ast.stmt, under: frozenset[str]) -> _Leaf:
     begins = [node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))]
     table = symtable.symtable(ast.unparse(_NonlocalIsGlobal().visit(copy.deepcopy(node))), "statement", "exec")
-    symbols = table.get_symbols()
-    bound = {one.get_name() for one in symbols if one.is_assigned() or one.is_imported() or one.is_namespace()}
-    used = {one.get_name() for one in symbols if one.is_referenced()}
-    nested = [one for child in _below(table) for one in child.get_symbols() if one.is_global()]
-    late = {one.get_name() for one in nested if one.is_declared_global() and one.is_assigned()}
-    used |= {one.get_name() for one in nested if one.is_referenced()}
+    bound = _bound(table)
+    nested = (one for child in _below(table) for one in child.get_symbols() if one.is_global())
+    used = {one.get_name() for one in (*table.get_symbols(), *nested) if one.is_referenced()}
     if isinstance(node, ast.ImportFrom) and any(alias.name == ALL for alias in node.names):
         bound.add(ALL)
     lines = range(min(begins), (node.end_lineno or node.lineno) + 1)
-    return _Leaf(node, lines, frozenset(bound), frozenset(late), frozenset(used | under), frozenset(_changed(node)))
+    changed = frozenset(_changed(node))
+    return _Leaf(node, lines, frozenset(bound), frozenset(_late(table)), frozenset(used | under), changed)
 
 
 class _NonlocalIsGlobal(ast.NodeTransformer):
@@ -165,6 +181,18 @@ def _below(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
     for child in table.get_children():
         yield child
         yield from _below(child)
+
+
+def _bound(table: symtable.SymbolTable) -> set[str]:
+    """Names that a scope binds itself."""
+    symbols = table.get_symbols()
+    return {one.get_name() for one in symbols if one.is_assigned() or one.is_imported() or one.is_namespace()}
+
+
+def _late(table: symtable.SymbolTable) -> set[str]:
+    """Names of the scope that its functions bind, by `global`."""
+    nested = (one for child in _below(table) for one in child.get_symbols())
+    return {one.get_name() for one in nested if one.is_declared_global() and one.is_assigned()}
 
 
 def _changed(node: ast.stmt) -> set[str]:
