@@ -10,7 +10,6 @@ import math
 # EVOLVE-BLOCK-START
 step = 1.0
 rounds = 10
-# EVOLVE-BLOCK-END
 
 
 def lowest(instance):
@@ -19,6 +18,7 @@ def lowest(instance):
     for _ in range(rounds):
         at = min((at - step, at, at + step), key=lambda x: math.sin(x) + x * x / 50)
     return at
+# EVOLVE-BLOCK-END
 '''
 CATALOGUE = {
     "mechanisms": [

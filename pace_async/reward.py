@@ -36,6 +36,16 @@ def better(direction: str, a: float, b: float) -> bool:
     return a > b if direction == "maximize" else a < b
 
 
+def ranks_above(
+    direction: str, a: tuple[float, float | None], b: tuple[float, float | None], *, by_confirmed: bool
+) -> bool:
+    """Whether `a`, a score and the confirmed one, stands strictly above `b`. `by_confirmed`: a confirmed score counts
+    before the other, and any before none."""
+    if by_confirmed and a[1] != b[1]:
+        return b[1] is None or (a[1] is not None and better(direction, a[1], b[1]))
+    return better(direction, a[0], b[0])
+
+
 def progress(score: float, *, direction: str, lower: float, upper: float) -> float:
     """u(y) in [0, 1]: how far a score lies from the worse bound towards the better one."""
     raw = (score - lower) if direction == "maximize" else (upper - score)

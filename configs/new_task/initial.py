@@ -9,7 +9,6 @@ improve = "none"
 tries = 200
 heat = 0.0
 draw = 1
-# EVOLVE-BLOCK-END
 
 
 def tour(instance):
@@ -56,3 +55,6 @@ def changed(order, luck):
 
 def length(points, order):
     return sum(math.dist(points[a], points[b]) for a, b in zip(order, order[1:] + order[:1], strict=True))
+
+
+# EVOLVE-BLOCK-END

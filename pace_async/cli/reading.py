@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from pace_async.events import RunHeader
     from pace_async.interface.documents import Failing, Rollback, Waiting
 
-_FROM_FRESH, _FROM_AGAIN = "on instances that no other score comes from", "from a second evaluation"
+_FROM_FRESH = "on instances that no other score comes from"
+_FROM_AGAIN = "from a second evaluation, by which the best is chosen"
+SHOWN_EQUAL = 8
+"""Most candidates that are named as equal to the best."""
 _CONSERVED = ("admitted", "trained", "skipped", "aborted", "expired", "open")
 
 
@@ -100,6 +103,14 @@ def _stands(score: float | None, fresh: float | None, known: float | None, heade
     return lines
 
 
+def _equal(candidates: "Sequence[int]", noise: float | None) -> dict[str, object]:
+    """Which candidates are as good as the best, as far as two evaluations of one program tell."""
+    if noise is None or not candidates:
+        return {}
+    shown = ", ".join(map(str, candidates[:SHOWN_EQUAL])) + (" …" if len(candidates) > SHOWN_EQUAL else "")
+    return {"equal": f"{shown}, within {noise:.2g}: so much do two evaluations of one program differ"}
+
+
 def _staleness(found: Mapping[str, Any]) -> str:
     if not found["trained"]:
         return "nothing was trained"
@@ -157,6 +168,7 @@ def best(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
             "candidate": found["candidate"],
             "score": f"{found['score']:.10g}",
             **_stands(found["score"], found["fresh_score"], found["best_known"], header),
+            **_equal(found["equal"], found["noise"]),
             **origin(found),
         }
     )

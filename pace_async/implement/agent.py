@@ -36,7 +36,7 @@ from pace_async.implement.agent_prompt import (
 )
 from pace_async.implement.answers import made_by_agent
 from pace_async.implement.base import Experiment, Implemented, Unusable
-from pace_async.implement.edits import NotCompiling
+from pace_async.implement.edits import UselessProgram
 from pace_async.implement.model_maker import LONGEST_KEPT, refuse_parent
 from pace_async.implement.repair import program_to_change
 from pace_async.providers.base import CallLedger
@@ -118,7 +118,7 @@ class AgentMaker:
 
     async def _useless(self, experiment: Experiment, fault: CandidateFault, folder: Path, task: Task) -> ImplementerTry:
         """The try of an agent that left no program to evaluate."""
-        if isinstance(fault, NotCompiling):
+        if isinstance(fault, UselessProgram):
             return self._tried(experiment, fault.kind, fault.detail, fault.program)
         kept = await anyio.to_thread.run_sync(_left_in, folder, task)
         return self._tried(experiment, fault.kind, fault.detail, None, kept)
@@ -175,7 +175,7 @@ async def _program_in(folder: Path, task: Task, parent: Member, experiment: Expe
     text = program_of_files(spec, await anyio.to_thread.run_sync(read_program, folder, names))
     if holds_secret(text):
         raise InfrastructureFault("secret_in_answer", "the program that the agent left holds a secret variable's value")
-    program = await made_by_agent(text, shown, spec.language)
+    program = await made_by_agent(text, shown, spec.language, spec.entry)
     await refuse_parent(program, parent.program, experiment, spec.language)
     return program
 

@@ -8,47 +8,47 @@ from collections.abc import Callable
 from typing import Any
 
 from pace_async.errors import CandidateFault
-from pace_async.implement.edits import NotCompiling, program_left, program_of, refuse_too_long
+from pace_async.implement.edits import UselessProgram, program_left, program_of, refuse_too_long
 from pace_async.programs.compiled import examined, remember
 from pace_async.programs.helpers import TooMuchWork, in_helper
 from pace_async.programs.languages import PYTHON
 
 
-def answered(answer: str, parent: str, language: str = PYTHON) -> dict[str, Any]:
+def answered(answer: str, parent: str, language: str = PYTHON, entry: str = "") -> dict[str, Any]:
     """Runs in another process: the result of `program_of`, or its fault."""
-    return _result(program_of, answer, parent, language)
+    return _result(program_of, answer, parent, language, entry)
 
 
-def left(text: str, parent: str, language: str = PYTHON) -> dict[str, Any]:
+def left(text: str, parent: str, language: str = PYTHON, entry: str = "") -> dict[str, Any]:
     """Runs in another process: the result of `program_left`, or its fault."""
-    return _result(program_left, text, parent, language)
+    return _result(program_left, text, parent, language, entry)
 
 
-def _result(make: Callable[[str, str, str], str], text: str, parent: str, language: str) -> dict[str, Any]:
+def _result(make: Callable[..., str], text: str, parent: str, language: str, entry: str) -> dict[str, Any]:
     try:
-        program = make(text, parent, language)
-    except NotCompiling as fault:
+        program = make(text, parent, language, entry)
+    except UselessProgram as fault:
         return {"kind": fault.kind, "detail": fault.detail, "program": fault.program}
     except CandidateFault as fault:
         return {"kind": fault.kind, "detail": fault.detail}
     return {"program": program, "examined": examined(program, language)}
 
 
-async def made_of(answer: str, parent: str, language: str = PYTHON) -> str:
-    """The program that an answer makes of its parent. Raises CandidateFault, and InfrastructureFault if no process is
-    available."""
+async def made_of(answer: str, parent: str, language: str = PYTHON, entry: str = "") -> str:
+    """The program that an answer makes of its parent, which has to define `entry`. Raises CandidateFault, and
+    InfrastructureFault if no process is available."""
     refuse_too_long(answer)
-    return await _made(answered, answer, parent, language)
+    return await _made(answered, answer, parent, language, entry)
 
 
-async def made_by_agent(text: str, parent: str, language: str = PYTHON) -> str:
+async def made_by_agent(text: str, parent: str, language: str = PYTHON, entry: str = "") -> str:
     """The program that an agent left as `text`, where `parent` stood before. Raises as `made_of`."""
-    return await _made(left, text, parent, language)
+    return await _made(left, text, parent, language, entry)
 
 
-async def _made(work: Callable[[str, str, str], dict[str, Any]], text: str, parent: str, language: str) -> str:
+async def _made(work: Callable[..., dict[str, Any]], text: str, parent: str, language: str, entry: str) -> str:
     try:
-        result = await in_helper(work, text, parent, language)
+        result = await in_helper(work, text, parent, language, entry)
     except TooMuchWork as found:
         raise CandidateFault(found.kind, f"making a program of it {found.detail}") from None
     if "examined" in result:
@@ -56,5 +56,5 @@ async def _made(work: Callable[[str, str, str], dict[str, Any]], text: str, pare
             remember(str(result["program"]), result["examined"])
         return str(result["program"])
     if "program" in result:
-        raise NotCompiling(str(result["detail"]), str(result["program"]))
+        raise UselessProgram(str(result["kind"]), str(result["detail"]), str(result["program"]))
     raise CandidateFault(str(result["kind"]), str(result["detail"]))

@@ -7,16 +7,22 @@ from typing import cast
 from anyio import to_thread
 
 from pace_async.config import Config, ImplementerConfig
+from pace_async.errors import UsageError
 from pace_async.implement.agent_folder import AgentFolders
 from pace_async.implement.base import BuiltInFactory, Implementer
 from pace_async.implement.catalogue import refuse_unless_assigned
 from pace_async.implement.model_maker import ModelMaker
 from pace_async.implement.pool import BuiltIn, ImplementerPool, Maker
 from pace_async.implement.shares import models_of, parse_shares
+from pace_async.programs.block_use import why_unused
+from pace_async.programs.languages import PYTHON
 from pace_async.providers.base import CallLedger
 from pace_async.providers.chat import open_chats
 from pace_async.registry.implementers import ImplementerKind, implementer_of
 from pace_async.task import Task
+
+MOVE_MARKS = "put the marks around the algorithm, with all that it defines"
+"""What to do about a block that cannot matter."""
 
 AgentFactory = Callable[[str, ImplementerConfig, CallLedger, AgentFolders], Maker]
 """Makes an implementer that runs a command, by its name."""
@@ -42,6 +48,26 @@ def refuse_missing_mechanisms(model: str, task: Task) -> None:
     """Raises UsageError if an implementer edits by the catalogue, and the seed program lacks what it names."""
     if any(kind.needs_catalogue for kind in _built_in(model)):
         refuse_unless_assigned(task)
+
+
+def unused_block(task: Task) -> str:
+    """Why nothing that a model writes into the evolve block of the seed program can matter, as a clause. Empty if
+    something can, and for programs in other languages than Python, which are not read."""
+    if task.spec.language != PYTHON:
+        return ""
+    return why_unused(task.program, None if task.spec.is_command else task.spec.entry)
+
+
+def refuse_unused_block(model: str, task: Task) -> None:
+    """Raises UsageError if a model or an agent writes programs, and what it writes cannot matter. Not for a command
+    task, whose evaluator may use a program in any way. Calls no model."""
+    if only_edits(model) or task.spec.is_command:
+        return
+    if why := unused_block(task):
+        raise UsageError(
+            f"{task.folder / task.spec.program}: {why}, so what --implementer {model} writes there would be ignored: "
+            f"{MOVE_MARKS}, and see `pace task check {task.reference}`."
+        )
 
 
 @asynccontextmanager

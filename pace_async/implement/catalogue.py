@@ -189,11 +189,12 @@ def _some(words: Sequence[str]) -> str:
 def apply_edit(block: str, edit: MechanismEdit, language: Language | None = None) -> str:
     """The evolve block with the value of one assignment replaced and its comment kept. Raises
     CandidateFault("not_implemented") unless the block assigns the name exactly once."""
-    line = assigned(language or LANGUAGES[PYTHON], edit.assigned)
-    if len(line.findall(block)) != 1:
+    lines = assigned(block, language or LANGUAGES[PYTHON], edit.assigned)
+    if len(lines) != 1:
         raise CandidateFault("not_implemented", f"the parent does not assign {edit.assigned} exactly once")
     value = f'"{edit.option}"' if isinstance(edit.option, str) else repr(edit.option)
-    return line.sub(lambda match: f"{match[1]}{value}{match[3]}", block)
+    begin, end = lines[0].span("value")
+    return block[:begin] + value + block[end:]
 
 
 class CatalogImplementer:

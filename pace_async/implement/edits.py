@@ -10,7 +10,7 @@ here, because that would credit the advisor with an effect that it did not cause
     malformed_edit, empty_search, search_not_found, search_ambiguous,
     edit_leaves_block, edits_overlap                                            of edits
     program_too_long, mixed_answer, markers_in_block, empty_block, answer_too_long,
-    syntax_error, unchanged                                                     of either
+    syntax_error, no_entry, unchanged                                           of either
 """
 
 import re
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from pace_async.errors import CandidateFault
+from pace_async.programs.block_use import defines
 from pace_async.programs.compiled import LONGEST_PROGRAM, compiled, program_hash
 from pace_async.programs.languages import PYTHON, Language, language_of
 from pace_async.programs.text import END_MARK, START_MARK, editable
@@ -31,11 +32,11 @@ _MOVED = f"{START_MARK} or {END_MARK} inside the evolve block"
 _FENCE = re.compile(r"^(`{3,}|~{3,})[ \t]*([\w+#.-]*)[^`]*$")
 
 
-class NotCompiling(CandidateFault):
-    """An answer made `program`, which has a syntax error."""
+class UselessProgram(CandidateFault):
+    """An answer made `program`, which would fail before it is called."""
 
-    def __init__(self, detail: str, program: str) -> None:
-        super().__init__("syntax_error", detail)
+    def __init__(self, kind: str, detail: str, program: str) -> None:
+        super().__init__(kind, detail)
         self.program = program
 
 
@@ -54,16 +55,16 @@ class WholeBlock:
     text: str
 
 
-def program_of(answer: str, parent: str, language: str = PYTHON) -> str:
-    """The program that `answer` makes of `parent`, whose whole text may change if it has no marks. Raises
-    CandidateFault, or ValueError if the parent's marks are not a block."""
+def program_of(answer: str, parent: str, language: str = PYTHON, entry: str = "") -> str:
+    """The program that `answer` makes of `parent`, whose whole text may change if it has no marks. `entry` is the
+    function that it has to define. Raises CandidateFault, or ValueError if the parent's marks are not a block."""
     before, block, after = editable(parent)
     parsed = parse(answer, language_of(language))
     new = parsed.text if isinstance(parsed, WholeBlock) else apply_edits(block, parsed, parent)
-    return _with_block((before, new, after), parent, language)
+    return _with_block((before, new, after), parent, language, entry)
 
 
-def program_left(text: str, parent: str, language: str = PYTHON) -> str:
+def program_left(text: str, parent: str, language: str = PYTHON, entry: str = "") -> str:
     """The program of an agent that changed `parent` in place and left `text`. White space at the end of the file does
     not count, because editors add and remove it. Raises as `program_of`."""
     if not text.strip():
@@ -77,10 +78,10 @@ def program_left(text: str, parent: str, language: str = PYTHON) -> str:
         raise CandidateFault("markers_in_block", _MOVED) from None
     if left[0] != before or left[2].rstrip() != after.rstrip():
         raise CandidateFault("edit_leaves_block", "the program has changed outside the evolve block")
-    return _with_block((before, left[1], after), parent, language)
+    return _with_block((before, left[1], after), parent, language, entry)
 
 
-def _with_block(parts: tuple[str, str, str], parent: str, language: str) -> str:
+def _with_block(parts: tuple[str, str, str], parent: str, language: str, entry: str) -> str:
     """The program of these parts, if it may be evaluated."""
     before, new, after = parts
     if not new.strip():
@@ -89,7 +90,9 @@ def _with_block(parts: tuple[str, str, str], parent: str, language: str) -> str:
     _refuse_too_long_program(program)
     _refuse_markers(program, before, after)
     if fault := compiled(program, language=language).fault:
-        raise NotCompiling(fault, program)
+        raise UselessProgram("syntax_error", fault, program)
+    if entry and not defines(program, entry) and defines(parent, entry):
+        raise UselessProgram("no_entry", f"the program defines no function {entry}", program)
     if program_hash(program, language) == program_hash(parent, language):
         raise CandidateFault("unchanged", "the program does the same as its parent")
     return program

@@ -7,7 +7,7 @@ from pace_async.errors import CandidateFault, InfrastructureFault
 from pace_async.events import ImplementerTry
 from pace_async.implement.answers import made_of
 from pace_async.implement.base import Experiment, Implemented, Unusable
-from pace_async.implement.edits import NotCompiling
+from pace_async.implement.edits import UselessProgram
 from pace_async.implement.prompts import messages_for
 from pace_async.implement.repair import program_to_change
 from pace_async.programs.compiled import hash_off_loop
@@ -39,9 +39,9 @@ class ModelMaker:
             try:
                 answer = bill.answer = await self._chat.ask(messages, max_tokens=limit, timeout_s=timeout_s)
                 wrote = answer.text
-                program = await program_in(answer, parent, experiment, task.spec.language)
+                program = await program_in(answer, parent, experiment, task.spec.language, task.spec.entry)
             except CandidateFault as fault:
-                program = fault.program if isinstance(fault, NotCompiling) else None
+                program = fault.program if isinstance(fault, UselessProgram) else None
                 kept = wrote if program is None else ""
                 bill.tried = self._tried(experiment, fault.kind, fault.detail, program, kept)
                 raise Unusable(bill.tried) from None
@@ -55,7 +55,9 @@ class ModelMaker:
         return ImplementerTry(number, self._chat.model, outcome, detail, program, kept)
 
 
-async def program_in(answer: ChatAnswer, parent: Member, experiment: Experiment, language: str = PYTHON) -> str:
+async def program_in(
+    answer: ChatAnswer, parent: Member, experiment: Experiment, language: str = PYTHON, entry: str = ""
+) -> str:
     """The program that an answer makes of the shown program: the parent, or the program of an earlier try. Raises
     CandidateFault, also if a repair gives the parent back. Raises InfrastructureFault if the answer contains a secret
     of this machine: the service must have echoed it, and the answer is not stored."""
@@ -67,7 +69,7 @@ async def program_in(answer: ChatAnswer, parent: Member, experiment: Experiment,
         raise CandidateFault("length", "the answer was cut at its longest length")
     if not answer.text.strip():
         raise CandidateFault("empty_answer", "the model wrote nothing")
-    program = await made_of(answer.text, program_to_change(parent.program, experiment.tries), language)
+    program = await made_of(answer.text, program_to_change(parent.program, experiment.tries), language, entry)
     await refuse_parent(program, parent.program, experiment, language)
     return program
 

@@ -104,6 +104,8 @@ def _after(tries: Sequence[ImplementerTry], program: str, spec: TaskSpec) -> str
         return f"{wrong}\n\nMend the error, so that the program carries out the experiment."
     if last.program is not None:
         wrong = f"This program does not compile: {one_line(last.detail)}, counted from the first line of the program."
+        if last.outcome == "no_entry":
+            wrong = f"This program cannot be called: {one_line(last.detail)}."
         return f"{wrong}\n\nMend the error, so that the program carries out the experiment."
     shown = ""
     if last.answer is not None:

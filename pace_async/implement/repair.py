@@ -33,6 +33,7 @@ UNUSABLE = frozenset(
         "empty_block",
         "markers_in_block",
         "syntax_error",
+        "no_entry",
         "program_too_long",
         "too_much_work",
         "not_text",

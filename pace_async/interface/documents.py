@@ -129,10 +129,15 @@ class _Program(TypedDict):
 
 
 class BestProgram(_Program):
-    """The best candidate. `fresh_score` is that on the instances that confirmed it, None if it was not tried."""
+    """The best candidate. `fresh_score` is that on the instances that confirmed it, None if it was not tried. Of a
+    command task it is the score by which the best is chosen, `noise` is what two evaluations of one program usually
+    differ by, and `equal` are the candidates that differ from the best by no more. Elsewhere these are None and
+    empty."""
 
     program: str
     fresh_score: float | None
+    noise: float | None
+    equal: list[int]
     best_known: float | None
     of_best_known: float | None
 

@@ -65,7 +65,7 @@ from pace_async.observe.model import (
     thin,
 )
 from pace_async.population.reading.progress import RECENT
-from pace_async.reward import better
+from pace_async.reward import better, ranks_above
 
 ALIVE = ("running", "draining")
 EXPERIMENT_CELLS = 240
@@ -211,9 +211,7 @@ def _evaluated(view: RunView, event: Evaluated) -> RunView:
     experiment = view.experiments.get(event.lease, "")
     seed = event.lease == 0
     done = view.candidates if seed else view.candidates + 1
-    improved = event.score is not None and (
-        view.best is None or better(view.header.direction, event.score, view.best.score)
-    )
+    improved = event.score is not None and (view.best is None or _above(view, event, view.best))
     if seed:
         view = changed(view, seed_score=event.score)
     else:
@@ -230,8 +228,10 @@ def _evaluated(view: RunView, event: Evaluated) -> RunView:
         )
     if improved and event.score is not None:
         best = Best(event.lease, event.score, event.island, experiment, done, event.at, confirmed(event.fresh))
-        view = changed(view, best=best, improvements=thin((*view.improvements, (done, event.score))))
-    elif view.best is not None and event.score == view.best.score and event.lease < view.best.candidate:
+        higher = view.best is None or better(view.header.direction, event.score, view.best.score)
+        gained = ((done, event.score),) if higher else ()
+        view = changed(view, best=best, improvements=thin((*view.improvements, *gained)))
+    elif view.best is not None and _equals(view, event, view.best) and event.lease < view.best.candidate:
         # As in the leaderboard, the older of two equal candidates is the best, also where it was complete later.
         best = replace(view.best, candidate=event.lease, island=event.island, experiment=experiment)
         view = changed(view, best=replace(best, fresh=confirmed(event.fresh)))
@@ -239,6 +239,17 @@ def _evaluated(view: RunView, event: Evaluated) -> RunView:
         return _note(view, event.at, "seed", formatting.seed_program(event))
     sentence = formatting.candidate_done(event, improved, experiment)
     return _note(view, event.at, "best" if improved else "candidate", sentence)
+
+
+def _above(view: RunView, event: Evaluated, best: Best) -> bool:
+    """Whether a candidate stands above the best so far, as in the leaderboard."""
+    assert event.score is not None
+    new, old = (event.score, confirmed(event.fresh)), (best.score, best.fresh)
+    return ranks_above(view.header.direction, new, old, by_confirmed=view.header.shares_trust)
+
+
+def _equals(view: RunView, event: Evaluated, best: Best) -> bool:
+    return event.score == best.score and (not view.header.shares_trust or confirmed(event.fresh) == best.fresh)
 
 
 def _causes(view: RunView, event: Evaluated) -> Mapping[Cause, int]:

@@ -17,7 +17,7 @@ though not by the shortest way.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
 
@@ -133,27 +133,40 @@ def steps(a: Sequence[str], b: Sequence[str]) -> int:
     return sum(there[line] for line in a) * min(len(a), len(b))
 
 
-def assigned(language: Language, name: str) -> re.Pattern[str]:
-    """A pattern of a line that assigns the name one value: (what stands before the value, the value, the rest). In
-    Python the value may be any expression, and an entry of a table that has a line of its own, `"name": value,`, is an
-    assignment too."""
+def assigned(block: str, language: Language, name: str) -> list[re.Match[str]]:
+    """The lines that assign the name, each as (what stands before the value, the value, the rest). Of lines with
+    different indentation only those with the least count: a function of the block may have a local variable of the same
+    name. In Python the value may be any expression, and an entry of a table that has a line of its own, `"name":
+    value,`, is an assignment too."""
     escaped = re.escape(name)
-    return _python_line(escaped) if language.name == PYTHON else _line(language, escaped)
+    pattern = _python_line(escaped) if language.name == PYTHON else _line(language, escaped)
+    return _outermost(pattern.finditer(block))
 
 
 @lru_cache(maxsize=16)
 def assignments(block: str, language: str = PYTHON) -> Mapping[str, tuple[str, ...]]:
-    """The values that are assigned to each name, in order."""
+    """The values that are assigned to each name, in order. Of lines with different indentation those with the least."""
     name = r"(?P<name>[a-z][a-z0-9_]*)"
     line = (
         _python_line(name, r"(?P<entry>[a-z][a-z0-9_]*)") if language == PYTHON else _line(language_of(language), name)
     )
-    found: dict[str, tuple[str, ...]] = {}
+    found: dict[str, list[re.Match[str]]] = {}
     for match in line.finditer(block):
         groups = match.groupdict()
-        known = groups["name"] or groups["entry"]
-        found[known] = (*found.get(known, ()), groups["value"])
-    return found
+        found.setdefault(groups["name"] or groups["entry"], []).append(match)
+    return {known: tuple(match["value"] for match in _outermost(lines)) for known, lines in found.items()}
+
+
+def indentation(line: str) -> int:
+    """Columns of white space at its beginning."""
+    expanded = line.expandtabs()
+    return len(expanded) - len(expanded.lstrip(" "))
+
+
+def _outermost(lines: Iterable[re.Match[str]]) -> list[re.Match[str]]:
+    found = [(indentation(line[1]), line) for line in lines]
+    least = min((columns for columns, _ in found), default=0)
+    return [line for columns, line in found if columns == least]
 
 
 def _line(language: Language, name: str) -> re.Pattern[str]:

@@ -85,9 +85,12 @@ def _standing(facts: Facts) -> list[tuple[str, str]]:
         tiles.append(
             (
                 formatting.score(facts.best["fresh_score"]),
-                f"the best {tried_again(shares_trust=facts.header.shares_trust)}",
+                f"the best {tried_again(shares_trust=facts.header.shares_trust)}"
+                + (", by which it is chosen" if facts.header.shares_trust else ""),
             )
         )
+    if facts.best["equal"]:
+        tiles.append((str(len(facts.best["equal"])), "others that the noise of that evaluation does not tell from it"))
     if facts.best_known is not None:
         said = to_best_known(facts.best["score"], facts.best_known, facts.header.direction, named=False)
         tiles.append((formatting.score(facts.best_known), f"best known{f': {said}' if said else ''}"))

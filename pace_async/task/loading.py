@@ -30,6 +30,11 @@ class Task:
     def name(self) -> str:
         return self.spec.name
 
+    def scores_as(self, digest: str) -> bool:
+        """Whether scores by the task with this digest are scores by this one: the same folder, or an earlier one that
+        scored every program alike."""
+        return digest == self.digest or digest in self.spec.earlier_digests
+
     @property
     def reference(self) -> str:
         """The task's argument for a command: its name if that leads to its folder, else the folder."""

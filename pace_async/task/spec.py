@@ -89,6 +89,10 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields):
     settings: dict[str, Setting] = Field(
         default_factory=dict[str, Setting], description="Values for the evaluator; `evaluation.settings` overrides."
     )
+    earlier_digests: tuple[str, ...] = Field(
+        default=(),
+        description="Digests of the folder as it was before changes that alter no program's score: their runs go on.",
+    )
     cascade: tuple[CascadeStage, ...] = Field(
         default=(), description="Cheap stages, in order, that a program has to pass before the full evaluation."
     )

@@ -213,7 +213,7 @@ class LocalProvider:
             case "search_nowhere":
                 return _edit("no such line = 1", "x = 1")
             case "search_twice":  # only of a block with a line that stands twice
-                return _edit(Counter(block.split("\n")).most_common(1)[0][0], "x = 1")
+                return _edit(Counter(line for line in block.split("\n") if line.strip()).most_common(1)[0][0], "x = 1")
             case "mixed":
                 return f"```python\n{block}```\n" + _edit(first, f"{first}  # again")
             case "outside":

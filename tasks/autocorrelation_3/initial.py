@@ -17,7 +17,6 @@ rounds = 50
 peak = "highest"
 sharpness = 10
 doublings = 0
-# EVOLVE-BLOCK-END
 
 WHOLE = 10**9  # the greatest height of the answer, without its sign
 
@@ -105,3 +104,4 @@ def adam(gradient, first, second, k):
 
 
 OPTIMIZERS = {"plain": plain, "momentum": momentum, "rms": rms, "adam": adam}
+# EVOLVE-BLOCK-END

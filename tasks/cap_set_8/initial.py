@@ -15,7 +15,6 @@ form = "any"
 ties = "numbered"
 repair = 0
 draw = 1
-# EVOLVE-BLOCK-END
 
 REMOVED = 0.3  # of the set in each repair
 
@@ -147,3 +146,6 @@ def with_orbit(space, orbit, free, chosen):
         fewer[space.third(number, more)] = False
         more = np.append(more, number)
     return fewer, more
+
+
+# EVOLVE-BLOCK-END

@@ -22,7 +22,6 @@ cooling = "none"
 force = "none"
 snap = 0
 radii = "scale"
-# EVOLVE-BLOCK-END
 
 STEPS = 700  # of every search, whatever its settings
 IDLE = ("none", 0.0, 1, 1, "none", "none")  # a search of which nothing is asked leaves the centres as they are
@@ -239,3 +238,6 @@ def feasible(centres, radius):
     radius = shrunk(centres, np.maximum(radius, 0.0))
     radius = np.maximum(radius * (1 - 1e-12) - 1e-15, 0.0)
     return np.column_stack([centres, radius]).tolist()
+
+
+# EVOLVE-BLOCK-END

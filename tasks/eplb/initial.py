@@ -22,7 +22,6 @@ placer = "scan"
 rounds = 16
 partner = "coldest"
 refiner = "scan"
-# EVOLVE-BLOCK-END
 
 RULES = {"root": 0.5, "share": 0.75, "hottest": 1.0, "square": 2.0}  # power of the load by which replicas are given
 memory = {}  # the running average of the windows seen so far
@@ -248,3 +247,4 @@ def refine_array(weights, placed):
 
 
 REFINERS = {"scan": refine_scan, "array": refine_array}
+# EVOLVE-BLOCK-END

@@ -147,7 +147,6 @@ passes = {
     "module8_gradient_second": "none",
     "module8_gradient_third": "none",
 }
-# EVOLVE-BLOCK-END
 
 STEPS = ("first", "second", "third")
 
@@ -155,3 +154,6 @@ STEPS = ("first", "second", "third")
 def orders(instance):
     """The passes of each function, in the order in which they run."""
     return {function: [passes[f"{function}_{step}"] for step in STEPS] for function in instance["functions"]}
+
+
+# EVOLVE-BLOCK-END

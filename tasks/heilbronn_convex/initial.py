@@ -18,7 +18,6 @@ stride = 0.02
 frame = "disc"
 sharpness = 5
 polish = 0
-# EVOLVE-BLOCK-END
 
 TRIES = 30  # new places of a point that are tried at once
 REACH = 15.0  # of these places, in strides
@@ -159,3 +158,6 @@ def relocated(points, rng):
             if found.max() > least:
                 points, least = tried[np.argmax(found)], found.max()
     return points
+
+
+# EVOLVE-BLOCK-END

@@ -21,7 +21,6 @@ stride = 0.0001
 cooling = "none"
 sharpness = 5
 polish = 0
-# EVOLVE-BLOCK-END
 
 TRIES = 60  # new places of a point that are tried at once
 REACH = 20.0  # of these places, in strides
@@ -141,3 +140,6 @@ def relocated(points, triples, rng):
             if found.max() > least:
                 points, least = tried[np.argmax(found)], found.max()
     return points
+
+
+# EVOLVE-BLOCK-END

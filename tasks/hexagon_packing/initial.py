@@ -18,7 +18,6 @@ steps = 5
 stride = 0.001
 squeeze = 6.0
 polish = 0
-# EVOLVE-BLOCK-END
 
 APOTHEM = math.sqrt(3) / 2
 TRIES = 40  # new places of a hexagon that are tried at once
@@ -158,3 +157,6 @@ def relocated(state, pairs, rng):
             if found.min() < least:
                 state, least = tried[np.argmin(found)], found.min()
     return state
+
+
+# EVOLVE-BLOCK-END

@@ -14,7 +14,6 @@ order = "random"
 draw = 1
 rounds = 0
 removal = 1
-# EVOLVE-BLOCK-END
 
 LENGTHS = {"one": 1, "two": 2, "three": 3, "four": 4}
 """Squared lengths of the candidates."""
@@ -121,3 +120,6 @@ def exchanged(kept, clash, size, rng):
         if size[tried].sum() >= size[kept].sum():
             kept = tried
     return kept
+
+
+# EVOLVE-BLOCK-END

@@ -17,7 +17,6 @@ stride = 0.0001
 cooling = "none"
 sharpness = 5
 polish = 0
-# EVOLVE-BLOCK-END
 
 TRIES = 60  # new places of a point that are tried at once
 REACH = 10.0  # of these places, in strides
@@ -127,3 +126,6 @@ def relocated(points, pairs, rng):
             if found.min() < least:
                 points, least = tried[np.argmin(found)], found.min()
     return points
+
+
+# EVOLVE-BLOCK-END

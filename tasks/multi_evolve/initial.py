@@ -20,7 +20,6 @@ weighting = "flat"
 winsor = 1.0
 members = 1
 combine = "mean"
-# EVOLVE-BLOCK-END
 
 STEPS = 80  # of conjugate gradients, for every ridge regression
 CHUNK = 2048  # variants whose features are held at once
@@ -223,3 +222,6 @@ COMBINERS = {
 def resampled(weight, draw):
     """As they are for one member; otherwise each times how often a bootstrap draws it."""
     return weight * draw.poisson(1.0, len(weight)) if members > 1 else weight
+
+
+# EVOLVE-BLOCK-END

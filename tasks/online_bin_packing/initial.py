@@ -15,7 +15,6 @@ lean = 0.0
 small = 0
 foresight = 0
 patience = 4
-# EVOLVE-BLOCK-END
 
 ZONE = 1e6  # between the priorities of two zones
 
@@ -70,3 +69,6 @@ def expected_waste(chance, offers):
         taken = np.where(fits, waste[np.maximum(level - size, 0)], np.inf)
         waste = np.minimum(taken, waste[:, None]) @ chance
     return waste
+
+
+# EVOLVE-BLOCK-END

@@ -16,7 +16,6 @@ goal = "peak"
 heat = 1.0
 cooling = "none"
 draw = 1
-# EVOLVE-BLOCK-END
 
 
 def place(instance):
@@ -124,3 +123,4 @@ def either(placement, gpus, rng):
 
 
 CHANGES = {"move": moved, "swap": swapped, "both": either}
+# EVOLVE-BLOCK-END

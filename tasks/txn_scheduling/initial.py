@@ -20,7 +20,6 @@ heat = 0.3
 cooling = "none"
 partner = "random"
 draw = 1
-# EVOLVE-BLOCK-END
 
 BATCHES = 5  # among which the tries are shared
 PLAIN = 3  # the weight at which hot keys neither help nor harm
@@ -208,3 +207,4 @@ COOLINGS = {
     "linear": lambda done: 1.0 - done,
     "cosine": lambda done: 0.5 * (1.0 + math.cos(math.pi * done)),
 }
+# EVOLVE-BLOCK-END

@@ -33,8 +33,8 @@ DIGESTS = {
     "multi_evolve": "162872d4d2b9f40803f2a28921b39301",
     "txn_scheduling": "845d91dc8851c7ff4c47f9b4243722c4",
 }
-"""Of the tasks in version 0.1.0, except that kuairec uses a card since 0.2.0. A new digest ends every run of that task:
-give the changed task a name of its own."""
+"""Of the tasks in version 0.1.0, except that kuairec uses a card since 0.2.0. A digest that its task does not know ends
+every run of that task: give a task whose programs score otherwise a name of its own."""
 RUNS = pytest.mark.parametrize("which", ["finished", "interrupted"])
 
 
@@ -113,5 +113,5 @@ def test_a_run_that_was_killed_under_the_version_before_goes_on_and_audits_sound
 
 
 @pytest.mark.parametrize(("name", "digest"), DIGESTS.items())
-def test_a_bundled_task_is_byte_for_byte_that_of_the_version_before_so_its_runs_go_on(name: str, digest: str) -> None:
-    assert load_task(name).digest == digest
+def test_a_bundled_task_scores_as_that_of_the_version_before_so_its_runs_go_on(name: str, digest: str) -> None:
+    assert load_task(name).scores_as(digest)

@@ -60,6 +60,17 @@ async def test_the_example_of_a_language_scores_and_gets_better_by_its_catalogue
 
 
 @pytest.mark.parametrize("language", templates())
+def test_the_block_of_each_example_holds_the_algorithm_and_not_the_reading_of_instances(
+    tmp_path: Path, language: str
+) -> None:
+    before, block, after = editable(_example(tmp_path, language).program)
+    assert all(name in block for name in ("improve", "changed", "tries", "tour"))
+    assert "best_length" in block or "bestLength" in block
+    assert not any(name in before + after for name in ("best_length", "bestLength"))
+    assert (len(after.splitlines()) == 1) == (language == "python")
+
+
+@pytest.mark.parametrize("language", templates())
 def test_every_option_of_the_catalogue_can_be_set_in_the_example_of_each_language(
     tmp_path: Path, language: str
 ) -> None:

@@ -57,3 +57,15 @@ def test_the_group_of_a_task_is_not_in_its_digest(tmp_path: Path) -> None:
     assert load_task(str(folder)).digest == before
     write(folder, task__yaml=TASK.replace("A sum.", ">-\n  A sum.\n  group: packing"))
     assert load_task(str(folder)).digest != before
+
+
+def test_a_task_says_with_which_earlier_folders_its_scores_compare(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    write(folder)
+    before = load_task(str(folder))
+    write(folder, task__yaml=f"earlier_digests: [{before.digest}]\n" + TASK)
+    after = load_task(str(folder))
+    assert after.digest != before.digest
+    assert after.scores_as(after.digest)
+    assert after.scores_as(before.digest)
+    assert not before.scores_as(after.digest)

@@ -72,7 +72,7 @@ async def test_what_the_command_leaves_in_the_program_is_the_candidate_and_it_re
         assert {path.name for path in (tmp_path / "agents" / "1").iterdir()} == {
             *("initial.py", "PROMPT.md", "TASK.md", "EXPERIMENT.md", "experiment.json", OUTPUT)
         }
-    assert split_block(made.program)[1] == split_block(TASK.program)[1].replace('"rings"', '"hex"')
+    assert split_block(made.program)[1] == split_block(TASK.program)[1].replace('layout = "rings"', 'layout = "hex"')
     assert made.tried == ImplementerTry(1, "command", "ok", "", made.program, None)
     assert ledger.reserved == {1: 0.05}
     assert [(call.outcome, call.cost_usd, call.reservation) for call in ledger.calls] == [("ok", 0.0123, 1)]
@@ -120,7 +120,7 @@ async def test_nothing_from_outside_its_folder_becomes_a_program_and_nothing_is_
 ) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
-    (outside / "initial.py").write_text(TASK.program.replace('"rings"', '"hex"'))
+    (outside / "initial.py").write_text(TASK.program.replace('layout = "rings"', 'layout = "hex"'))
     target = outside if way == "folder_link" else outside / "initial.py"
     async with working(tmp_path, configured(way, str(target))) as (agent, _):
         with pytest.raises(Unusable, match=said) as fault:

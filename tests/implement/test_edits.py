@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pace_async.errors import CandidateFault
-from pace_async.implement.edits import Edit, WholeBlock, parse, program_of
+from pace_async.implement.edits import Edit, UselessProgram, WholeBlock, parse, program_of
 from pace_async.task import BLOCK_END, BLOCK_START, split_block
 
 BLOCK = 'layout = "grid"\nstep = 0.1\nrepeat = 3\nextra = 0\nextra = 0\n'
@@ -168,3 +168,47 @@ def test_a_fenced_text_is_read_as_it_was_written(text: str) -> None:
 def test_edits_keep_blank_lines_and_indentation() -> None:
     parsed = parse(edit("def f():\n\n    return 1", "def f():\n    return 2"))
     assert parsed == (Edit(("def f():", "", "    return 1"), ("def f():", "    return 2")),)
+
+
+ENTRY = f"import math\n{BLOCK_START}\ndef f(x):\n    return x\n{BLOCK_END}\n"
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "def f(x):\n    return 2 * x\n",
+        "async  def f(x):\n    return x\n",
+        "f = abs\n",
+        "class f:\n    pass\n",
+        "if True:\n    def f(x):\n        return 2\n",
+        "from math import (\n    sin as f,\n)\n",
+        "from math import *\n",
+        "def g(x):\n    global f\n    f = abs\ng(1)\n",
+        "globals()['f'] = abs\n",
+    ],
+)
+def test_a_program_that_may_define_the_entry_is_made(block: str) -> None:
+    assert split_block(program_of(fenced(block), ENTRY, entry="f"))[1] == block
+
+
+@pytest.mark.parametrize(
+    "block", ["def g(x):\n    return x\n", "# def f(x)\ng = 1\n", "def g(x):\n    f = x\n    return f\n", "f.x = 2\n"]
+)
+def test_a_program_without_the_entry_is_refused_before_an_evaluation(block: str) -> None:
+    with pytest.raises(UselessProgram) as fault:
+        program_of(fenced(block), ENTRY, entry="f")
+    assert (fault.value.kind, fault.value.detail) == ("no_entry", "the program defines no function f")
+    assert split_block(fault.value.program)[1] == block
+    assert split_block(program_of(fenced(block), ENTRY))[1] == block  # of a program of its own nothing is called
+
+
+def test_the_entry_may_stand_outside_the_block_and_belongs_into_the_first_file() -> None:
+    fixed = f"{BLOCK_START}\ndef g(x):\n    return x\n{BLOCK_END}\ndef f(x):\n    return g(x)\n"
+    assert program_of(fenced("def g(x):\n    return 2 * x\n"), fixed, entry="f")
+    two = f"# FILE: a.py\n{ENTRY}# FILE: b.py\ndef f(x):\n    return x\n"
+    with pytest.raises(UselessProgram):
+        program_of(fenced("def g(x):\n    return 2 * x\n"), two, entry="f")
+
+
+def test_a_program_whose_parent_does_not_show_its_entry_either_is_made() -> None:
+    assert program_of(fenced("x = 2\n"), f"{BLOCK_START}\nx = 1\n{BLOCK_END}\n", entry="f")

@@ -65,7 +65,7 @@ async def test_an_answer_becomes_a_program_and_its_cost_is_the_server_s_bill(
         async with implementing(configured(url)) as (implementer, ledger):
             first = await implement(implementer, 1)
             second = await implement(implementer, 2)
-    assert split_block(first.program)[1] == split_block(TASK.program)[1].replace('"rings"', '"hex"')
+    assert split_block(first.program)[1] == split_block(TASK.program)[1].replace('layout = "rings"', 'layout = "hex"')
     assert second.program == first.program
     assert ledger.outcomes == ["ok", "ok"]
     assert sum(call.cost_usd for call in ledger.calls) == pytest.approx(provider.charged_usd, abs=1e-12)

@@ -2,8 +2,9 @@
 
 import pytest
 
+from pace_async.implement.catalogue import MechanismEdit, apply_edit
 from pace_async.programs.languages import LANGUAGES, first_error, language_of, named
-from pace_async.programs.text import assigned, editable, is_marked, marks, split_block
+from pace_async.programs.text import assigned, assignments, editable, is_marked, marks, split_block
 
 LINES = {
     "c": ["const int tries = 200;", "int tries = 200; // how often", "#define other 1\nstatic const long tries = 200;"],
@@ -23,15 +24,39 @@ LINES = {
 
 @pytest.mark.parametrize(("language", "text"), [(name, text) for name, texts in LINES.items() for text in texts])
 def test_the_value_of_an_assignment_is_found_in_each_language(language: str, text: str) -> None:
-    found = assigned(language_of(language), "tries").findall(text)
-    assert [value for _, value, _ in found] == ["200"]
+    assert [line["value"] for line in assigned(text, language_of(language), "tries")] == ["200"]
 
 
 @pytest.mark.parametrize(
     "text", ["const int more_tries = 200;", "const int tries = 200 + 1;", "if (tries == 200)", "f(tries = 200)"]
 )
 def test_what_is_no_assignment_of_one_value_is_left_alone(text: str) -> None:
-    assert not assigned(language_of("c++"), "tries").findall(text)
+    assert not assigned(text, language_of("c++"), "tries")
+
+
+@pytest.mark.parametrize(
+    ("language", "block", "values"),
+    [
+        ("python", 'tries = 5\n\n\ndef f(x):\n    tries = x\n    return {\n        "tries": 7,\n    }\n', ["5"]),
+        ("python", 'TABLE = {\n    "tries": 5,\n}\n\n\ndef f(x):\n    if x:\n        tries = 7\n', ["5"]),
+        ("python", "def f(x):\n    tries = 7\n\n\ntries = 5  # how often\n", ["5"]),
+        ("python", "    tries = 5\n\n    def f(x):\n        tries = 7\n", ["5"]),
+        ("python", "tries = 5\nif x:\n    tries = 7\ntries = 9\n", ["5", "9"]),
+        ("c++", "const int tries = 5;\nint f() {\n\tint tries = 7;\n    int tries = 9;\n}\n", ["5"]),
+        ("go", "var tries = 5\n\nfunc f() int {\n\ttries := 7\n\treturn tries\n}\n", ["5"]),
+    ],
+)
+def test_of_assignments_with_different_indentation_only_the_outermost_count(
+    language: str, block: str, values: list[str]
+) -> None:
+    lines = assigned(block, language_of(language), "tries")
+    assert [line["value"] for line in lines] == values
+    assert assignments(block, language)["tries"] == tuple(values)
+
+
+def test_an_edit_changes_the_setting_and_no_variable_of_a_function() -> None:
+    block = "tries = 5  # how often\n\n\ndef f(x):\n    tries = 5\n    return tries\n"
+    assert apply_edit(block, MechanismEdit("tries", 80)) == block.replace("tries = 5  #", "tries = 80  #")
 
 
 SAID = {

@@ -8,7 +8,6 @@ improve <- "none"
 tries <- 200
 heat <- 0.0
 draw <- 1
-# EVOLVE-BLOCK-END
 
 # The generator of Park and Miller: numbers between 0 and 1.
 state <- 7919 * draw
@@ -76,6 +75,8 @@ tour <- function(points) {
   }
   best
 }
+
+# EVOLVE-BLOCK-END
 
 # The points of {"points": [[x, y], ...]}: all numbers of the line, in pairs.
 points_in <- function(line) {

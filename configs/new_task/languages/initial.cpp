@@ -17,7 +17,6 @@ const std::string improve = "none";
 const int tries = 200;
 const double heat = 0.0;
 const int draw = 1;
-// EVOLVE-BLOCK-END
 
 using Tour = std::vector<int>;
 
@@ -99,6 +98,8 @@ Tour tour(const std::vector<Point>& points) {
     }
     return best;
 }
+
+// EVOLVE-BLOCK-END
 
 // The points of {"points": [[x, y], ...]}: all numbers of the line, in pairs.
 std::vector<Point> points_in(const std::string& line) {

@@ -11,7 +11,6 @@ module tours
     integer, parameter :: tries = 200
     real, parameter :: heat = 0.0
     integer, parameter :: draw = 1
-    ! EVOLVE-BLOCK-END
 
     integer(int64) :: state
 
@@ -124,6 +123,8 @@ contains
             end if
         end do
     end function tour
+
+    ! EVOLVE-BLOCK-END
 
 end module tours
 

@@ -19,8 +19,6 @@ var tries = 200
 var heat = 0.0
 var draw = 1
 
-// EVOLVE-BLOCK-END
-
 type point [2]float64
 
 // The generator of Park and Miller: numbers between 0 and 1.
@@ -104,6 +102,8 @@ func tour(points []point) []int {
 	}
 	return best
 }
+
+// EVOLVE-BLOCK-END
 
 func main() {
 	lines := bufio.NewReader(os.Stdin)

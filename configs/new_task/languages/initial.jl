@@ -8,7 +8,6 @@ const improve = "none"
 const tries = 200
 const heat = 0.0
 const draw = 1
-# EVOLVE-BLOCK-END
 
 # The generator of Park and Miller: numbers between 0 and 1.
 mutable struct Luck
@@ -79,6 +78,8 @@ function tour(points)
     end
     return best
 end
+
+# EVOLVE-BLOCK-END
 
 # The points of {"points": [[x, y], ...]}: all numbers of the line, in pairs.
 function points_in(line)

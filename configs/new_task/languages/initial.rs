@@ -11,7 +11,6 @@ const improve: &str = "none";
 const tries: usize = 200;
 const heat: f64 = 0.0;
 const draw: i64 = 1;
-// EVOLVE-BLOCK-END
 
 type Point = (f64, f64);
 
@@ -97,6 +96,8 @@ fn tour(points: &[Point]) -> Vec<usize> {
     }
     best
 }
+
+// EVOLVE-BLOCK-END
 
 /// The points of {"points": [[x, y], ...]}: all numbers of the line, in pairs.
 fn points_in(line: &str) -> Vec<Point> {

@@ -16,6 +16,7 @@ from pace_async.population.models import (
     RunRow,
     RunStateRow,
 )
+from pace_async.population.reading.confirmed import best_candidate
 from pace_async.population.reading.epochs import in_force_of
 from pace_async.population.reading.read_facts import (
     own_scores_of,
@@ -92,7 +93,7 @@ def _standing(connection: Connection, run_id: int) -> dict[str, Any]:
         "header": header_of(connection, run_id),
         "state": state,
         "reason": reason,
-        "best": _member(connection, run_id, CandidateRow.merit.is_not(None)),
+        "best": _member(connection, run_id, CandidateRow.candidate == best_candidate(connection, run_id)),
         "groups": connection.execute(ended).scalar_one(),
         "candidates": connection.execute(candidates).scalar_one(),
         "spend_usd": spend_of(connection, run_id),

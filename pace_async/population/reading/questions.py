@@ -22,6 +22,7 @@ from pace_async.population.models import (
     VersionRow,
 )
 from pace_async.population.reading.candidates import candidates_with_experiments, columns
+from pace_async.population.reading.confirmed import best_candidate, equal_to_best
 from pace_async.population.reading.epochs import last_lease_before
 from pace_async.population.reading.implementers_chosen import choices_of, models_of_bandit, results_of, tally
 from pace_async.population.reading.load import closings_of, find_run, state_of_run
@@ -84,8 +85,9 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
     run_id = find_run(connection, run)
     complete = (CandidateRow.run_id == run_id,)
     groups = _groups(connection, run_id)
-    first = select(CandidateRow.candidate, CandidateRow.score).where(*complete, CandidateRow.merit.is_not(None))
-    best = connection.execute(first.order_by(CandidateRow.merit.desc(), CandidateRow.candidate).limit(1)).one_or_none()
+    first = select(CandidateRow.candidate, CandidateRow.score)
+    chosen = CandidateRow.candidate == best_candidate(connection, run_id)
+    best = connection.execute(first.where(*complete, chosen)).one_or_none()
     outcomes = outcomes_of(connection, run_id)
     scored = outcomes.get("ok", 0)
     state, reason = state_of_run(connection, run_id)
@@ -190,13 +192,17 @@ def _failing(connection: Connection, run_id: int) -> list[dict[str, Any]]:
 
 def best(connection: Connection, run: str | None = None) -> dict[str, Any]:
     """The best program and its origin. `fresh_score` is its score on the fresh instances that confirmed it, null if it
-    was not tried. Raises UsageError before the first score."""
+    was not tried. `noise` is what two evaluations of one program usually differ by, and `equal` are the candidates that
+    differ from the best by no more, of a run whose best is chosen by a second evaluation. Raises UsageError before the
+    first score."""
     run_id = find_run(connection, run)
-    best_first = (CandidateRow.merit.desc(), CandidateRow.candidate)
-    row = _program(connection, run_id, CandidateRow.merit.is_not(None), *best_first)
+    number = best_candidate(connection, run_id)
+    row = None if number is None else _program(connection, run_id, CandidateRow.candidate == number)
     if row is None:
         raise UsageError("The run has no program with a score yet.")
-    return {**row, "fresh_score": _confirmed(connection, run_id, row["candidate"])}
+    equals = equal_to_best(connection, run_id, row["candidate"])
+    confirmed = _confirmed(connection, run_id, row["candidate"])
+    return {**row, "fresh_score": confirmed, "noise": equals.noise, "equal": list(equals.candidates)}
 
 
 def show(connection: Connection, candidate: int, run: str | None = None) -> dict[str, Any]:
@@ -265,8 +271,8 @@ def _confirmed(connection: Connection, run_id: int, candidate: int) -> float | N
     return next((tried.score for tried in tries if tried.held), None)
 
 
-def _program(connection: Connection, run_id: int, which: ColumnElement[bool], *order: Any) -> dict[str, Any] | None:
-    """The first candidate of those, by the names that commands print."""
+def _program(connection: Connection, run_id: int, which: ColumnElement[bool]) -> dict[str, Any] | None:
+    """The candidate, by the names that commands print."""
     statement = candidates_with_experiments(*_PROGRAM).where(CandidateRow.run_id == run_id, which)
-    row = connection.execute(statement.order_by(*order).limit(1)).mappings().one_or_none()
+    row = connection.execute(statement).mappings().one_or_none()
     return None if row is None else {str(name): value for name, value in row.items()}

@@ -19,16 +19,25 @@ from pace_async.advise.chat import thinks, uses_template
 from pace_async.config import Config
 from pace_async.config.advisor import LONGEST_OF_CHAT, LONGEST_OF_THINKING, AdvisorConfig
 from pace_async.errors import UsageError
-from pace_async.implement.assemble import only_edits, refuse_missing_mechanisms, refuse_unless_possible
+from pace_async.implement.assemble import (
+    only_edits,
+    refuse_missing_mechanisms,
+    refuse_unless_possible,
+    refuse_unused_block,
+)
 from pace_async.implement.shares import models_of
 from pace_async.registry.advisors import ADVISORS, API, advisor_of, asked_model
 from pace_async.registry.engines import engine_of
 from pace_async.runtime.children.advisor_folder import advisor_folder
-from pace_async.runtime.children.catalogue_reading import options_of, read_by, reads_catalogues, refuse_unless_read
+from pace_async.runtime.children.catalogue_reading import (
+    KNOWN,
+    options_of,
+    read_by,
+    reads_catalogues,
+    refuse_unless_read,
+)
 from pace_async.runtime.children.hub_cache import is_hub_id, pinned
 from pace_async.task import Task
-
-KNOWN = "knows_catalogues.json"
 
 Fit = Literal["knows", "reads", "any", "lacks", "unable"]
 """How an advisor serves a task: it knows its catalogue, reads it, is asked in prose, was trained on other catalogues,
@@ -228,6 +237,7 @@ def served_by(config: Config, task: Task) -> tuple[Served, Served]:
     try:
         refuse_unless_possible(implementer, task)
         refuse_missing_mechanisms(implementer, task)
+        refuse_unused_block(implementer, task)
         made = Served("implementer", implementer, True, "it can be made for this task")
     except UsageError as error:
         made = Served("implementer", implementer, False, str(error))

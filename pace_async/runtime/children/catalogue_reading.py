@@ -1,7 +1,8 @@
 """What a run does for an advisor that reads the task's catalogue, in its prompt or without a model.
 
 One that reads it in its prompt needs a catalogue whose words it can bind, a folder of its own in which they are bound,
-and its own wording of the questions. Every other model is served as it is given and asked in prose.
+and its own wording of the questions. One that knows catalogues by heart is asked in prose and shown the settings, never
+the rest of a block. Every other model is served as it is given and asked in prose.
 """
 
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from typing import cast
 from pace_async.advise.advisor import Chooser, ChooserFactory
 from pace_async.advise.binding import Options, bound_folder, bound_tokenizer, slots_of, spare_entries
 from pace_async.advise.catalogue_wording import MENU, MENU_ALTERNATIVES, CatalogueWording, is_listed_whole
+from pace_async.advise.settings_wording import SettingsWording
 from pace_async.advise.wording import Wording
 from pace_async.config import Config
 from pace_async.errors import UsageError
@@ -20,6 +22,9 @@ from pace_async.registry.engines import engine_of
 from pace_async.runtime.children.advisor_folder import advisor_folder
 from pace_async.runtime.run_paths import RunPaths
 from pace_async.task import Task
+
+KNOWN = "knows_catalogues.json"
+"""File of an advisor that was trained on some catalogues and knows them by heart."""
 
 
 def reads_catalogues(folder: Path) -> bool:
@@ -84,6 +89,9 @@ def wording_for(config: Config, task: Task) -> Wording | None:
     if not advisor_of(config.advisor.model).served:
         return None
     given = advisor_folder(config.advisor.model)
+    if (given / KNOWN).is_file() and task.catalogue_path is not None:
+        mechanisms = load_catalogue(task.catalogue_path).mechanisms
+        return SettingsWording(task, (name for mechanism in mechanisms for name in mechanism.assigned))
     if spare_entries(given) is None:
         return None
     options = options_of(config.advisor.model, task)

@@ -114,6 +114,9 @@ async def conduct(resources: RunResources, display: str, logs: Sequence[Chosen] 
                 ended = await drive(core, engine, learner, signals=True, keys=keys_on(screen))
         finally:
             keep_best(paths.best(Path(resources.task.spec.program).suffix), core.state.best)
+        if resources.record.header.shares_trust:
+            chosen = await resources.store.standing(resources.record.header.name)
+            keep_best(paths.best(Path(resources.task.spec.program).suffix), chosen.best)
     if DISPLAYS[display].announces:
         columns = output.size()[0] if output.terminal else None
         await say(closing_words(bus.view, paths.folder, time.time(), columns))

@@ -29,7 +29,14 @@ from pace_async.evaluate.scorer.scorer_client import Scorer
 from pace_async.evaluate.scorer.scorer_log import scorer_log
 from pace_async.events import Evaluated, EvaluationAttempted, ImplementerChecked, RunHeader
 from pace_async.implement.agent_checks import refuse_unless_runnable
-from pace_async.implement.assemble import lacks_catalogue, refuse_missing_mechanisms, refuse_unless_possible
+from pace_async.implement.assemble import (
+    lacks_catalogue,
+    only_edits,
+    refuse_missing_mechanisms,
+    refuse_unless_possible,
+    refuse_unused_block,
+    unused_block,
+)
 from pace_async.observe.watchers.choose import Chosen
 from pace_async.plan.served import refuse_unless_divisible
 from pace_async.population.lock import RunLock
@@ -98,6 +105,7 @@ def prepare(config: Config, asked: Task, run_dir: Path | None) -> tuple[Task, Ru
     refuse_without_tokenizer(config)
     refuse_unless_transformers_knows(config)
     refuse_missing_mechanisms(config.implementer.model, task)
+    refuse_unused_block(config.implementer.model, task)
     resources_of(task, of_this_machine(config.evaluation), taken_cards(config))
     return task, new_run_paths(task.name, run_dir, _names_taken(config) if run_dir is None else ())
 
@@ -139,6 +147,8 @@ async def _start(config: Config, task: Task, place: tuple[RunPaths, Path | None]
         seed_program = await score_seed_program(config, task, tier)
     checks = await _check_models(config)
     _announce(display, f"advisor {advisor}")
+    if task.spec.is_command and not only_edits(config.implementer.model) and (why := unused_block(task)):
+        _announce(display, f"{why}, so what is written there may be ignored")
     if run_dir is None:  # the checks took seconds: another run may have taken the name
         paths = claimed(paths, await anyio.to_thread.run_sync(_names_taken, config))
     with RunLock(paths.folder) as lock:

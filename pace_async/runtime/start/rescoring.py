@@ -109,7 +109,7 @@ async def _planned(
     run_id = standing.run_id
     known = await store.read(lambda connection: epochs.epochs_of(connection, run_id))
     now = max((epoch for epoch in known if epoch.in_force), default=None, key=lambda epoch: epoch.number)
-    same = task.digest == standing.header.task_digest and (now is None or now.best in (None, best))
+    same = task.scores_as(standing.header.task_digest) and (now is None or now.best in (None, best))
     last = known[-1] if known else None
     begun = last is not None and not last.in_force and (last.task_digest, last.best) == (task.digest, best)
     number = 1 if last is None else last.number if begun else last.number + 1
@@ -224,7 +224,7 @@ async def _come_into_force(store: Store, standing: Standing, epoch: int) -> None
 
 def refuse_unless_in_force(standing: Standing, task: Task, folder: Path) -> None:
     """Raises UsageError if the scores in force are of another evaluator than the task has now."""
-    if task.digest != standing.header.task_digest:
+    if not task.scores_as(standing.header.task_digest):
         raise UsageError(
             f"Task {task.name!r} has changed since the run's programs were scored, some file in {task.folder}: scores "
             f"would not compare. Put it back, score them again with `pace rescore {folder}`, or start a new run."

@@ -27,6 +27,7 @@ from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.evaluate.sandbox.toolchain import lacks_tools
 from pace_async.evaluate.scorer.scorer_log import printed, scorer_log
+from pace_async.implement.assemble import MOVE_MARKS, unused_block
 from pace_async.implement.catalogue import Mechanism, MechanismEdit, apply_edit, load_catalogue
 from pace_async.observe.formatting import SHARED_MEANS
 from pace_async.programs.compiled import compiled, program_hash
@@ -71,6 +72,9 @@ async def examine(name: str, seed: int, say: Callable[[Check], None], chosen: Ma
     said = ", ".join(f"{name}={value}" for name, value in changed.items())
     say(Check("loads", True, f"{task.folder}{' with ' if said else ''}{said}"))
     task = replace(task, spec=task.spec.model_copy(update={"settings": settings_of(task.spec, changed)}))
+    if why := unused_block(task):
+        said = f"{why}: what a model writes there is ignored"
+        say(Check("the block can matter", task.spec.is_command, said, MOVE_MARKS, warns=task.spec.is_command))
     if task.spec.is_command:
         say(Check("trust is shared", True, f"{SHARED_MEANS}; look at a best program before you believe it"))
     granted = _resources(task, say)

@@ -1,0 +1,88 @@
+"""The wording for an advisor that was trained on prompts in prose which show a catalogue's settings.
+
+The evolve block of such a prompt holds the lines that assign the catalogue's names and nothing else. A block may hold a
+whole algorithm, which the advisor has never seen and has no room for. So the prompts are made as if the programs were
+their settings. Pure: equal values give equal text.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from pace_async.advise.prompts import ProseWording
+from pace_async.advise.wording import Detail, Question
+from pace_async.programs.languages import PYTHON, Language, language_of
+from pace_async.programs.text import assigned, editable, indentation, marks
+from pace_async.search.state import Member, SearchContext
+from pace_async.task import Task
+
+REMEMBERED = 128
+"""Cache size: programs whose settings are kept."""
+
+
+class SettingsWording:
+    """Implements `Wording`. `names` are those that the catalogue assigns."""
+
+    compares = False
+
+    def __init__(self, task: Task, names: Iterable[str]) -> None:
+        self._prose = ProseWording(task)
+        self._names = tuple(names)
+        self._language = task.spec.language
+        self._last: tuple[SearchContext, SearchContext] | None = None
+
+    def propose(self, context: SearchContext, detail: Detail, draw: Callable[[], random.Random]) -> Question:
+        return self._prose.propose(self._shown(context), detail, draw)
+
+    def only(self, context: SearchContext, detail: Detail, draw: Callable[[], random.Random]) -> Question:
+        return self._prose.only(self._shown(context), detail, draw)
+
+    def read_only(self, context: SearchContext, text: str) -> tuple[str, str]:
+        return self._prose.read_only(context, text)
+
+    def assess(self, context: SearchContext, proposals: Sequence[str], detail: Detail) -> Question:
+        return self._prose.assess(self._shown(context), proposals, detail)
+
+    def select(self, context: SearchContext, detail: Detail) -> Question:
+        return self._prose.select(self._shown(context), detail)
+
+    def shorter(
+        self, context: SearchContext, proposals: Sequence[str], detail: Detail, excess: int | None = None
+    ) -> Detail | None:
+        return self._prose.shorter(self._shown(context), proposals, detail, excess)
+
+    def _shown(self, context: SearchContext) -> SearchContext:
+        """The context with settings for programs. The same value for the same context, because the prose remembers how
+        the last prompt began by it."""
+        if self._last is None or self._last[0] is not context:
+            shown = replace(context, parent=self._settings(context.parent), best=self._settings(context.best))
+            self._last = context, shown
+        return self._last[1]
+
+    def _settings(self, member: Member) -> Member:
+        return replace(member, program=settings_program(member.program, self._names, self._language))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def settings_program(program: str, names: tuple[str, ...], language: str = PYTHON) -> str:
+    """A program of marks and, between them, the lines of the block that assign these names. Entries of a table keep the
+    lines around the table. A program without any of the names stays as it is."""
+    try:
+        block = editable(program)[1]
+    except ValueError:
+        return program
+    lines = block.split("\n")
+    kept = sorted(_assigning(block, names, language_of(language)))
+    if not kept:
+        return program
+    if indentation(lines[kept[0]]) > min(indentation(line) for line in lines if line.strip()):
+        kept = [kept[0] - 1, *kept, kept[-1] + 1]
+    start, end = marks(language_of(language).comment)
+    return "\n".join([start, *(lines[number] for number in kept if 0 <= number < len(lines)), end, ""])
+
+
+def _assigning(block: str, names: Iterable[str], language: Language) -> set[int]:
+    """Numbers of the lines that assign a name."""
+    found = (line for name in names for line in assigned(block, language, name))
+    return {block.count("\n", 0, line.start()) for line in found}

@@ -1,0 +1,97 @@
+"""Which program of a run is the best, and which are equal to it.
+
+Where programs share a sandbox with what scores them (`trust` is "shared"), a score is what was said once. There the
+best is the one with the best *confirmed* score, that of the second evaluation. A program without one never claimed to
+be the best, and comes after those. Everywhere else the best is the one with the best score: a second evaluation is made
+on other instances, and scores on several sets compare less well than those on the one hidden set.
+
+Two evaluations of one program differ by noise. Programs whose confirmed scores differ by no more than that usually is
+(the median over the confirmed programs) are called equal to the best.
+"""
+
+from dataclasses import dataclass
+from statistics import median
+
+from sqlalchemy import Connection, and_, select
+
+from pace_async.population.models import CandidateRow, FreshScoreRow, RunRow
+from pace_async.population.reading.epochs import last_lease_before
+from pace_async.reward import better
+
+SHARED = "shared"
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A program with its score, and the confirmed one."""
+
+    candidate: int
+    score: float
+    confirmed: float
+
+
+@dataclass(frozen=True, slots=True)
+class Equals:
+    """What two evaluations of one program usually differ by, None if none was evaluated twice, and the candidates that
+    are equal to the best within that, the best ones first."""
+
+    noise: float | None
+    candidates: tuple[int, ...]
+
+
+def equals_of(best: int, tried: tuple[Tried, ...], direction: str) -> Equals:
+    """Pure. `tried` are all confirmed programs."""
+    noise = median(abs(one.score - one.confirmed) for one in tried) if tried else None
+    own = next((one.confirmed for one in tried if one.candidate == best), None)
+    if noise is None or own is None:
+        return Equals(noise, ())
+    near = [one for one in tried if one.candidate != best and abs(one.confirmed - own) <= noise * (1 + 1e-9)]
+    sign = -1.0 if better(direction, 1.0, 0.0) else 1.0
+    return Equals(
+        noise, tuple(one.candidate for one in sorted(near, key=lambda one: (sign * one.confirmed, one.candidate)))
+    )
+
+
+def best_candidate(connection: Connection, run_id: int) -> int | None:
+    """The best program, in the order of the leaderboard. None before the first score."""
+    trust, direction = _run(connection, run_id)
+    if trust == SHARED and (tried := tried_of(connection, run_id)):
+        sign = -1.0 if direction == "maximize" else 1.0
+        return min(tried, key=lambda one: (sign * one.confirmed, sign * one.score, one.candidate)).candidate
+    best = select(CandidateRow.candidate).where(CandidateRow.run_id == run_id, CandidateRow.merit.is_not(None))
+    return connection.execute(best.order_by(CandidateRow.merit.desc(), CandidateRow.candidate).limit(1)).scalar()
+
+
+def tried_of(connection: Connection, run_id: int) -> tuple[Tried, ...]:
+    """The programs with a confirmed score, by the evaluator in force, in order."""
+    rows = connection.execute(
+        select(CandidateRow.candidate, CandidateRow.score, FreshScoreRow.score.label("confirmed"))
+        .join(
+            FreshScoreRow,
+            and_(FreshScoreRow.run_id == CandidateRow.run_id, FreshScoreRow.candidate == CandidateRow.candidate),
+        )
+        .where(
+            CandidateRow.run_id == run_id,
+            CandidateRow.score.is_not(None),
+            CandidateRow.candidate > last_lease_before(connection, run_id),
+            FreshScoreRow.held,
+        )
+        .order_by(CandidateRow.candidate, FreshScoreRow.number)
+    )
+    found: dict[int, Tried] = {}
+    for row in rows:
+        found.setdefault(row.candidate, Tried(row.candidate, row.score, row.confirmed))
+    return tuple(found.values())
+
+
+def equal_to_best(connection: Connection, run_id: int, best: int) -> Equals:
+    """What is equal to the best where programs share a sandbox with what scores them. Elsewhere nothing."""
+    trust, direction = _run(connection, run_id)
+    if trust != SHARED:
+        return Equals(None, ())
+    return equals_of(best, tried_of(connection, run_id), direction)
+
+
+def _run(connection: Connection, run_id: int) -> tuple[str, str]:
+    row = connection.execute(select(RunRow.trust, RunRow.direction).where(RunRow.run_id == run_id)).one()
+    return row.trust, row.direction
