@@ -15,7 +15,9 @@ class ProviderConfig(Section):
     model: str
     api_base: str | None = Field(default=None, description="Base URL of the models' API, if it is not the usual one.")
     options: dict[str, Any] = Field(
-        default_factory=dict, description="Further arguments of each call, such as temperature or reasoning_effort."
+        default_factory=dict,
+        description="Further arguments of each call, such as temperature or reasoning_effort. One that a model does "
+        "not take is refused, or left out with drop_params: true among them.",
     )
     timeout_s: float = Field(default=180.0, gt=0, description="Deadline of one call, in seconds.")
     deadline_s: float = Field(default=300.0, gt=0, description="Deadline of one answer over all its calls, in seconds.")

@@ -22,12 +22,13 @@ import anyio
 import anyio.to_thread
 
 from pace_async.config import ProviderConfig
+from pace_async.errors import StageFault
 from pace_async.providers.base import ChatAnswer
 from pace_async.providers.failures import CallFailed, failure_of
 from pace_async.providers.prices import Price, listed_price
 from pace_async.providers.received import Received, received, says_error
 from pace_async.providers.redact import redact
-from pace_async.providers.wire import no_second_request, recorded, recording
+from pace_async.providers.wire import Exchange, no_second_request, recorded, recording
 
 CLOSE_S = 10.0
 LOOK_UP_S = 20.0
@@ -100,14 +101,11 @@ class LitellmChat:
             finally:
                 not_logged.reset(before)
         seconds, body = time.perf_counter() - began, exchange.body
-        if error is not None and (body is None or says_error(body)):
-            raise failure_of(error, exchange.status, max_tokens) from None
-        found = received(body, response)
+        found = None if error is not None and says_error(body) else received(body, response)
         if found is not None:
             return self._answer(found, response, seconds)
         if error is not None:
-            failure = failure_of(error, exchange.status, max_tokens)
-            raise CallFailed("invalid_answer", failure.detail, charged=None) from None
+            raise _failure(error, exchange, max_tokens) from None
         raise CallFailed("no_choice", "the provider's answer holds no choice", charged=None)
 
     def missing_keys(self) -> list[str]:
@@ -159,6 +157,15 @@ class LitellmChat:
     def _given(self) -> Price | None:
         prompt, completion = self._config.price_per_million_in, self._config.price_per_million_out
         return None if prompt is None or completion is None else Price.per_million(prompt, completion)
+
+
+def _failure(error: Exception, exchange: Exchange, max_tokens: int) -> StageFault:
+    """An answer that nobody can read and that is no report of an error may have been charged."""
+    failure = failure_of(error, exchange.status, max_tokens)
+    unread = exchange.status == 200 and not says_error(exchange.body)
+    if unread and isinstance(failure, CallFailed) and failure.charged is False:
+        return CallFailed("invalid_answer", failure.detail, charged=None)
+    return failure
 
 
 @asynccontextmanager

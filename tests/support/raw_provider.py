@@ -57,8 +57,17 @@ def answering(answer: Answer) -> Generator[tuple[str, Asked]]:
         thread.join(60)
 
 
+_BEGUN = {
+    "reset in the body": b'HTTP/1.1 200 OK\r\ncontent-length: 4096\r\n\r\n{"id": "x", "choi',
+    "close in a chunk": b'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nff\r\n{"id": "x", "choi',
+    "close in a body of no length": b'HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{"id": "x", "choi',
+}
+"""What is sent of an answer before its connection breaks."""
+Break = Literal["close", "reset", "reset in the body", "close in a chunk", "close in a body of no length"]
+
+
 @contextmanager
-def breaking(how: Literal["close", "reset", "reset in the body"]) -> Generator[tuple[str, list[int]]]:
+def breaking(how: Break) -> Generator[tuple[str, list[int]]]:
     """Reads each request whole, and then breaks the connection. Yields the address, and a list with an entry for each
     request."""
     taken: list[int] = []
@@ -73,9 +82,8 @@ def breaking(how: Literal["close", "reset", "reset in the body"]) -> Generator[t
             with connection:
                 if _whole_request(connection):
                     taken.append(1)
-                if how == "reset in the body":
-                    connection.sendall(b'HTTP/1.1 200 OK\r\ncontent-length: 4096\r\n\r\n{"id": "x", "choi')
-                if how != "close":
+                connection.sendall(_BEGUN.get(how, b""))
+                if how.startswith("reset"):
                     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     thread = threading.Thread(target=accept, daemon=True)
