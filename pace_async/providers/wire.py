@@ -17,7 +17,7 @@ from typing import Any
 @dataclass(slots=True)
 class Exchange:
     """What one call got over HTTP. `asked` are the addresses of its requests with the response or the error of each,
-    `response` is the newest response, None if there was none."""
+    `response` is that of the newest, None if there was none."""
 
     asked: dict[str, Any] = field(default_factory=dict[str, Any])
     response: Any = None
@@ -66,7 +66,7 @@ def recording(transport: Any) -> Any:
             try:
                 response = await transport.handle_async_request(self, request)
             except Exception as error:
-                exchange.asked[url] = error
+                exchange.asked[url], exchange.response = error, None
                 raise
             exchange.asked[url] = exchange.response = response
             return response

@@ -250,6 +250,8 @@ async def test_a_listed_price_of_0_must_be_confirmed_with_a_budget_and_own_price
         with pytest.raises(UsageError, match=r"the listed price is 0.*price_per_million_in"):
             refuse_unless_ready(found, config.stop)
         refuse_unless_ready(found, config.stop.model_copy(update={"budget": None}))
+        (row,) = await implementers(config.implementer)
+        assert (row.ok, "price_per_million_in" in row.remedy) == (True, True)
         for usd in (20.0, 0.0):
             own = configured(
                 url + path,

@@ -101,7 +101,8 @@ def _answers(checked: Checked) -> Finding:
     name, costs = f"{role} {checked.model}", "price not known" if price is None else price.in_words()
     if checked.failure is not None or checked.fact is None:
         return Finding(name, False, checked.reason, checked.remedy)
-    remedy = "" if price is not None else f"give {role}.price_per_million_in and _out to use --budget"
+    priced = price is not None and not checked.is_listed_free
+    remedy = "" if priced else f"give {role}.price_per_million_in and _out to use --budget"
     return Finding(name, True, f"answers in {checked.fact.seconds:.1f} s, {costs}", remedy)
 
 
