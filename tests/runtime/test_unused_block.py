@@ -15,11 +15,15 @@ from tests.support.command_tasks import PROGRAM as SHELL_PROGRAM
 from tests.support.command_tasks import make_command_task, make_python_task
 from tests.support.task_folders import PROGRAM, write
 
-OVERRIDDEN = "# EVOLVE-BLOCK-START\nx = 1\n\n\ndef f(instance):\n    return x * instance['x']\n# EVOLVE-BLOCK-END\n"
-OVERRIDDEN += "\n\ndef f(instance):\n    return x * instance['x']\n"
+OVERRIDDEN = (
+    "# EVOLVE-BLOCK-START\nx = 1\n\n\ndef f(instance):\n    return x * instance['x']\n# EVOLVE-BLOCK-END\n"
+    "\n\ndef f(instance):\n    return x * instance['x']\n"
+)
 WHY = "`f`, which the evolve block defines, is bound again outside it (line 10)"
-FIXED_ENTRY = "# EVOLVE-BLOCK-START\nx = 1\n\n\ndef g(y):\n    return x * y\n# EVOLVE-BLOCK-END\n"
-FIXED_ENTRY += "\n\ndef f(instance):\n    return g(instance['x'])\n"
+FIXED_ENTRY = (
+    "# EVOLVE-BLOCK-START\nx = 1\n\n\ndef g(y):\n    return x * y\n# EVOLVE-BLOCK-END\n"
+    "\n\ndef f(instance):\n    return g(instance['x'])\n"
+)
 
 
 @pytest.fixture

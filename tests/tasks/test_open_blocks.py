@@ -39,11 +39,14 @@ SEEDS = {
 """Scores of the seed programs on the instances of seed 0, from the time when the blocks held settings only."""
 SEED_BALANCE = 0.6310750527320651
 """Of eplb's seed program, whose score depends on the machine's speed."""
-OTHERS = {
-    "autocorrelation_1": """
+STEPS = """
         def heights(instance):
             return [3, 4, 5, 6, 5, 4, 3, 3, 4]
-        """,
+        """
+OTHERS = {
+    "autocorrelation_1": STEPS,
+    "autocorrelation_2": STEPS,
+    "autocorrelation_3": STEPS.replace("3, 4]", "3, -1]"),
     "cap_set_8": """
         import itertools
         import random
@@ -153,10 +156,6 @@ OTHERS = {
         """,
 }
 """Of each task a block with another algorithm and none of the settings."""
-OTHERS |= {
-    "autocorrelation_2": OTHERS["autocorrelation_1"],
-    "autocorrelation_3": OTHERS["autocorrelation_1"].replace("3, 4]", "3, -1]"),
-}
 SETTINGS: dict[str, dict[str, bool | int | float | str]] = {
     "kuairec": {"data": "synthetic", "users": 24, "history": 16, "width": 8, "blocks": 1, "epochs": 1}
 }
