@@ -58,6 +58,16 @@ RUNS: dict[str, tuple[dict[str, object], SimulatedFaults]] = {
     "drop": ({"staleness__policy": "drop", "staleness__max_staleness": 1}, SimulatedFaults(reach=REACH)),
     "bandit": ({"advisor__model": "bandit"}, SimulatedFaults(reach=REACH, lost=frozenset({5, 9, 10}))),
     "untrained": ({"learner__objective": "none"}, SimulatedFaults(reach=REACH, lost=frozenset({5, 9, 10}))),
+    "the run remembered": ({"search__memory": "run", "search__parents": "puct"}, SimulatedFaults(reach=REACH)),
+    "islands remembered": ({"search__memory": "island", "advisor__calls": "one"}, SimulatedFaults(reach=REACH)),
+    "remembered behind a barrier": (
+        {"staleness__mode": "sync", "search__memory": "run"},
+        SimulatedFaults(reach=REACH, lost=frozenset({5, 9, 10})),
+    ),
+    "remembered untrained": (
+        {"learner__objective": "none", "search__memory": "run", "advisor__calls": "one"},
+        SimulatedFaults(reach=REACH, lost=frozenset({5, 9, 10})),
+    ),
     "going back": ({"learner__rollback": True}, SimulatedFaults(reach=REACH, ruined_by=frozenset({2}))),
 }
 

@@ -115,6 +115,8 @@ def with_advisor(config: Config, task: Task) -> Config:
     if not kind.chosen_for_task:
         if kind.served and not kind.packaged and is_hub_id(named):
             config = _advised_by(config, pinned(named))
+        if kind.served and reads_catalogues(advisor_folder(config.advisor.model)):
+            config = config.model_copy(update={"search": config.search.model_copy(update={"memory": "pool"})})
         return _with_budget(config) if kind.served and not kind.packaged else config
     packaged = [name for name, kind in ADVISORS.items() if kind.packaged]
     if engine_of(config.advisor.engine).runs_already:  # its tokenizer cannot learn the words of a catalogue

@@ -17,6 +17,8 @@ import anyio.to_thread
 
 from pace_async.config import Config
 from pace_async.configure import dump
+from pace_async.context.checked import check
+from pace_async.context.templates import Templates
 from pace_async.durable import write_whole
 from pace_async.errors import GaveUp, InfrastructureFault, Interrupted, SeedProgramFails, UsageError
 from pace_async.evaluate.assemble import of_this_machine, open_evaluator, refuse_unless_evaluated
@@ -106,6 +108,8 @@ def prepare(config: Config, asked: Task, run_dir: Path | None) -> tuple[Task, Ru
     refuse_unless_transformers_knows(config)
     refuse_missing_mechanisms(config.implementer.model, task)
     refuse_unused_block(config.implementer.model, task)
+    if config.search.remembers != "pool":
+        check(Templates.of(config.prompts, task.folder), task)
     resources_of(task, of_this_machine(config.evaluation), taken_cards(config))
     return task, new_run_paths(task.name, run_dir, _names_taken(config) if run_dir is None else ())
 
@@ -309,7 +313,7 @@ def _why_it_fails(task: Task, found: Evaluation) -> str:
 
 def header_of(config: Config, task: Task, name: str, tier: Tier) -> RunHeader:
     """The header of the run."""
-    bounds = task.spec.bounds
+    bounds, pool = task.spec.bounds, config.search.remembers == "pool"
     return RunHeader(
         name=name,
         task=task.name,
@@ -329,6 +333,7 @@ def header_of(config: Config, task: Task, name: str, tier: Tier) -> RunHeader:
         direction=task.spec.direction,
         config=config.model_dump(mode="json"),
         trust=task.spec.trust,
+        prompts_digest=None if pool else Templates.of(config.prompts, task.folder).digest,
     )
 
 
