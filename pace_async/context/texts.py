@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Sequence
 from difflib import unified_diff
 from functools import lru_cache
-from os.path import commonprefix
 
 from pace_async.context.figures import digits_for, gain_text, score_text
 from pace_async.context.sections import Levels
@@ -113,13 +112,19 @@ def _difference(before: str, after: str) -> str | None:
     """A unified difference without line numbers. What both begin and end with is not compared. None if a comparison of
     the rest would take too long."""
     a, b = before.splitlines(), after.splitlines()
-    first = max(0, len(commonprefix([a, b])) - AROUND)
-    last = max(0, len(commonprefix([a[first:][::-1], b[first:][::-1]])) - AROUND)
+    first = max(0, _common(a, b) - AROUND)
+    last = max(0, _common(a[first:][::-1], b[first:][::-1]) - AROUND)
     a, b = a[first : len(a) - last], b[first : len(b) - last]
     if steps(a, b) > MOST_STEPS:
         return None
     lines = list(unified_diff(a, b, lineterm="", n=AROUND))[2:]
     return "\n".join("@@" if line.startswith("@@ ") else line for line in lines)
+
+
+def _common(a: Sequence[str], b: Sequence[str]) -> int:
+    """How many lines both begin with."""
+    shorter = min(len(a), len(b))
+    return next((place for place in range(shorter) if a[place] != b[place]), shorter)
 
 
 def results_levels(context: Context, digits: int) -> Levels:
@@ -143,10 +148,13 @@ def results_levels(context: Context, digits: int) -> Levels:
 def row_text(row: Row, digits: int, longest: int) -> str:
     """One result on one line."""
     one = row.tested
-    idea = f", idea {one.idea}" if one.idea is not None else ""
-    return f"- candidate {one.candidate} from {one.parent}{idea}: {_outcome(row, digits)}: " + one_line(
+    return f"- candidate {one.candidate} from {one.parent}{_of_idea(one.idea)}: {_outcome(row, digits)}: " + one_line(
         one.experiment, longest
     )
+
+
+def _of_idea(idea: int | None) -> str:
+    return "" if idea is None else f", idea {idea}"
 
 
 def _outcome(row: Row, digits: int) -> str:
@@ -184,9 +192,12 @@ def listed(lines: Sequence[Callable[[int], str]], more: int = 0, what: str = "")
 
 
 def lineage_levels(context: Context, digits: int) -> Levels:
-    """The changes that led to the parent, its own first."""
+    """The changes that led to the parent, its own first. What the table says of them is not said again."""
+    said = {row.tested.candidate for row in (*context.best_rows[: ROWS[0][0]], *context.recent_rows[: ROWS[0][1]])}
 
     def line(one: TriedOut) -> Callable[[int], str]:
+        if one.candidate in said:
+            return lambda longest: f"- candidate {one.candidate} from {one.parent}, as above"
         return lambda longest: row_text(Row(one, None), digits, longest)
 
     return listed([line(one) for one in context.lineage])
@@ -214,7 +225,8 @@ def under_way_levels(context: Context) -> Levels:
     lines: list[Callable[[int], str]] = [
         (
             lambda longest, each=each: (
-                f"- candidate {each.candidate} from {each.parent}: {one_line(each.experiment, longest)}"
+                f"- candidate {each.candidate} from {each.parent}{_of_idea(each.idea)}: "
+                f"{one_line(each.experiment, longest)}"
             )
         )
         for each in context.under_way

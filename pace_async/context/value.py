@@ -50,6 +50,7 @@ class UnderWay:
 
     candidate: int
     parent: int
+    idea: int | None
     experiment: str
 
 
@@ -94,6 +95,8 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
     recent = view.recent(RECENT)
     top = view.best(BEST)
     own = view.tested.get(parent.candidate)
+    under_way = _under_way(state, island)
+    taken = {each.idea for each in under_way}
     return Context(
         parent=parent,
         best=better,
@@ -103,8 +106,8 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
         recent_rows=tuple(Row(one, view.equal_to(one)) for one in recent if one not in top),
         lineage=tuple(view.lineage(parent.candidate, LINEAGE)),
         failed=tuple(view.failed_from(parent.candidate, FAILED)),
-        ideas=tuple(view.waiting(untried)),
-        under_way=_under_way(state, island),
+        ideas=tuple(idea for idea in view.waiting(untried) if idea.number not in taken),
+        under_way=under_way[-UNDER_WAY:],
         tested=len(view.tested),
         scored=len(view.worth),
         untried=len(view.untried),
@@ -169,6 +172,8 @@ def _under_way(state: RunState, island: Island) -> tuple[UnderWay, ...]:
     running = [state.running[lease] for lease in sorted(state.running)]
     advised = [each.advice for each in running if each.advice is not None and each.island != island.number]
     found = [
-        UnderWay(advice.lease, advice.parent, advice.experiment) for advice in advised if advice.experiment is not None
+        UnderWay(advice.lease, advice.parent, advice.idea, advice.experiment)
+        for advice in advised
+        if advice.experiment is not None
     ]
-    return tuple(found[-UNDER_WAY:])
+    return tuple(found)

@@ -107,7 +107,7 @@ def test_what_was_tried_is_told_with_numbers_gains_causes_and_equal_results() ->
     assert "candidate_error (ZeroDivisionError: it failed): experiment 3" in text
     assert "4 tried in all, 3 with a score" in text and "candidate_error 1" in text
     assert "- idea 11: (explore) other idea of lease 4" in text
-    assert "- candidate 5 from 4: under way on island two" in text
+    assert "- candidate 5 from 4, idea 13: under way on island two" in text and "idea 13: (refine)" not in text
     assert "numpy 2.3" in text and f"It has {len(PROGRAM)} characters" in text
     assert PROGRAM in text
 

@@ -137,8 +137,10 @@ def _advised_by_implementer(config: Config, model: str) -> Config:
     taken = {"api_base", "options", "timeout_s", "deadline_s", "price_per_million_in", "price_per_million_out"}
     shared = {name: getattr(config.implementer, name) for name in taken}
     advisor = {**shared, **given, "model": f"{API}{model}"}
+    stated = config.model_dump(exclude_unset=True)
+    search = {**stated.get("search", {}), "memory": "auto"}  # what it meant was decided for an advisor of the package
     try:
-        return Config.model_validate({**config.model_dump(exclude_unset=True), "advisor": advisor})
+        return Config.model_validate({**stated, "search": search, "advisor": advisor})
     except ValidationError as error:
         why = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise UsageError(

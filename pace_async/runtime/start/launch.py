@@ -64,6 +64,7 @@ from pace_async.runtime.children.external import refuse_unless_fit
 from pace_async.runtime.run.core import default_horizon
 from pace_async.runtime.run.loop_turns import TimedLoop
 from pace_async.runtime.run_paths import RunPaths, claimed, find_run_paths, new_run_paths
+from pace_async.runtime.start.asked import bill_of
 from pace_async.runtime.start.assemble import RunResources, conduct, say, waiting
 from pace_async.runtime.start.descriptors import ensure_descriptors
 from pace_async.runtime.start.own_memory import own_memory
@@ -153,6 +154,8 @@ async def _start(config: Config, task: Task, place: tuple[RunPaths, Path | None]
     _announce(display, f"advisor {advisor}")
     if task.spec.is_command and not only_edits(config.implementer.model) and (why := unused_block(task)):
         _announce(display, f"{why}, so what is written there may be ignored")
+    if (costs := await anyio.to_thread.run_sync(bill_of, config, task)) is not None:
+        _announce(display, costs)
     if run_dir is None:  # the checks took seconds: another run may have taken the name
         paths = claimed(paths, await anyio.to_thread.run_sync(_names_taken, config))
     with RunLock(paths.folder) as lock:
