@@ -42,28 +42,43 @@ class Briefing:
             return lambda level: text if level == 0 else None
 
         def named(level: int) -> str | None:
-            if level > 1:
-                return None
-            parts = [
-                f"Candidate {member.candidate}, score {score_text(member.score, digits)}"
-                + (f", {beside(member.program, parent, spec)}" if level == 0 else ": its text is left out.")
-                for member in self.named
-            ]
-            parts += [f"Candidate {candidate}: its program is not kept." for candidate in self.missing]
-            return "\n\n".join(parts)
-
-        def line(one: TriedOut) -> Callable[[int], str]:
-            return lambda longest: row_text(Row(one, None), digits, longest)
+            return self._named(parent, digits, whole=level == 0) if level <= 1 else None
 
         levels: dict[str, Levels] = {
             "task": whole(task_text(spec)),
             "limits": whole(limits_text(spec, self.prompts.around)),
             "named": named,
-            "failed": listed([line(one) for one in self.failed]),
+            "failed": self._failed(digits),
             "program": program,
         }
         extra = {**values, "reasoning": one_line(self.reasoning)}
         return rendered(self.prompts.templates, ("implementer_system", "implement"), levels, self.prompts.budget, extra)
+
+    def page(self, parent: Member) -> str:
+        """The same as a file for an author who works in a folder, without the task and the program."""
+        digits = digits_for([parent.score, *(member.score for member in self.named)])
+        parts = {
+            "Why": one_line(self.reasoning),
+            "Programs that the experiment may use": self._named(parent, digits, whole=True),
+            "What failed on this program before": self._failed(digits)(0) or "",
+        }
+        return "\n\n".join(f"# {name}\n\n{text}" for name, text in parts.items() if text) + "\n"
+
+    def _named(self, parent: Member, digits: int, *, whole: bool) -> str:
+        spec = self.prompts.task.spec
+        parts = [
+            f"Candidate {member.candidate}, score {score_text(member.score, digits)}"
+            + (f", {beside(member.program, parent, spec)}" if whole else ": its text is left out.")
+            for member in self.named
+        ]
+        parts += [f"Candidate {candidate}: its program is not kept." for candidate in self.missing]
+        return "\n\n".join(parts)
+
+    def _failed(self, digits: int) -> Levels:
+        def line(one: TriedOut) -> Callable[[int], str]:
+            return lambda longest: row_text(Row(one, None), digits, longest)
+
+        return listed([line(one) for one in self.failed])
 
 
 def briefing_of(

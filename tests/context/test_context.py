@@ -17,6 +17,7 @@ from pace_async.context.templates import ADVISORS, NAMES, Templates, copied
 from pace_async.context.value import Surroundings, context_of
 from pace_async.errors import UsageError
 from pace_async.events import Advised, Evaluated, IdeaNote, LeaseOpened
+from pace_async.implement.agent_prompt import files_for
 from pace_async.implement.base import Experiment
 from pace_async.implement.prompts import messages_for
 from pace_async.search.state import Member, rules_of
@@ -271,3 +272,16 @@ def test_a_context_is_a_value() -> None:
     island = state.islands[1]
     one = context_of(state, task.spec, island, island.members[0], 12)
     assert one == context_of(state, task.spec, island, island.members[0], 12)
+
+
+def test_an_agent_finds_the_same_in_a_file_of_its_folder() -> None:
+    state = a_history()
+    parent = state.islands[1].members[0]
+    said = "Take the loop of candidate 2.\nKeep the rest."
+    prompts = Prompts(TASK, Templates.of(PromptsConfig()))
+    briefing = briefing_of(prompts, state, state.islands[1], parent, said, "because it is slow")
+    files = files_for(TASK, parent, Experiment(6, "an idea", said, briefing=briefing))
+    assert said in files["EXPERIMENT.md"] and "because it is slow" in files["BRIEFING.md"]
+    assert "Candidate 2, score" in files["BRIEFING.md"] and "ZeroDivisionError" in files["BRIEFING.md"]
+    assert "BRIEFING.md" in files["PROMPT.md"]
+    assert "BRIEFING.md" not in files_for(TASK, parent, Experiment(6, "an idea", said))
