@@ -60,7 +60,7 @@ class Briefing:
         parts = {
             "Why": one_line(self.reasoning),
             "Programs that the experiment may use": self._named(parent, digits, whole=True),
-            "What failed on this program before": self._failed(digits)(0) or "",
+            "What failed before on this program and on what it came from": self._failed(digits)(0) or "",
         }
         return "\n\n".join(f"# {name}\n\n{text}" for name, text in parts.items() if text) + "\n"
 

@@ -57,9 +57,9 @@ class UnderWay:
 @dataclass(frozen=True, slots=True)
 class Context:
     """See the module. `best` is the best program that may be seen, None if the parent is as good. `other` differs much
-    from both. `lineage` are the changes that led to the parent, its own first. `failed` are experiments on this parent
-    without a score. `tested`, `scored` and `failures` count all that was tried. `ideas` are the untried ones that can
-    be chosen, `known` every idea by number."""
+    from both. `lineage` are the changes that led to the parent, its own first. `failed` are experiments without a score
+    on this parent and on those that it came from. `tested`, `scored` and `failures` count all that was tried. `ideas`
+    are the untried ones that can be chosen."""
 
     parent: Member
     best: Member | None

@@ -147,8 +147,9 @@ class Results:
         return [self.tested[candidate] for candidate in reversed(self.ages[-count:])] if count else []
 
     def failed_from(self, parent: int, count: int) -> list[TriedOut]:
-        """The newest experiments on this parent that have no score, the newest first."""
-        found = (self.tested[candidate] for candidate in reversed(self.children.get(parent, ())))
+        """Experiments without a score on this parent, the newest first, and then on those that it came from."""
+        line = [parent, *(one.parent for one in self.lineage(parent, count))]
+        found = (self.tested[candidate] for each in line for candidate in reversed(self.children.get(each, ())))
         return _taken((one for one in found if one.score is None), count)
 
     def equal_to(self, one: TriedOut) -> int | None:

@@ -22,6 +22,7 @@ from pace_async.implement.base import Experiment
 from pace_async.implement.prompts import messages_for
 from pace_async.search.state import Member, rules_of
 from pace_async.state.apply import apply
+from pace_async.state.rescored import NewScore, Rescoring, rescored
 from pace_async.state.run_state import RunState, Terms
 from pace_async.task import load_task
 
@@ -211,7 +212,7 @@ def test_the_implementer_gets_reasons_named_programs_and_errors_of_its_line() ->
     text = user["content"]
     assert "Take the loop of candidates 2 and 99.\nKeep the rest." in text and "because it is slow" in text
     assert "Candidate 2, score 1.50000001" in text and "Candidate 99: its program is not kept." in text
-    assert "# What failed on this program before" in text and "ZeroDivisionError" in text
+    assert "# What failed before on this program and on what it came from" in text and "ZeroDivisionError" in text
     assert parent.program in text
 
 
@@ -285,3 +286,18 @@ def test_an_agent_finds_the_same_in_a_file_of_its_folder() -> None:
     assert "Candidate 2, score" in files["BRIEFING.md"] and "ZeroDivisionError" in files["BRIEFING.md"]
     assert "BRIEFING.md" in files["PROMPT.md"]
     assert "BRIEFING.md" not in files_for(TASK, parent, Experiment(6, "an idea", said))
+
+
+def test_corrected_scores_are_told_and_gains_with_them() -> None:
+    state = a_history()
+    scores = {0: (1.0, "ok"), 1: (1.25, "ok"), 2: (None, "candidate_error")}
+    rescored(
+        state,
+        Rescoring.of(
+            {number: NewScore(outcome, score, 0.0) for number, (score, outcome) in scores.items()},
+            [(0, Member(0, PROGRAM, 1.0)), (1, Member(1, PROGRAM, 1.25))],
+        ),
+    )
+    text = told(state, parent=Member(0, PROGRAM, 1.0))
+    assert "- candidate 1 from 0, idea 1: 1.25, +0.25" in text and "4 tried in all, 1 with a score" in text
+    assert "below_threshold 1" in text and "1.50000001" not in text

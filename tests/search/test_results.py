@@ -9,7 +9,7 @@ from pace_async.search.results import KnownIdea, Results, TriedOut, gain_of, ide
 SCORES = st.sampled_from([None, 1.0, 2.0, 2.5, 3.0])
 
 
-def tested(candidate: int, score: float | None, parent: int = 0, idea: int | None = None) -> TriedOut:
+def trial(candidate: int, score: float | None, parent: int = 0, idea: int | None = None) -> TriedOut:
     outcome = "ok" if score is not None else "timeout"
     return TriedOut(
         candidate, 1, parent, idea, f"experiment {candidate}", outcome, score, gain_of("maximize", score, 1.0)
@@ -24,7 +24,7 @@ def histories(draw: st.DrawFn) -> list[KnownIdea | TriedOut]:
         facts += [KnownIdea(number, f"idea {number}", lease, lease) for number in ideas]
         if draw(st.booleans()):
             number = ideas[0] if ideas else None
-            facts.append(tested(lease, draw(SCORES), draw(st.integers(0, lease - 1)), number))
+            facts.append(trial(lease, draw(SCORES), draw(st.integers(0, lease - 1)), number))
     return facts
 
 
@@ -64,7 +64,7 @@ def test_everything_tested_is_kept_and_counted_and_a_tested_idea_is_not_untried(
 
 
 def test_equal_scores_are_called_equal_to_the_first_of_them() -> None:
-    results = folded([tested(6, 2.0), tested(9, 2.0), tested(7, 3.0), tested(8, None)])
+    results = folded([trial(6, 2.0), trial(9, 2.0), trial(7, 3.0), trial(8, None)])
     assert results.equal_to(results.tested[9]) == 6
     assert results.equal_to(results.tested[6]) is None and results.equal_to(results.tested[8]) is None
     assert [one.candidate for one in results.best(5)] == [7, 6]
@@ -73,20 +73,23 @@ def test_equal_scores_are_called_equal_to_the_first_of_them() -> None:
 
 def test_many_untried_ideas_displace_no_result() -> None:
     ideas = [KnownIdea(number, f"idea {number}", number, number) for number in range(1, 500)]
-    results = folded([tested(1, 2.0, idea=1), *ideas])
+    results = folded([trial(1, 2.0, idea=1), *ideas])
     assert [one.candidate for one in results.best(5)] == [1]
     assert [idea.number for idea in results.waiting(2)] == [499, 498]
 
 
 def test_a_lineage_goes_back_to_the_seed_program() -> None:
-    results = folded([tested(1, 1.0), tested(2, 2.0, parent=1), tested(3, None, parent=2)])
+    results = folded([trial(1, 1.0), trial(2, 2.0, parent=1), trial(3, None, parent=2)])
     assert [one.candidate for one in results.lineage(2, 9)] == [2, 1]
     assert [one.candidate for one in results.failed_from(2, 9)] == [3]
+    results.add(trial(4, None, parent=1))
+    assert [one.candidate for one in results.failed_from(2, 9)] == [3, 4]
+    assert [one.candidate for one in results.failed_from(2, 1)] == [3]
 
 
 def test_a_view_without_some_leases_is_that_of_the_others() -> None:
     facts = [KnownIdea(number, f"idea {number}", number, number) for number in range(1, 9)]
-    results = folded([*facts, *(tested(lease, float(lease), idea=lease) for lease in range(1, 9))])
+    results = folded([*facts, *(trial(lease, float(lease), idea=lease) for lease in range(1, 9))])
     left = results.without(3, 7)
     assert sorted(left.tested) == [1, 2, 3, 7, 8] and sorted(left.ideas) == [1, 2, 3, 7, 8]
 

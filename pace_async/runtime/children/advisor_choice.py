@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from pace_async.advise.chat import thinks, uses_template
 from pace_async.config import Config
-from pace_async.config.advisor import LONGEST_OF_CHAT, LONGEST_OF_THINKING, AdvisorConfig
+from pace_async.config.advisor import LONGEST_OF_CHAT, LONGEST_OF_ONE, LONGEST_OF_THINKING, AdvisorConfig
 from pace_async.errors import UsageError
 from pace_async.implement.assemble import (
     only_edits,
@@ -156,6 +156,8 @@ def _with_budget(config: Config) -> Config:
     context = context_of(advisor, folder)
     if advisor.max_tokens is None and uses_template(advisor, folder):
         usual = LONGEST_OF_THINKING if thinks(advisor, folder) else LONGEST_OF_CHAT
+        if advisor.calls == "one" and config.search.remembers != "pool":
+            usual = max(usual, LONGEST_OF_ONE)
         longest = usual if context is None else max(8, min(usual, context // 2))
         config = config.model_copy(update={"advisor": advisor.model_copy(update={"max_tokens": longest})})
     longest = config.advisor.longest_answer
