@@ -15,7 +15,7 @@ from pace_async.context.templates import Templates
 from pace_async.context.value import NOT_KNOWN
 from pace_async.events import AdvisorCall
 from pace_async.state.run_state import RunState
-from tests.context.test_context import TASK, begun, rollout
+from tests.support.contexts import TASK, begun, rollout
 
 ONE = "Idea A (explore): {}\nChoice: A\nReasoning: because\nSpecification:\nchange it"
 FRESH = ("Solve an integer program", "Anneal with restarts", "Tabulate the contacts")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pace_async.config import Config, PromptsConfig
+from pace_async.config import PromptsConfig
 from pace_async.context.briefing import briefing_of, named_candidates
 from pace_async.context.checked import check
 from pace_async.context.figures import digits_for, gain_text, score_text
@@ -16,72 +16,15 @@ from pace_async.context.questions import Prompts
 from pace_async.context.templates import ADVISORS, NAMES, Templates, copied
 from pace_async.context.value import Surroundings, context_of
 from pace_async.errors import UsageError
-from pace_async.events import Advised, Evaluated, IdeaNote, LeaseOpened
+from pace_async.events import Outcome
 from pace_async.implement.agent_prompt import files_for
 from pace_async.implement.base import Experiment
 from pace_async.implement.prompts import messages_for
-from pace_async.search.state import Member, rules_of
+from pace_async.search.state import Member
 from pace_async.state.apply import apply
 from pace_async.state.rescored import NewScore, Rescoring, rescored
-from pace_async.state.run_state import RunState, Terms
-from pace_async.task import load_task
-
-TASK = load_task("circle_packing")
-PROGRAM = TASK.program
-
-
-def evaluated(
-    lease: int, island: int, parent: int | None, program: str, score: float | None, detail: str = ""
-) -> Evaluated:
-    outcome = "ok" if score is not None else "candidate_error"
-    metrics = {"spread": 0.123456, "hidden": 7.0}
-    return Evaluated(
-        *(
-            lease,
-            island,
-            parent,
-            program,
-            "hash",
-            outcome,
-            detail,
-            score,
-            1.0,
-            metrics,
-            0.25,
-            False,
-            None,
-            float(lease),
-        ),
-    )
-
-
-def begun(memory: str = "run", bound: int = 2) -> RunState:
-    config = Config.model_validate({"advisor": {"model": "api:m"}, "search": {"memory": memory}})
-    rules = rules_of(config.search, "maximize", 2.636)
-    state = RunState(Terms(8, bound, rules, trains=False))
-    return apply(state, evaluated(0, 0, None, PROGRAM, 1.0))
-
-
-def rollout(
-    state: RunState,
-    lease: int,
-    island: int = 1,
-    parent: int = 0,
-    score: float | None = None,
-    experiment: str = "",
-    text: str = "",
-    program: str = "",
-    ends: bool = True,
-) -> RunState:
-    number = 3 * (lease - 1) + 1
-    note = IdeaNote(number, text or f"(refine) idea of lease {lease}", False)
-    other = IdeaNote(number + 1, f"(explore) other idea of lease {lease}", False)
-    apply(state, LeaseOpened(lease, island, 2, 0, 0.0, None))
-    apply(state, Advised(lease, island, parent, (), (note, other), number, experiment or f"experiment {lease}", 0.0))
-    if ends:
-        made = program or PROGRAM.replace("import", f"# changed by {lease}\nimport", 1)
-        apply(state, evaluated(lease, island, parent, made, score, "ZeroDivisionError: it failed"))
-    return state
+from pace_async.state.run_state import RunState
+from tests.support.contexts import PROGRAM, TASK, begun, evaluated, rollout
 
 
 def told(state: RunState, name: str = "one", island: int = 1, parent: Member | None = None, **changed: object) -> str:
@@ -290,7 +233,7 @@ def test_an_agent_finds_the_same_in_a_file_of_its_folder() -> None:
 
 def test_corrected_scores_are_told_and_gains_with_them() -> None:
     state = a_history()
-    scores = {0: (1.0, "ok"), 1: (1.25, "ok"), 2: (None, "candidate_error")}
+    scores: dict[int, tuple[float | None, Outcome]] = {0: (1.0, "ok"), 1: (1.25, "ok"), 2: (None, "candidate_error")}
     rescored(
         state,
         Rescoring.of(
