@@ -56,6 +56,9 @@ def _with_whole_paths(config: Config) -> Config:
     a file here: the command works in a folder of its own, and a resume may be given elsewhere."""
     if config.baseline and Path(config.baseline).suffix and _names_a_file(config.baseline, 1):
         config = config.model_copy(update={"baseline": str(Path.cwd() / config.baseline)})
+    if config.prompts.folder is not None:
+        whole_folder = str(Path.cwd() / config.prompts.folder)
+        config = config.model_copy(update={"prompts": config.prompts.model_copy(update={"folder": whole_folder})})
     command = config.implementer.command
     whole = tuple(str(Path.cwd() / word) if _names_a_file(word, n) else word for n, word in enumerate(command))
     if whole == command:

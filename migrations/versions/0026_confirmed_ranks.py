@@ -7,7 +7,7 @@ go by the score of the second evaluation. Programs without one follow, by their 
 from alembic import op
 
 revision = "0026"
-down_revision = "0022"
+down_revision = "0024"
 branch_labels = None
 depends_on = None
 

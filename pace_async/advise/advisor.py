@@ -187,7 +187,7 @@ def excess_of(fault: PromptTooLong, prompt: Prompt) -> int | None:
     if limit != prompt.max_prompt_tokens:
         limit = max(limit - prompt.max_tokens, limit // 2)
     excess = fault.tokens - limit
-    return ceil(excess * len(prompt.text) / fault.tokens) if excess > 0 else None
+    return ceil(excess * len(prompt.whole) / fault.tokens) if excess > 0 else None
 
 
 class ServedAdvisor:
@@ -203,7 +203,7 @@ class ServedAdvisor:
 
     async def ask(self, prompt: Prompt) -> tuple[AdvisorCall, Literal["stop", "length"]]:
         begun = self._now()
-        prompt_ids = await self._engine.encode(prompt.text)
+        prompt_ids = await self._engine.encode(prompt.whole)
         if prompt.max_prompt_tokens is not None and len(prompt_ids) > prompt.max_prompt_tokens:
             raise PromptTooLong(len(prompt_ids), prompt.max_prompt_tokens)
         completion = await self._engine.generate(

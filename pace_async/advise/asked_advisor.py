@@ -47,7 +47,7 @@ class AskedAdvisor:
         self._room = anyio.CapacityLimiter(requests) if requests is not None else nullcontext()
 
     async def ask(self, prompt: Prompt) -> tuple[AdvisorCall, Literal["stop", "length"]]:
-        messages = ({"role": "system", "content": SYSTEM}, {"role": "user", "content": prompt.text})
+        messages = ({"role": "system", "content": prompt.system or SYSTEM}, {"role": "user", "content": prompt.text})
 
         async def once(_model: str, timeout_s: float) -> ChatAnswer:
             limit = prompt.max_tokens

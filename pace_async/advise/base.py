@@ -61,7 +61,8 @@ class Engine(Protocol):
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """One question of a rollout. `max_tokens` caps the answer, `max_prompt_tokens` the question (None: only the
-    engine's context does). An engine samples with `temperature` and `seed`."""
+    engine's context does). An engine samples with `temperature` and `seed`. `system` is what a model over the network
+    is told before the question. An engine has it in front of the text."""
 
     lease: int
     purpose: Purpose
@@ -70,6 +71,12 @@ class Prompt:
     temperature: float
     seed: int
     max_prompt_tokens: int | None = None
+    system: str = ""
+
+    @property
+    def whole(self) -> str:
+        """What an engine is given."""
+        return f"{self.system}\n\n{self.text}" if self.system else self.text
 
 
 class Advisor(Protocol):

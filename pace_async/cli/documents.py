@@ -323,6 +323,7 @@ DOCUMENTS = {
     "db backup": f"{_HERE}:WrittenFile",
     "db copy": f"{_HERE}:CopiedRun",
     "db upgrade": f"{_HERE}:Upgraded",
+    "prompts show": "pace_async.runtime.start.asked:AskedQuestions",
     "config show": "pace_async.config:Config",
     "config validate": f"{_HERE}:Validated",
 }

@@ -33,6 +33,7 @@ def dry_run(config: Config, run_dir: Path | None) -> tuple[Config, dict[str, str
     from pace_async.evaluate.resources import resources_of
     from pace_async.runtime.children.advisor_choice import in_words, with_advisor
     from pace_async.runtime.children.cards import taken_cards
+    from pace_async.runtime.start.asked import bill_of
     from pace_async.runtime.start.launch import prepare
     from pace_async.runtime.start.planning import refuse_unless_it_fits
 
@@ -55,6 +56,7 @@ def dry_run(config: Config, run_dir: Path | None) -> tuple[Config, dict[str, str
         "cards": _cards(taken),
         "advisor": in_words(config, task, chosen=advisor_of(named.advisor.model).chosen_for_task),
         "implementer": config.implementer.model,
+        **({"bill": costs} if (costs := bill_of(config, task)) is not None else {}),
         "learning": f"objective {config.learner.objective}, groups of {config.learner.group_size}, {staleness}"
         if learns
         else "none",

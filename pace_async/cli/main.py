@@ -21,6 +21,7 @@ from pace_async.cli import (
     logs,
     optimizing,
     planning,
+    prompts,
     reading,
     reporting,
     rescoring,
@@ -89,6 +90,7 @@ for room in (
 app.add_typer(tasks.app, name="task")
 app.add_typer(database.app, name="db")
 app.add_typer(configuration.app, name="config")
+app.add_typer(prompts.app, name="prompts")
 
 
 def main() -> None:

@@ -5,20 +5,24 @@ the experiment by the code that first built them. If the task has changed since,
 note.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from pace_async.advise.in_context import reasoning_of
 from pace_async.advise.wording import read_words
 from pace_async.config import Config
+from pace_async.context.briefing import MOST_NAMED, Briefing, named_candidates
 from pace_async.errors import UsageError
-from pace_async.events import ImplementerTry, RunHeader
+from pace_async.events import AdvisorCall, ImplementerTry, RunHeader
 from pace_async.implement.base import Experiment
 from pace_async.population.reading.reader import Reader
 from pace_async.registry.base import load_code
 from pace_async.registry.implementers import implementer_of
 from pace_async.runtime.children.advisor_folder import advisor_folder
+from pace_async.runtime.run.core import prompts_of
 from pace_async.runtime.run_paths import RunPaths
+from pace_async.runtime.start.surroundings import surroundings_here
 from pace_async.search.state import Member
 from pace_async.task import Task, load_task
 
@@ -72,20 +76,39 @@ def asked_for(paths: RunPaths, reader: Reader, candidate: int) -> Asked:
             for call, text in zip(calls, texts, strict=True)
         )
     kinds = [implementer_of(call["model"]) for call in found["implementer_calls"]]
-    prompts_of = next((kind.prompts for kind in kinds if kind.prompts), "")
-    if not prompts_of:
+    code = next((kind.prompts for kind in kinds if kind.prompts), "")
+    if not code:
         return Asked(advisor, (), "no model was asked to write the program")
     parent = reader.show(found["parent"])
     member = Member(found["parent"], parent["program"], parent["score"], parent["feedback"])
-    return Asked(advisor, *_messages(cast("MessagesFor", load_code(prompts_of)), header, found, member))
+    briefing = _briefing(reader, header, found, calls) if header.prompts_digest is not None else None
+    return Asked(advisor, *_messages(cast("MessagesFor", load_code(code)), header, found, member, briefing))
+
+
+def _briefing(reader: Reader, header: RunHeader, found: Mapping[str, Any], calls: Sequence[AdvisorCall]) -> Briefing:
+    """What the author was told besides, without the errors of earlier experiments on the parent."""
+    config = Config.model_validate(header.config)
+    prompts = prompts_of(config, load_task(header.task), surroundings_here())
+    reasoning = reasoning_of(calls, config.advisor.calls == "one", found["idea"] or "")
+    named, missing = list[Member](), list[int]()
+    for candidate in named_candidates(found["experiment"] or ""):
+        row = reader.show(candidate) if candidate < found["candidate"] else None
+        if row is not None and row["score"] is not None and candidate != found["parent"]:
+            named.append(Member(candidate, row["program"], row["score"]))
+        elif candidate != found["parent"]:
+            missing.append(candidate)
+    return Briefing(prompts, reasoning, tuple(named[:MOST_NAMED]), tuple(missing[:MOST_NAMED]))
 
 
 def _messages(
-    messages_for: MessagesFor, header: RunHeader, found: dict[str, Any], parent: Member
+    messages_for: MessagesFor, header: RunHeader, found: dict[str, Any], parent: Member, briefing: Briefing | None
 ) -> tuple[tuple[Mapping[str, str], ...], str, tuple[Again, ...]]:
     task = load_task(header.task)
     changed = "" if task.digest == header.task_digest else "the task has changed since; its texts are the present ones"
-    experiment = Experiment(found["candidate"], found["idea"] or "", found["experiment"])
+    if briefing is not None:
+        left_out = "errors of earlier experiments on the parent are left out"
+        changed = f"{changed}; {left_out}" if changed else left_out
+    experiment = Experiment(found["candidate"], found["idea"] or "", found["experiment"], briefing=briefing)
     tries = tuple(ImplementerTry(**tried) for tried in found["tries"])
     repairs = (
         Again(number + 1, messages_for(task, parent, replace(experiment, tries=tries[:number]))[-1]["content"])

@@ -199,7 +199,7 @@ def resume(flags: ResumeFlags) -> None:
 
     A finished run has nothing to do, unless the limit that ended it is raised. Minutes are counted from now: a run that
     --minutes ended goes on for as many again. What --set changes is recorded and holds for later resumes. It takes
-    settings that leave alone what the recorded groups train and what scores compare: those of stop, faults and
+    settings that leave alone what the recorded groups train and what scores compare: those of stop, faults, prompts and
     implementer, and learner.max_length, learner.checkpoint_every, learner.gradient_checkpointing, learner.gpus,
     learner.cpu_ranks, learner.step_timeout_s, evaluation.evaluators, evaluation.ray_address, evaluation.ray_timeout_s,
     evaluation.ray_silence_s, evaluation.ray_goes_on_s, evaluation.ray_keeps_s, evaluation.ray_resources,
@@ -211,7 +211,7 @@ def resume(flags: ResumeFlags) -> None:
     advisor.probe_limit, advisor.fetch_from, advisor.push_timeout_s, advisor.engine_arguments, search.trials_shown,
     search.summary_from, search.parents, search.tournament_size, search.tournament_pool, search.migration, search.top_k,
     search.puct_exploration, search.grid_bins, search.backtracking, search.actions, search.momentum_trigger,
-    search.action_interval and search.backtrack_stay.
+    search.action_interval, search.untried_kept and search.backtrack_stay.
 
     Example: pace resume circle_packing-1
     """

@@ -11,6 +11,7 @@ from pace_async.config.implementer import ImplementerConfig, RepairConfig
 from pace_async.config.learner import LearnerConfig, StalenessConfig
 from pace_async.config.limits import FaultsConfig, StopConfig
 from pace_async.config.population import PopulationConfig
+from pace_async.config.prompts import PromptsConfig
 from pace_async.config.provider import ProviderConfig
 from pace_async.config.search import SearchConfig
 from pace_async.config.section import Section
@@ -28,6 +29,7 @@ __all__ = [
     "ImplementerConfig",
     "LearnerConfig",
     "PopulationConfig",
+    "PromptsConfig",
     "ProviderConfig",
     "RepairConfig",
     "RewardConfig",
@@ -53,6 +55,7 @@ class Config(Section):
     staleness: StalenessConfig = StalenessConfig()
     advisor: AdvisorConfig = AdvisorConfig()
     implementer: ImplementerConfig = ImplementerConfig()
+    prompts: PromptsConfig = PromptsConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     learner: LearnerConfig = LearnerConfig()
     reward: RewardConfig = RewardConfig()
@@ -72,6 +75,21 @@ class Config(Section):
         if advisor_of(str(chosen.get("model", ""))).served or "objective" in settings:
             return tree
         return {**tree, "learner": {**settings, "objective": "none"}}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _decides_what_auto_means(cls, given: Any) -> Any:
+        """The memory and the number of calls of the advisor, where they are left to the run."""
+        if not isinstance(given, Mapping):
+            return given
+        tree = cast("Mapping[str, Any]", given)
+        kind = advisor_of(str(_stated(tree, "advisor", "model") or AdvisorConfig().model))
+        if (_stated(tree, "search", "memory") or "auto") == "auto":
+            alone = "island" if _stated(tree, "staleness", "mode") == "sync" else "run"
+            tree = _with(tree, "search", "memory", alone if kind.asks_in_prose else "pool")
+        if kind.asked and _stated(tree, "advisor", "calls") is None:
+            tree = _with(tree, "advisor", "calls", "one")
+        return tree
 
     @model_validator(mode="after")
     def _asked_or_served(self) -> Self:
@@ -165,3 +183,21 @@ class Config(Section):
     def bound(self) -> int:
         """The staleness bound in force."""
         return 0 if self.staleness.mode == "sync" else self.staleness.max_staleness
+
+
+def _stated(tree: Mapping[str, Any], room: str, name: str) -> Any:
+    """The value of a setting that is stated, None for one that is not."""
+    section = tree.get(room)
+    if isinstance(section, Section):
+        return getattr(section, name) if name in section.model_fields_set else None
+    return cast("Mapping[str, Any]", section).get(name) if isinstance(section, Mapping) else None
+
+
+def _with(tree: Mapping[str, Any], room: str, name: str, value: object) -> Mapping[str, Any]:
+    """The same with one more setting. What is no section stays, to be refused as such."""
+    section = tree.get(room)
+    if isinstance(section, Section):
+        return {**tree, room: section.model_copy(update={name: value})}
+    if section is not None and not isinstance(section, Mapping):
+        return tree
+    return {**tree, room: {**cast("Mapping[str, Any]", section or {}), name: value}}

@@ -14,8 +14,9 @@ from pace_async.registry.engines import ADVISOR_ENGINES, engine_of
 from pace_async.registry.transports import TRANSPORTS
 
 Call = Literal["propose", "assess", "select"]
-LONGEST, LONGEST_OF_CHAT, LONGEST_OF_THINKING = 256, 512, 4096
-"""Tokens of an answer. The last includes thinking, and is for any model that is asked over the network too."""
+LONGEST, LONGEST_OF_CHAT, LONGEST_OF_ONE, LONGEST_OF_THINKING = 256, 512, 1536, 4096
+"""Tokens of an answer. LONGEST_OF_ONE is of a chat model with one call, which writes a specification. The last includes
+thinking, and is for any model that is asked over the network too."""
 
 END_OF_THINKING = "</think>"
 
@@ -68,8 +69,9 @@ class AdvisorConfig(ProviderConfig):
     calls: Literal["three", "one"] = Field(
         default="three",
         description="Calls of a rollout. three: propose ideas, assess which are new, select an experiment, as in "
-        "the paper. one: propose one idea and its experiment, so that the reward is that of all its words; for small "
-        "models, and not for --advisor tiny, which was not trained on it.",
+        "the paper. one: all at once, so that the reward is that of all its words: one to three ideas, a choice and a "
+        "specification (with search.memory pool one idea and its experiment). Not for --advisor tiny, which was not "
+        "trained on it. api:MODEL is asked once unless this says three.",
     )
     first_word: Literal["site", "mechanism"] = Field(
         default="site",

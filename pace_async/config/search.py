@@ -13,7 +13,20 @@ class SearchConfig(Section):
     """How candidates are proposed and kept."""
 
     threads: int = Field(default=8, ge=1, description="Search threads; each is one island.")
-    ideas_kept: int = Field(default=5, ge=1, description="Ideas in an island's pool; the stalest is dropped.")
+    memory: Literal["auto", "run", "island", "pool"] = Field(
+        default="auto",
+        description="What the advisor is told of earlier results. run: all of the run's. island: those of its own "
+        "island. pool: the latest ideas of its island (`ideas_kept`), for the advisors of the package. auto: pool for "
+        "these, island under --sync, else run.",
+    )
+    untried_kept: int = Field(
+        default=12,
+        ge=1,
+        description="Untried ideas that are shown and can be chosen, the latest first, where memory is not pool.",
+    )
+    ideas_kept: int = Field(
+        default=5, ge=1, description="Ideas in an island's pool, with memory pool; the stalest is dropped."
+    )
     trials_shown: int = Field(default=2, ge=0, le=50, description="Latest experiments shown under each idea.")
     summary_from: int = Field(
         default=20,
@@ -64,3 +77,8 @@ class SearchConfig(Section):
     backtrack_stay: int = Field(
         default=5, ge=1, description="Rollouts of an island after a backtrack before its later ideas return."
     )
+
+    @property
+    def remembers(self) -> str:
+        """`memory` in force. A run decides what auto means when its settings are read."""
+        return "pool" if self.memory == "auto" else self.memory

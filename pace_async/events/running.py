@@ -8,7 +8,8 @@ from typing import cast
 @dataclass(frozen=True, slots=True)
 class RunHeader:
     """The run's identity and settings, fixed in its row at the start. `trust` says whether programs can reach what
-    scores them: "hidden" if not, "shared" in a command task."""
+    scores them: "hidden" if not, "shared" in a command task. `prompts_digest` is that of the templates of its questions
+    at its start, None for advisors with a wording of their own."""
 
     name: str
     task: str
@@ -28,6 +29,7 @@ class RunHeader:
     direction: str
     config: Mapping[str, object] = field(default_factory=dict[str, object])
     trust: str = "hidden"
+    prompts_digest: str | None = None
 
     @property
     def shares_trust(self) -> bool:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from pace_async.context.texts import fenced
 from pace_async.events import ImplementerTry
 from pace_async.implement.base import Experiment
 from pace_async.implement.prompts import Messages, contract, failure_of, one_line, said_of
@@ -17,6 +18,8 @@ from pace_async.search.state import Member
 from pace_async.task import Task, TaskSpec
 
 PROMPT, TASK, EXPERIMENT, FEEDBACK, VALUES = "PROMPT.md", "TASK.md", "EXPERIMENT.md", "FEEDBACK.md", "experiment.json"
+BRIEFING = "BRIEFING.md"
+"""Where the run has a context: why, the programs that the experiment names, and what failed before."""
 LONGEST = 16_000
 """Characters of one of the advisor's texts. A command line has a limit."""
 
@@ -66,7 +69,8 @@ def files_for(task: Task, parent: Member, experiment: Experiment) -> dict[str, s
     return {
         PROMPT: prompt_for(task, parent, experiment),
         TASK: task_text(spec),
-        EXPERIMENT: f"# Idea\n\n{_line(experiment.idea)}\n\n# Experiment\n\n{_line(experiment.description)}\n",
+        EXPERIMENT: f"# Idea\n\n{_line(experiment.idea)}\n\n# Experiment\n\n{_described(experiment)}\n",
+        **({BRIEFING: experiment.briefing.page(parent)} if experiment.briefing is not None else {}),
         VALUES: json.dumps(values, indent=2, ensure_ascii=False) + "\n",
         **({FEEDBACK: f"{feedback.text}\n"} if feedback is not None else {}),
         **program_files(spec, program_to_change(parent.program, tries)),
@@ -80,6 +84,13 @@ def task_text(spec: TaskSpec) -> str:
         f"# Task\n\n{spec.background.strip()}\n\n# Requirements\n\n{spec.coding_requirements.strip()}\n\n"
         f"{contract(spec)}; it has {spec.timeout_s:g} s and {spec.memory_mb} MiB in all. {goal}\n"
     )
+
+
+def _described(experiment: Experiment) -> str:
+    """The experiment on one line, or with its lines where it is a specification."""
+    if experiment.briefing is None:
+        return _line(experiment.description)
+    return fenced(experiment.description[:LONGEST], "text")
 
 
 def prompt_for(task: Task, parent: Member, experiment: Experiment) -> str:
@@ -96,10 +107,12 @@ def prompt_for(task: Task, parent: Member, experiment: Experiment) -> str:
     again = f"\n\nYour last try failed. {feedback.text}" if feedback is not None else ""
     untouched = program_to_change(parent.program, experiment.tries) == parent.program
     said = f"\n\n{said_of(parent.feedback)}" if untouched and parent.feedback else ""
+    more = f" {EXPERIMENT} has the experiment line by line. {BRIEFING} says why, and holds the programs that it names."
+    more = more if experiment.briefing is not None else ""
     return (
         f"Change the {spec.written_in.title} program in this folder ({names}) so that it carries out one experiment, "
         f"as it is described and nothing else. {bounds} Save the result in the same file. Only the program is "
-        f"taken from this folder. {TASK} says what the program is for and what it must respect.\n\n"
+        f"taken from this folder. {TASK} says what the program is for and what it must respect.{more}\n\n"
         f"Idea: {_line(experiment.idea)}\n"
         f"Experiment: {_line(experiment.description)}{said}{again}\n"
     )

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from pace_async.context.briefing import Briefing
 from pace_async.errors import CandidateFault
 from pace_async.events import ImplementerTry
 from pace_async.search.state import Member
@@ -13,13 +14,15 @@ from pace_async.task import Task
 @dataclass(frozen=True, slots=True)
 class Experiment:
     """The advisor's choice: the idea that it tests, and the exact change to the parent. `tries` are the failed answers
-    so far, oldest first. `model` is the chosen model, or None if it is still to be drawn."""
+    so far, oldest first. `model` is the chosen model, or None if it is still to be drawn. `briefing` is what its author
+    is told besides, if the run has a context."""
 
     lease: int
     idea: str
     description: str
     tries: tuple[ImplementerTry, ...] = ()
     model: str | None = None
+    briefing: Briefing | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,8 @@
 Not here: retries, which are the pool's.
 """
 
+import re
+
 from pace_async.errors import CandidateFault, InfrastructureFault
 from pace_async.events import ImplementerTry
 from pace_async.implement.answers import made_of
@@ -19,6 +21,8 @@ from pace_async.providers.redact import holds_secret
 from pace_async.search.state import Member
 from pace_async.task import Task
 
+LONGEST_DEVIATION = 500
+_DEVIATION = re.compile(r"[\s>*_-]*Deviation\s*[*_]*:", re.IGNORECASE)
 LONGEST_KEPT = 4000
 """Characters kept of an answer that made no program. They are shown to its author."""
 
@@ -40,12 +44,13 @@ class ModelMaker:
                 answer = bill.answer = await self._chat.ask(messages, max_tokens=limit, timeout_s=timeout_s)
                 wrote = answer.text
                 program = await program_in(answer, parent, experiment, task.spec.language, task.spec.entry)
+                refuse_longer(program, task.spec.longest_program)
             except CandidateFault as fault:
                 program = fault.program if isinstance(fault, UselessProgram) else None
                 kept = wrote if program is None else ""
                 bill.tried = self._tried(experiment, fault.kind, fault.detail, program, kept)
                 raise Unusable(bill.tried) from None
-            bill.tried = self._tried(experiment, "ok", program=program)
+            bill.tried = self._tried(experiment, "ok", deviation_in(wrote), program)
             return Implemented(program, tried=bill.tried)
 
     def _tried(
@@ -53,6 +58,17 @@ class ModelMaker:
     ) -> ImplementerTry:
         number, kept = len(experiment.tries) + 1, answer[:LONGEST_KEPT] if answer.strip() else None
         return ImplementerTry(number, self._chat.model, outcome, detail, program, kept)
+
+
+def deviation_in(answer: str) -> str:
+    """What the author corrected in the specification, in its own words. Empty if it does not say so."""
+    return next((line.strip()[:LONGEST_DEVIATION] for line in answer.split("\n") if _DEVIATION.match(line)), "")
+
+
+def refuse_longer(program: str, longest: int | None) -> None:
+    """Raises CandidateFault for a program that the task calls too long. Its evaluation is spared."""
+    if longest is not None and len(program) > longest:
+        raise CandidateFault("program_too_long", f"{len(program)} characters, of {longest} allowed")
 
 
 async def program_in(

@@ -72,6 +72,7 @@ class Example:
     interface: Path
     taken: tuple[str, ...]
     left: tuple[str, ...]
+    longest_program: int | None = None
     secret: frozenset[str] = frozenset()
 
     @property

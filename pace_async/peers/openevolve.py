@@ -97,6 +97,7 @@ def read_openevolve(folder: Path, wanted: Wanted) -> Example:
         source=program,
         language=language,
         background=background,
+        longest_program=int(longest),
         requirements=(f"The whole program has at most {int(longest)} characters.",),
         timeout_s=timeout or TIMEOUT_S,
         memory_mb=int(memory) if memory else None,

@@ -141,6 +141,7 @@ def task_yaml(draft: Draft, bounds: tuple[float, float], stages: tuple[tuple[str
             {"bounds": {"lower": bounds[0], "upper": bounds[1]}},
         ),
         ("", {"program": example.program, "language": example.language}),
+        ("", {"longest_program": example.longest_program} if example.longest_program else {}),
         ("", {"evaluate": list(example.evaluate), "path": [INTERFACES]}),
         ("", {"score": list(example.score)}),
         ("", {"valid": example.valid} if example.valid else {}),

@@ -220,6 +220,12 @@ def _left_out(litellm: Any, model: str, options: Mapping[str, object]) -> tuple[
     return ()
 
 
+def price_of(model: str, config: ProviderConfig) -> Price | None:
+    """The price that a run would count with, None if it is unknown. Loads litellm and calls nothing."""
+    litellm = _import()[0]
+    return LitellmChat(model, config, litellm, _look_up(litellm, model, config)).price
+
+
 @contextmanager
 def _without_empty(environment: MutableMapping[str, str]) -> Generator[None]:
     """Remove empty variables inside the context."""

@@ -30,6 +30,11 @@ class AdvisorKind(Entry):
         return self.served or self.asked
 
     @property
+    def asks_in_prose(self) -> bool:
+        """Whether it is any language model, and none of the package."""
+        return self.has_model and not self.packaged and not self.chosen_for_task
+
+    @property
     def why_untrained(self) -> str:
         """Why it cannot learn, as a clause about `it`. Empty if it can."""
         if self.served:

@@ -130,7 +130,8 @@ class Neighbours:
 class Rules:
     """The rules of a run's islands: the task's direction and goal, how much is kept, and the settings of
     momentum and actions (see `search.islands` and `search.actions`). `room` is the limit in bytes of the programs of an
-    island's members, and also that of its history. None: no limit."""
+    island's members, and also that of its history. None: no limit. `memory` is `search.memory` (see `state.memory`):
+    with "pool" an island has a pool of ideas, else its pool stays empty."""
 
     direction: str
     goal: float
@@ -143,6 +144,7 @@ class Rules:
     interval: int
     stay: int
     room: int | None = None
+    memory: str = "pool"
 
 
 def rules_of(search: SearchConfig, direction: str, goal: float) -> Rules:
@@ -153,6 +155,7 @@ def rules_of(search: SearchConfig, direction: str, goal: float) -> Rules:
         ideas_kept=search.ideas_kept,
         members_kept=search.members_kept,
         room=None if search.memory_mb is None else search.memory_mb * 2**19 // search.threads,
+        memory=search.remembers,
         backtracking=search.backtracking,
         actions=search.actions,
         decay=search.momentum_decay,

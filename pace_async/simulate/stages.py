@@ -37,6 +37,8 @@ Fails = Callable[[str, int], bool]
 ADDED = 5
 
 _IDEA = re.compile(r"^Idea ([0-9]+):", re.MULTILINE)
+_NUMBERED = re.compile(r"^- idea ([0-9]+):", re.MULTILINE)
+"""As an idea is shown to an advisor that is told the context of a run."""
 WEIGHTS = "policy"
 """The file in a version's folder that holds the simulated weights: one number."""
 
@@ -138,10 +140,13 @@ class SimulatedEngine:
 
 
 def _answer(prompt: str, seed: int) -> str:
+    if "Specification:" in prompt:
+        ideas = f"Idea A (refine): add {seed % 97}\nIdea B (explore): add {seed % 89}"
+        return f"It may be so.\n{ideas}\nChoice: A\nReasoning: it may help\nSpecification:\nadd {seed % 97}"
     if "Idea ID" in prompt:
-        numbers = [int(number) for number in _IDEA.findall(prompt)]
+        numbers = [int(number) for number in _IDEA.findall(prompt) or _NUMBERED.findall(prompt)]
         return f"Idea ID: {numbers[seed % len(numbers)]}\nExperiment description: add {seed % 97}"
-    if "Proposals:" in prompt:
+    if "Proposal N: known K" in prompt:
         return "Proposal 1: new\nProposal 2: new\nProposal 3: new"
     return "\n".join(f"Idea {n}\nHypothesis: add {(seed + n) % 97}\nReasoning: it may help" for n in (1, 2, 3))
 

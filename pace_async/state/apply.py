@@ -72,12 +72,14 @@ def apply(state: RunState, fact: Fact) -> RunState:
         case Evaluated():
             _evaluated(state, fact)
         case LeaseAborted():
+            _lost(state, fact.lease)
             _no_longer_runs(state, fact.lease)
             state.turns[fact.island] = Turn(False, fact.lease, fact.island)
         case LeaseReleased():
             rollout = state.complete.pop(fact.lease)
             if fact.closing == "skipped":
-                state.visible.show(rollout)
+                _show(state, rollout)
+            state.memory.show(fact.lease)  # an expired one is trained by nobody, and what it found is found
         case GroupShipped():
             _group_shipped(state, fact)
         case GroupEnded():
@@ -185,6 +187,8 @@ def _island_acted(state: RunState, fact: IslandActed) -> None:
         state.islands[fact.island] = after_action(island, fact, _arriving(state, fact), state.terms.rules)
     except ValueError as error:
         raise PaceBug(f"island {island.number} cannot take this action: {error}") from error
+    if state.memory.active:
+        state.memory.crossed(fact)
 
 
 def _arriving(state: RunState, fact: IslandActed) -> Pool:
@@ -197,6 +201,8 @@ def _arriving(state: RunState, fact: IslandActed) -> Pool:
 def _advised(state: RunState, fact: Advised) -> None:
     underway = state.running[fact.lease]
     underway.advice, underway.answers = fact, ()
+    if state.memory.active:
+        return
     island = state.islands[fact.island]
     proposals = [note.description for note in fact.ideas]
     verdicts = [note.number if note.known else None for note in fact.ideas]
@@ -239,10 +245,13 @@ def _try_evaluated(state: RunState, fact: TryEvaluated) -> None:
 def _evaluated(state: RunState, fact: Evaluated) -> None:
     if fact.lease == 0:
         state.seed_program = member_of(fact)
+        state.memory.seed(fact)
         _known_best(state, state.seed_program)
         return
     island, rollout = rollout_of(state, fact)
-    member = rollout.member
+    member, advice = rollout.member, state.running[fact.lease].advice
+    if state.memory.active and advice is not None:
+        state.memory.complete(advice, fact)
     _known_best(state, member)
     state.islands[fact.island] = island
     state.evaluated += 1
@@ -250,6 +259,7 @@ def _evaluated(state: RunState, fact: Evaluated) -> None:
     _no_longer_runs(state, fact.lease)
     if shows_at_once(state):
         state.visible.show_program(fact.island, member)
+        state.memory.show(fact.lease)
     if fact.lease in state.lent:
         state.lent[fact.lease] = island.ideas
 
@@ -265,6 +275,19 @@ def _add_in_order(state: RunState, rollout: Rollout) -> None:
     state.complete[rollout.lease.lease] = rollout
     if last is not None and (rollout.at, rollout.lease.lease) < (last.at, last.lease.lease):
         state.complete = dict(sorted(state.complete.items(), key=lambda item: (item[1].at, item[0])))
+
+
+def _show(state: RunState, rollout: Rollout) -> None:
+    """The other islands may see all that this rollout found."""
+    state.visible.show(rollout)
+    state.memory.show(rollout.lease.lease)
+
+
+def _lost(state: RunState, lease: int) -> None:
+    """Its ideas stay, unless they would be seen at a time that depends on which rollout ends first."""
+    advice = state.running[lease].advice
+    if state.memory.active and advice is not None and (shows_at_once(state) or state.memory.mode == "island"):
+        state.memory.lost(advice)
 
 
 def _no_longer_runs(state: RunState, lease: int) -> None:
@@ -292,7 +315,7 @@ def _group_shipped(state: RunState, fact: GroupShipped) -> None:
 
 def _group_ended(state: RunState, fact: GroupEnded) -> None:
     for rollout in state.training:
-        state.visible.show(rollout)
+        _show(state, rollout)
     state.training = ()
     state.shipped = None
     state.learner = fact.version

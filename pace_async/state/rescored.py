@@ -77,6 +77,8 @@ def rescored(state: RunState, new: Rescoring) -> RunState:
     seen = state.visible
     seen.elites = {number: state.islands[number].members[0] for number in seen.elites}
     seen.pools = {number: Shown(shown.lease, new.of_pool(shown.ideas)) for number, shown in seen.pools.items()}
+    if state.memory.active:
+        state.memory.rescored(new.scores)
     return state
 
 

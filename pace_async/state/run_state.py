@@ -28,6 +28,7 @@ from pace_async.search.state import Idea, Island, Member, Rules, Shown
 from pace_async.staleness.gate import Lease, deadline_of
 from pace_async.staleness.policies import NOTHING, Choice, Finished, admits, choose, chooses
 from pace_async.staleness.rollback import NO_GROUPS, Count, Health
+from pace_async.state.memory import Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,10 +204,12 @@ class RunState:
     lent: dict[int, Pool] = field(default_factory=dict[int, Pool])
     lent_programs: dict[int, Member] = field(default_factory=dict[int, Member])
     visible: Visible = field(init=False)
+    memory: Memory = field(init=False)
     claimed: Claims = field(default_factory=Claims)
 
     def __post_init__(self) -> None:
         self.visible = Visible(self.terms.rules.direction)
+        self.memory = Memory(self.terms.rules.direction, self.terms.rules.memory)
 
     @property
     def size(self) -> int:

@@ -96,6 +96,14 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields):
     cascade: tuple[CascadeStage, ...] = Field(
         default=(), description="Cheap stages, in order, that a program has to pass before the full evaluation."
     )
+    shown_metrics: tuple[str, ...] = Field(
+        default=(),
+        description="Metrics of a hidden scorer that models are told, with three digits. Those of a command task are "
+        "all told.",
+    )
+    longest_program: int | None = Field(
+        default=None, gt=0, description="Characters that a whole program may have; a longer one is not evaluated."
+    )
     offline_settings: dict[str, Setting] = Field(
         default_factory=dict[str, Setting],
         description="Override `settings` in `pace task check`, where the task's own settings need files that the user "

@@ -11,7 +11,13 @@ from collections.abc import Mapping
 from pace_async.implement.catalogue import Catalogue
 from scripts.rivals import number_moves
 
-QUESTIONS = ("Propose three new ideas", "Say which proposals are new", "Choose one idea and describe")
+QUESTIONS = (
+    "Propose three new ideas",
+    "Say of each proposal",
+    "Choose one idea",
+    "Think about what limits",
+    "Say which",
+)
 ADVICE_FAULTS: Mapping[str, str] = {
     "empty": "ok",
     "length": "ok",
@@ -48,9 +54,13 @@ def _good(question: str, catalogue: Catalogue | None, number: int) -> str:
     if QUESTIONS[0] in question:
         told = _ideas(catalogue, number)
         return "\n".join(f"Idea {n}\nHypothesis: {edit}\nReasoning: it may help" for n, edit in enumerate(told, 1))
-    if QUESTIONS[1] in question:
+    if QUESTIONS[3] in question:
+        edit = _ideas(catalogue, number)[0]
+        return f"Idea A (refine): {edit}\nChoice: A\nReasoning: it may help\nSpecification:\n{edit}"
+    if QUESTIONS[1] in question or QUESTIONS[4] in question:
         return "\n".join(f"Proposal {proposal}: new" for proposal in proposals)
     ideas = re.findall(r"^Idea (\d+): (.*) \(", question, re.MULTILINE)
+    ideas = ideas or re.findall(r"^- idea (\d+): (.*)", question, re.MULTILINE)
     place, described = ideas[number % len(ideas)]
     return f"Idea ID: {place}\nExperiment description: {described}"
 

@@ -82,6 +82,7 @@ def command(folder: Path, url: str, *more: str) -> list[str]:
         "advisor.api_base": url,
         "advisor.price_per_million_in": USD_PER_MILLION_IN,
         "advisor.price_per_million_out": USD_PER_MILLION_OUT,
+        "advisor.calls": "three",
         "advisor.timeout_s": 30,
         "advisor.deadline_s": 60,
         "faults.backoff_s": 0.01,

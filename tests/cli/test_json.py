@@ -16,6 +16,7 @@ WITHOUT = {
     "resume": "drives a run; `pace status --json` reads it",
     "optimize": "drives a run; `pace status --json` reads it",
     "watch": "a screen for a person; `pace status --json` reads a run",
+    "prompts init": "files to be changed",
     "web": "pages for a person, served until it is stopped",
     "stop": "ends a run; `pace status --json` reads it",
     "rm": "asks a person, and `pace list --json` shows what is left",

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pace_async.config import Config
+from pace_async.context.value import Context, context_of
 from pace_async.events import Fact
 from pace_async.population.memory import MemoryPopulation
 from pace_async.runtime.run.recorder import Recorder
@@ -16,10 +17,12 @@ from pace_async.simulate.runs import SimulatedFaults, SimulatedRun, header_of, s
 from pace_async.simulate.stages import World
 from pace_async.simulate.virtual import VirtualClock, run_virtually
 from pace_async.state.run_state import RunState
+from pace_async.task import load_task
 from tests.support.catalogues import with_sites
 from tests.support.simulated_runs import settings
 from tests.support.virtual_runs import REACH, SEARCH, durations
 
+SPEC = load_task("circle_packing").spec
 OF_A_PROCESS = {"claimed", "reserved", "lent", "lent_programs"}
 """What a process that begins has none of: places that are claimed, calls in flight, and what helped to fold."""
 
@@ -29,6 +32,11 @@ def differences(live: RunState, folded: RunState) -> list[str]:
     names = [field.name for field in fields(RunState) if field.name not in OF_A_PROCESS]
     found = [name for name in names if getattr(live, name) != getattr(folded, name)]
     return found if list(live.complete) == list(folded.complete) else [*found, "order of complete"]
+
+
+def contexts(state: RunState) -> list[Context]:
+    """What the next rollout of each island would be told, on its best program."""
+    return [context_of(state, SPEC, island, island.members[0], 5) for _, island in sorted(state.islands.items())]
 
 
 @dataclass(slots=True)
@@ -48,7 +56,10 @@ class Comparing(Recorder):
         assert isinstance(self.population, MemoryPopulation) and self.config is not None
         if not self.under_way:
             self.compared += 1
-            assert differences(self.state, restore(self.population.load(), self.config)) == [], facts
+            folded = restore(self.population.load(), self.config)
+            assert differences(self.state, folded) == [], facts
+            if self.state.memory.active:
+                assert contexts(self.state) == contexts(folded), facts
 
 
 RUNS: dict[str, tuple[dict[str, object], SimulatedFaults]] = {
@@ -58,6 +69,16 @@ RUNS: dict[str, tuple[dict[str, object], SimulatedFaults]] = {
     "drop": ({"staleness__policy": "drop", "staleness__max_staleness": 1}, SimulatedFaults(reach=REACH)),
     "bandit": ({"advisor__model": "bandit"}, SimulatedFaults(reach=REACH, lost=frozenset({5, 9, 10}))),
     "untrained": ({"learner__objective": "none"}, SimulatedFaults(reach=REACH, lost=frozenset({5, 9, 10}))),
+    "the run remembered": ({"search__memory": "run", "search__parents": "puct"}, SimulatedFaults(reach=REACH)),
+    "islands remembered": ({"search__memory": "island", "advisor__calls": "one"}, SimulatedFaults(reach=REACH)),
+    "remembered behind a barrier": (
+        {"staleness__mode": "sync", "search__memory": "run"},
+        SimulatedFaults(reach=REACH, lost=frozenset({5, 9, 10})),
+    ),
+    "remembered untrained": (
+        {"learner__objective": "none", "search__memory": "run", "advisor__calls": "one"},
+        SimulatedFaults(reach=REACH, lost=frozenset({5, 9, 10})),
+    ),
     "going back": ({"learner__rollback": True}, SimulatedFaults(reach=REACH, ruined_by=frozenset({2}))),
 }
 

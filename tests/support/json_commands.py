@@ -31,6 +31,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "db backup": [RUN, "copy.db"],
     "db copy": [RUN, "copied"],
     "db upgrade": [RUN],
+    "prompts show": ["circle_packing"],
     "config show": [],
     "config validate": ["run.yaml"],
 }

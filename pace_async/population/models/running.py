@@ -10,7 +10,8 @@ from pace_async.population.models.base import RUN_STATES, Base, one_of, refers
 
 class RunRow(Base):
     """The run's identity and settings, fixed at its start. `config` is the whole resolved configuration. `trust` is
-    "shared" where programs can reach what scores them (command tasks), else "hidden". `longest_stall_ms` and
+    "shared" where programs can reach what scores them (command tasks), else "hidden". `prompts_digest` is that of the
+    templates of its questions, NULL for advisors with a wording of their own. `longest_stall_ms` and
     `longest_turn_cpu_ms` are the longest turns of the event loop, in milliseconds of wall clock and of its thread's
     processor time, over all processes that drove the run. They are NULL until measured."""
 
@@ -34,6 +35,7 @@ class RunRow(Base):
     direction: Mapped[str]
     config: Mapped[dict[str, Any]]
     trust: Mapped[str] = mapped_column(server_default="hidden")
+    prompts_digest: Mapped[str | None]
     created_at: Mapped[float]
     longest_stall_ms: Mapped[float | None]
     longest_turn_cpu_ms: Mapped[float | None]

@@ -5,15 +5,16 @@ from pace_async.population.reading.record import RunRecord
 from pace_async.population.reading.replay import rules_of_run
 from pace_async.search.actions import progress_of, why
 from pace_async.search.state import Island, Rules
+from pace_async.state.memory import Memory
 
 
 def islands_now(record: RunRecord) -> list[IslandNow]:
     """One mapping for each island that has opened a lease, by number."""
     rules = rules_of_run(record.header)
-    return [_now(record.islands[number], rules) for number in sorted(record.islands)]
+    return [_now(record.islands[number], rules, record.run_state.memory) for number in sorted(record.islands)]
 
 
-def _now(island: Island, rules: Rules) -> IslandNow:
+def _now(island: Island, rules: Rules, memory: Memory) -> IslandNow:
     best, course = island.members[0], island.course
     return {
         "island": island.number,
@@ -24,7 +25,7 @@ def _now(island: Island, rules: Rules) -> IslandNow:
         "momentum": course.momentum,
         "members": len(island.members),
         "snapshots": len(course.history),
-        "ideas": len(island.ideas),
+        "ideas": len(memory.view(island.number, course).ideas) if memory.active else len(island.ideas),
         "ideas_aside": len(course.aside),
         "staying": course.stay,
         "since_action": course.since,

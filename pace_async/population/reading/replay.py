@@ -75,7 +75,8 @@ BATCH = 500
 def rules_of_run(header: RunHeader) -> Rules:
     """The rules of the islands from the run's row."""
     settings = cast("dict[str, Any]", header.config.get("search") or {})
-    search = SearchConfig.model_validate({"memory_mb": None, **settings})  # a run older than the limit has none
+    older = {"memory_mb": None, "memory": "pool"}  # a run that is older than a setting
+    search = SearchConfig.model_validate({**older, **settings})
     return rules_of(search, header.direction, goal_of(header.direction, header.lower, header.upper))
 
 
@@ -87,6 +88,8 @@ def state_of(connection: Connection, run_id: int, header: RunHeader) -> RunState
     terms = Terms(header.group_size, header.max_staleness, rules_of_run(header), edits=edits)
     state = RunState(terms, spend_usd=_sum_of_calls(connection, run_id))
     source = _Source(connection, run_id)
+    if state.memory.active:
+        source.read_results()
     state.lent.update(dict.fromkeys(source.lent, ()))
     state.lent_programs.update(source.migrants)
     with rare_collections():
@@ -120,12 +123,17 @@ class _Source:
         self._chosen, self._gains = choices_of(connection, run_id, None), gains_of(connection, run_id)
         self._epochs = [epoch for epoch in epochs_of(connection, run_id) if epoch.last_lease is not None]
         self._first = first_scores_of(connection, run_id) if self._epochs else {}
+        self._extra: tuple[Any, ...] = ()
         self.lent = [acted.as_of for acted in self._actions.values() if acted.as_of is not None]
         self.migrants = {
             row.migrant: _program(connection, run_id, row.migrant)
             for row in rows
             if row.migrant is not None and row.stage in ("admitted", "advised")
         }
+
+    def read_results(self) -> None:
+        """Read also what only a memory of results needs of each candidate."""
+        self._extra = (CandidateRow.detail, CandidateRow.seconds, CandidateRow.metrics)
 
     def facts(self) -> Iterator[Fact | Rescoring]:
         """All facts that the fold needs. Every decision was based on the scores of its time, so the facts have those,
@@ -139,7 +147,7 @@ class _Source:
         groups = _groups(connection, run_id)
         group = next(groups, None)
         taken: defaultdict[int, list[tuple[Any, ...]]] = defaultdict(list)
-        for rows in _streamed(connection, _rollouts(run_id)):
+        for rows in _streamed(connection, _rollouts(run_id, self._extra)):
             notes = _notes(connection, run_id, rows[0].lease, rows[-1].lease)
             calls = _calls(connection, run_id, rows[0].lease, rows[-1].lease)
             for row in rows:
@@ -167,7 +175,8 @@ class _Source:
 
     def _rollout(self, row: Any, notes: Sequence[IdeaNote], calls: Sequence[Any]) -> Iterator[Fact]:
         lease, island, state, deadline, version, opened, closed, migrant, number, *_ = row
-        parent, idea, experiment, outcome, score, program, feedback = row[-7:]  # by their names it takes much longer
+        parent, idea, experiment, outcome, score, program, feedback, *extra = row[12:]  # by names it takes longer
+        detail, seconds, metrics = extra or ("", 0.0, _UNREAD)
         yield LeaseOpened(lease, island, deadline, version, opened, migrant)
         if lease in self._actions:
             yield self._actions[lease]
@@ -193,7 +202,8 @@ class _Source:
                 yield replace(self._as_first(self._ended[lease]), gained=gained)
             else:
                 yield Evaluated(
-                    *(lease, island, parent, program, None, outcome, "", score, 0.0, _UNREAD, 0.0, False, None, 0.0),
+                    *(lease, island, parent, program, None, outcome, detail, score, 0.0),
+                    *(metrics, seconds, False, None, 0.0),
                     feedback=feedback,
                     gained=gained,
                 )
@@ -249,7 +259,7 @@ def _streamed(connection: Connection, statement: Any) -> Iterator[Sequence[Any]]
     return connection.execute(statement.execution_options(yield_per=BATCH)).partitions()
 
 
-def _rollouts(run_id: int) -> Any:
+def _rollouts(run_id: int, extra: tuple[Any, ...]) -> Any:
     columns = (
         LeaseRow.lease,
         LeaseRow.island,
@@ -270,6 +280,7 @@ def _rollouts(run_id: int) -> Any:
         CandidateRow.score,
         CandidateRow.program,
         CandidateRow.feedback,
+        *extra,
     )
     return (
         select(*columns)

@@ -64,6 +64,17 @@ FORGET = Prepared(
         AdvisorCallRow.run_id == OF_RUN, AdvisorCallRow.lease == OF_LEASE, AdvisorCallRow.ordinal >= bindparam("first")
     )
 )
+HAS_IDEA = Prepared(
+    select(IdeaRow.idea).where(
+        IdeaRow.run_id == OF_RUN, IdeaRow.island == bindparam("of_island"), IdeaRow.idea == bindparam("of_idea")
+    )
+)
+FIRST_TEXT = Prepared(
+    select(IdeaRow.description)
+    .where(IdeaRow.run_id == OF_RUN, IdeaRow.idea == bindparam("of_idea"))
+    .order_by(IdeaRow.lease)
+    .limit(1)
+)
 PURPOSES = get_args(Purpose)
 NEXT_STAGE = Prepared(
     select(func.coalesce(func.max(CascadeScoreRow.ordinal), 0) + 1).where(
@@ -131,6 +142,7 @@ def advised(scope: Scope, fact: Advised) -> None:
             if not note.known
         ),
     )
+    _known_here(scope, fact)
     scope.add(
         ProposalRow,
         *(
@@ -156,6 +168,17 @@ def advised(scope: Scope, fact: Advised) -> None:
             "at": fact.at,
         },
     )
+
+
+def _known_here(scope: Scope, fact: Advised) -> None:
+    """Where all islands share their ideas, the rows of those of other islands that this one uses for the first time."""
+    used = {note.number for note in fact.ideas if note.known} | ({fact.idea} if fact.idea is not None else set[int]())
+    for number in sorted(used - {note.number for note in fact.ideas if not note.known}):
+        if scope.value(HAS_IDEA, of_island=fact.island, of_idea=number) is None:
+            text = scope.value(FIRST_TEXT, of_idea=number)
+            if text is None:
+                raise PaceBug(f"lease {fact.lease} uses idea {number}, which nobody proposed")
+            scope.add(IdeaRow, {"island": fact.island, "idea": number, "lease": fact.lease, "description": text})
 
 
 def advisor_answered(scope: Scope, lease: int, call: AdvisorCall) -> None:

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from pace_async.advise.chat import thinks, uses_template
 from pace_async.config import Config
-from pace_async.config.advisor import LONGEST_OF_CHAT, LONGEST_OF_THINKING, AdvisorConfig
+from pace_async.config.advisor import LONGEST_OF_CHAT, LONGEST_OF_ONE, LONGEST_OF_THINKING, AdvisorConfig
 from pace_async.errors import UsageError
 from pace_async.implement.assemble import (
     only_edits,
@@ -115,6 +115,8 @@ def with_advisor(config: Config, task: Task) -> Config:
     if not kind.chosen_for_task:
         if kind.served and not kind.packaged and is_hub_id(named):
             config = _advised_by(config, pinned(named))
+        if kind.served and reads_catalogues(advisor_folder(config.advisor.model)):
+            config = config.model_copy(update={"search": config.search.model_copy(update={"memory": "pool"})})
         return _with_budget(config) if kind.served and not kind.packaged else config
     packaged = [name for name, kind in ADVISORS.items() if kind.packaged]
     if engine_of(config.advisor.engine).runs_already:  # its tokenizer cannot learn the words of a catalogue
@@ -135,8 +137,10 @@ def _advised_by_implementer(config: Config, model: str) -> Config:
     taken = {"api_base", "options", "timeout_s", "deadline_s", "price_per_million_in", "price_per_million_out"}
     shared = {name: getattr(config.implementer, name) for name in taken}
     advisor = {**shared, **given, "model": f"{API}{model}"}
+    stated = config.model_dump(exclude_unset=True)
+    search = {**stated.get("search", {}), "memory": "auto"}  # what it meant was decided for an advisor of the package
     try:
-        return Config.model_validate({**config.model_dump(exclude_unset=True), "advisor": advisor})
+        return Config.model_validate({**stated, "search": search, "advisor": advisor})
     except ValidationError as error:
         why = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise UsageError(
@@ -152,6 +156,8 @@ def _with_budget(config: Config) -> Config:
     context = context_of(advisor, folder)
     if advisor.max_tokens is None and uses_template(advisor, folder):
         usual = LONGEST_OF_THINKING if thinks(advisor, folder) else LONGEST_OF_CHAT
+        if advisor.calls == "one" and config.search.remembers != "pool":
+            usual = max(usual, LONGEST_OF_ONE)
         longest = usual if context is None else max(8, min(usual, context // 2))
         config = config.model_copy(update={"advisor": advisor.model_copy(update={"max_tokens": longest})})
     longest = config.advisor.longest_answer

@@ -61,12 +61,18 @@ def _in_words(options: Options, shared: Mapping[str, str], each: str) -> str:
 def refuse_unless_read(config: Config, task: Task) -> None:
     """Raises UsageError for an advisor that reads catalogues and cannot read this task's, or is served by engines that
     run already: their tokenizer does not know the catalogue's words. One of the package that reads none was trained on
-    three calls a rollout, and is refused one."""
+    three calls a rollout, and is refused one. None of them has a use for a memory of results."""
     read = read_by(config.advisor.model, task)
     if read is None and advisor_of(config.advisor.model).packaged and config.advisor.calls == "one":
         raise UsageError(
             f"--advisor {config.advisor.model} was trained on three calls a rollout and cannot answer one: leave "
             "advisor.calls out, or take --advisor reader."
+        )
+    alone = read is not None or not advisor_of(config.advisor.model).asks_in_prose
+    if alone and config.search.remembers != "pool":
+        raise UsageError(
+            f"search.memory {config.search.memory} is for language models, and --advisor {config.advisor.model} has a "
+            "wording of its own: leave search.memory out."
         )
     if read is not None and engine_of(config.advisor.engine).runs_already:
         raise UsageError(

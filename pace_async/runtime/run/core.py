@@ -24,6 +24,9 @@ from pace_async.advise.base import Advisor, Engine
 from pace_async.advise.wording import Wording
 from pace_async.config import Config, StopConfig
 from pace_async.config.advisor import END_OF_THINKING
+from pace_async.context.questions import Prompts
+from pace_async.context.templates import Templates
+from pace_async.context.value import Surroundings
 from pace_async.errors import InfrastructureFault, PaceBug
 from pace_async.evaluate.base import Evaluator
 from pace_async.events import AdmissionHeld, Fact, FaultSeen, IslandActed, LeaseOpened, Purpose, TransientEvent
@@ -171,6 +174,8 @@ class Core:
     run: str = "run"
     """Its name, which is part of the identity of an evaluation."""
     fresh: FreshInstances | None = None
+    prompts: Prompts | None = None
+    """What questions are made of, where a run has a context."""
     turns: LoopTurns | None = None
     threads: bool = False
     """Whether long work goes to a thread: then what happens when depends on the machine."""
@@ -192,6 +197,8 @@ class Core:
         self.state, self.bus = self.recorder.state, self.recorder.bus
         self.unfinished = unfinished(self.state)
         self.sampling = sampling_of(self.config)
+        if self.prompts is None and self.state.memory.active:
+            self.prompts = prompts_of(self.config, self.task, Surroundings())
         self.reward = RewardRule.of(self.config.reward, self.task.spec)
         busy = {work.island for work in self.unfinished}
         self._line = Line(self.state.turn_of(island) for island in self.state.islands if island not in busy)
@@ -318,6 +325,12 @@ class Core:
     def backoff(self, attempt: int) -> float:
         """Seconds to wait before try `attempt` (from 1): doubling, at most 30."""
         return self.config.faults.backoff(attempt)
+
+
+def prompts_of(config: Config, task: Task, around: Surroundings) -> Prompts:
+    """What the questions of a run are made of. Raises UsageError for templates that cannot be found."""
+    templates = Templates.of(config.prompts, task.folder)
+    return Prompts(task, templates, around, config.prompts.tokens, config.search.untried_kept)
 
 
 def sampling_of(config: Config) -> Sampling:

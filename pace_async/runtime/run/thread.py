@@ -11,7 +11,10 @@ from dataclasses import dataclass, replace
 
 from pace_async.advise.advisor import Advice, PaidAnswers, advise
 from pace_async.advise.base import PromptTooLong
+from pace_async.advise.in_context import advise_in_context, reasoning_of
 from pace_async.advise.prompts import ProseWording
+from pace_async.context.briefing import Briefing, briefing_of
+from pace_async.context.questions import Questions
 from pace_async.errors import BudgetReached, CandidateFault, InfrastructureFault, PaceBug
 from pace_async.evaluate.base import Evaluation
 from pace_async.events import (
@@ -83,7 +86,8 @@ async def _decide(core: Core, patience: Patience, work: LeaseWork) -> Decision:
     core.show(StageChanged(work.island, lease, "advise"))
     parent = work.migrant or parent_of(island, search, spec.direction, generator(core.config.seed, lease, "parent"))
     context = context_of(island, parent, spec.direction)
-    advice = await _advice(core, patience, lease, context)
+    questions = core.prompts.questions(core.state, island, parent) if core.prompts is not None else None
+    advice = await _advice(core, patience, lease, context, questions)
     idea, now = next((idea for idea in advice.pool if idea.number == advice.idea), None), core.stages.clock.now()
     chosen = chosen_implementer(core.config, core.state, lease, advice.experiment, idea, now)
     await core.record(
@@ -108,29 +112,38 @@ async def _decide(core: Core, patience: Patience, work: LeaseWork) -> Decision:
     )
 
 
-async def _advice(core: Core, patience: Patience, lease: int, context: SearchContext) -> Advice:
+async def _advice(
+    core: Core, patience: Patience, lease: int, context: SearchContext, questions: Questions | None
+) -> Advice:
     chooser = core.stages.chooser
     if chooser is not None:
         return chooser.choose(context, core.state.seen.edits, lease=lease, sampling=core.sampling)
     stage = ASK if core.stages.asked is not None else ADVISE
-    return await patience.tried(stage, lease, lambda: _ask(core, lease, context))
+    return await patience.tried(stage, lease, lambda: _ask(core, lease, context, questions))
 
 
-async def _ask(core: Core, lease: int, context: SearchContext) -> Advice:
+async def _ask(core: Core, lease: int, context: SearchContext, questions: Questions | None) -> Advice:
     """The advisor's answer, once the engine is up. Raises InfrastructureFault, and Lost for a prompt that is too long
     in its shortest form, because a retry would fail again."""
     if not core.engine_up:
         await core.wait_until(lambda: core.engine_up)
     served, answers = core.state.served, core.state.running[lease].answers
+    advisor, now = core.stages.advisor, asyncio.get_running_loop().time
     try:
-        advice = await advise(
-            PaidAnswers(core.stages.advisor, answers) if answers else core.stages.advisor,
-            core.stages.wording or ProseWording(core.task),
-            context,
-            lease=lease,
-            sampling=core.sampling,
-            now=asyncio.get_running_loop().time,
-        )
+        if questions is not None:
+            asking = advise_in_context(
+                advisor, questions, lease=lease, sampling=core.sampling, answers=answers, now=now
+            )
+        else:
+            asking = advise(
+                PaidAnswers(advisor, answers) if answers else advisor,
+                core.stages.wording or ProseWording(core.task),
+                context,
+                lease=lease,
+                sampling=core.sampling,
+                now=now,
+            )
+        advice = await asking
     except PromptTooLong as fault:
         no_room = InfrastructureFault(fault.kind, _no_room(fault))
         seen = FaultSeen(ADVISE.name, no_room.kind, no_room.detail, lease, core.stages.clock.now())
@@ -162,7 +175,8 @@ async def _try_out(core: Core, patience: Patience, work: LeaseWork, decision: De
         if decision.experiment is None:
             raise CandidateFault("unparsed", decision.detail)
         model = decision.chosen.model if decision.chosen is not None else None
-        experiment = Experiment(lease, decision.idea_text, decision.experiment, decision.tries, model)
+        briefing = _briefing(core, work, decision, decision.experiment)
+        experiment = Experiment(lease, decision.idea_text, decision.experiment, decision.tries, model, briefing)
         implemented, evaluation = await implemented_and_evaluated(core, patience, work.island, decision, experiment)
         if evaluation.score is not None and _claims_best(core, work.island, evaluation.score):
             claim = _claim(core, work, implemented, evaluation, evaluation.score)
@@ -172,6 +186,16 @@ async def _try_out(core: Core, patience: Patience, work: LeaseWork, decision: De
         detail = fault.detail if outcome == fault.kind else str(fault)
         evaluation = Evaluation(outcome=outcome, score=None, seconds=0.0, detail=detail)
     await _complete(core, work, decision, Tried(implemented, evaluation, fresh))
+
+
+def _briefing(core: Core, work: LeaseWork, decision: Decision, experiment: str) -> Briefing | None:
+    """What the implementer is told besides, where the run has a context."""
+    underway = core.state.running.get(work.lease.lease)
+    if core.prompts is None or underway is None or underway.advice is None:
+        return None
+    island, advice = core.state.islands[work.island], underway.advice
+    reasoning = reasoning_of(advice.calls, core.sampling.one_call, decision.idea_text)
+    return briefing_of(core.prompts, core.state, island, decision.parent, experiment, reasoning)
 
 
 def _stopped_by(lease: int, evaluation: Evaluation, now: float) -> tuple[CascadeStageEnded, ...]:

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pace_async.errors import PaceBug
-from pace_async.events import CascadeScore, CascadeStageEnded, Claimed, ImplementerChosen, ImplementerTry
+from pace_async.events import Advised, CascadeScore, CascadeStageEnded, Claimed, ImplementerChosen, ImplementerTry
 from pace_async.frozen_values import fast_init
 from pace_async.implement.base import Implemented
-from pace_async.search.state import Member
+from pace_async.search.state import Island, Member
 from pace_async.staleness.gate import Lease
 from pace_async.state.run_state import RunState, Underway
 
@@ -70,7 +70,7 @@ def _decision(state: RunState, underway: Underway) -> Decision | None:
     implemented, passed = _got_so_far(underway.stages)
     return Decision(
         parent=parent,
-        idea_text=next((idea.description for idea in island.ideas if idea.number == advice.idea), ""),
+        idea_text=_idea_text(state, island, advice),
         experiment=advice.experiment,
         detail="" if advice.experiment is not None else "the answer could not be parsed",
         tries=underway.tries,
@@ -78,6 +78,17 @@ def _decision(state: RunState, underway: Underway) -> Decision | None:
         implemented=implemented,
         passed=passed,
     )
+
+
+def _idea_text(state: RunState, island: Island, advice: Advised) -> str:
+    """The words of the idea that the experiment tests."""
+    if not state.memory.active:
+        return next((idea.description for idea in island.ideas if idea.number == advice.idea), "")
+    proposed = next((note.description for note in advice.ideas if note.number == advice.idea), None)
+    if proposed is not None or advice.idea is None:
+        return proposed or ""
+    known = state.memory.view(island.number).ideas.get(advice.idea)
+    return known.text if known is not None else ""
 
 
 def _got_so_far(stages: Sequence[CascadeStageEnded]) -> tuple[Implemented | None, tuple[CascadeScore, ...]]:

@@ -53,7 +53,7 @@ from pace_async.runtime.children.engines import serving
 from pace_async.runtime.children.killed import again_if_killed
 from pace_async.runtime.children.replica import Probing
 from pace_async.runtime.run.clock import RealClock
-from pace_async.runtime.run.core import Core, Stages
+from pace_async.runtime.run.core import Core, Stages, prompts_of
 from pace_async.runtime.run.fresh import FreshInstances, fresh_seeds
 from pace_async.runtime.run.learning import group_path
 from pace_async.runtime.run.loop_turns import turns_here
@@ -63,6 +63,7 @@ from pace_async.runtime.start.keys import keys_on
 from pace_async.runtime.start.restore import restore
 from pace_async.runtime.start.resuming import in_force
 from pace_async.runtime.start.supervisor import drive
+from pace_async.runtime.start.surroundings import surroundings_here
 from pace_async.search.state import Member
 from pace_async.state.apply import weights_found
 from pace_async.state.run_state import RunState
@@ -107,6 +108,7 @@ async def conduct(resources: RunResources, display: str, logs: Sequence[Chosen] 
             groups_folder=paths.groups,
             turns=turns_here(),
             threads=True,
+            prompts=prompts_of(config, resources.task, surroundings_here()) if state.memory.active else None,
             fresh=_fresh(resources, stages.evaluator, state),
         )
         try:

@@ -17,6 +17,8 @@ import anyio.to_thread
 
 from pace_async.config import Config
 from pace_async.configure import dump
+from pace_async.context.checked import check
+from pace_async.context.templates import Templates
 from pace_async.durable import write_whole
 from pace_async.errors import GaveUp, InfrastructureFault, Interrupted, SeedProgramFails, UsageError
 from pace_async.evaluate.assemble import of_this_machine, open_evaluator, refuse_unless_evaluated
@@ -62,6 +64,7 @@ from pace_async.runtime.children.external import refuse_unless_fit
 from pace_async.runtime.run.core import default_horizon
 from pace_async.runtime.run.loop_turns import TimedLoop
 from pace_async.runtime.run_paths import RunPaths, claimed, find_run_paths, new_run_paths
+from pace_async.runtime.start.asked import bill_of
 from pace_async.runtime.start.assemble import RunResources, conduct, say, waiting
 from pace_async.runtime.start.descriptors import ensure_descriptors
 from pace_async.runtime.start.own_memory import own_memory
@@ -106,6 +109,8 @@ def prepare(config: Config, asked: Task, run_dir: Path | None) -> tuple[Task, Ru
     refuse_unless_transformers_knows(config)
     refuse_missing_mechanisms(config.implementer.model, task)
     refuse_unused_block(config.implementer.model, task)
+    if config.search.remembers != "pool":
+        check(Templates.of(config.prompts, task.folder), task)
     resources_of(task, of_this_machine(config.evaluation), taken_cards(config))
     return task, new_run_paths(task.name, run_dir, _names_taken(config) if run_dir is None else ())
 
@@ -149,6 +154,8 @@ async def _start(config: Config, task: Task, place: tuple[RunPaths, Path | None]
     _announce(display, f"advisor {advisor}")
     if task.spec.is_command and not only_edits(config.implementer.model) and (why := unused_block(task)):
         _announce(display, f"{why}, so what is written there may be ignored")
+    if (costs := await anyio.to_thread.run_sync(bill_of, config, task)) is not None:
+        _announce(display, costs)
     if run_dir is None:  # the checks took seconds: another run may have taken the name
         paths = claimed(paths, await anyio.to_thread.run_sync(_names_taken, config))
     with RunLock(paths.folder) as lock:
@@ -309,7 +316,7 @@ def _why_it_fails(task: Task, found: Evaluation) -> str:
 
 def header_of(config: Config, task: Task, name: str, tier: Tier) -> RunHeader:
     """The header of the run."""
-    bounds = task.spec.bounds
+    bounds, pool = task.spec.bounds, config.search.remembers == "pool"
     return RunHeader(
         name=name,
         task=task.name,
@@ -329,6 +336,7 @@ def header_of(config: Config, task: Task, name: str, tier: Tier) -> RunHeader:
         direction=task.spec.direction,
         config=config.model_dump(mode="json"),
         trust=task.spec.trust,
+        prompts_digest=None if pool else Templates.of(config.prompts, task.folder).digest,
     )
 
 

@@ -22,6 +22,8 @@ MAY_CHANGE = (
     "stop",
     "faults",
     "implementer",
+    "prompts",
+    "search.untried_kept",
     "search.trials_shown",
     "search.summary_from",
     "search.parents",
@@ -107,6 +109,7 @@ UNSTATED: dict[str, object] = {
     "learner.rollback": False,
     "learner.collapsed": "skip",
     "search.memory_mb": None,
+    "search.memory": "pool",
 }
 """What a run that does not state a setting began with: one that is older than the setting trained and searched without
 it, and its recorded groups must train the same again."""

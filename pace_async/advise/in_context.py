@@ -1,0 +1,173 @@
+"""One rollout's advice from a model that is told the context of the run, in one call or in three.
+
+Ideas have numbers for the run's life. Whether a proposal is new is decided by its text. Only where a known idea's text
+is near, and where the calls are three, the model is asked, and never when nothing was proposed before.
+
+Invariants as in `advisor`: the result holds every sampled call, parsed or not, an answer that cannot be parsed ends the
+rollout, and a question that does not fit is asked again in a shorter form. An answer that the rollout has already paid
+for is taken for its question whatever that question says now: what it was told then was as true.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import anyio
+
+from pace_async.advise.advisor import Advice, Sampling, excess_of
+from pace_async.advise.base import Advisor, Prompt, PromptTooLong
+from pace_async.advise.one_answer import parse_one
+from pace_async.answers import parse_assess, parse_propose, parse_select
+from pace_async.context.questions import Near, Questions, Rendered
+from pace_async.errors import CandidateFault
+from pace_async.events import AdvisorCall, IdeaNote, Purpose
+from pace_async.search.draws import derive
+from pace_async.search.novelty import nearest, repeated
+from pace_async.search.results import KnownIdea, idea_number
+from pace_async.search.state import Idea
+
+MARGIN = 100
+"""Characters that a shorter question leaves free beyond the excess."""
+FEWER = 0.67
+"""Share of a question's characters that is kept where the excess is not known."""
+
+
+@dataclass(slots=True)
+class _Rollout:
+    """One rollout's calls. `answers` are those that it has paid for already."""
+
+    advisor: Advisor
+    questions: Questions
+    lease: int
+    sampling: Sampling
+    now: Callable[[], float]
+    answers: Sequence[AdvisorCall] = ()
+    calls: list[AdvisorCall] = field(default_factory=list[AdvisorCall])
+    notes: list[IdeaNote] = field(default_factory=list[IdeaNote])
+
+    async def ask(self, purpose: Purpose, question: Callable[[int], Rendered]) -> str:
+        """The answer's text. Raises CandidateFault("unparsed") for one that was cut off, and PromptTooLong."""
+        paid = next((call for call in self.answers if call.purpose == purpose), None)
+        if paid is not None:
+            self.calls.append(paid)
+            return paid.text
+        budget = self.questions.prompts.budget
+        while True:
+            asked, begun = question(budget), self.now()
+            prompt = self._prompt(purpose, asked)
+            try:
+                call, finish = await self.advisor.ask(prompt)
+                break
+            except PromptTooLong as fault:
+                size = len(asked.system) + len(asked.text)
+                excess = excess_of(fault, prompt)
+                smaller = int(size * FEWER) if excess is None else size - excess - MARGIN
+                if smaller <= 0 or len(question(smaller).text) >= len(asked.text):
+                    raise
+                budget = smaller
+        self.calls.append(call if call.seconds else replace(call, seconds=self.now() - begun))
+        if finish == "length":
+            raise CandidateFault("unparsed", f"{purpose} did not end within {prompt.max_tokens} tokens")
+        return call.text
+
+    def _prompt(self, purpose: Purpose, asked: Rendered) -> Prompt:
+        return Prompt(
+            lease=self.lease,
+            purpose=purpose,
+            text=asked.text,
+            max_tokens=self.sampling.max_tokens_by_call.get(purpose, self.sampling.max_tokens),
+            temperature=self.sampling.temperature,
+            seed=derive(self.sampling.seed, self.lease, purpose),
+            max_prompt_tokens=self.sampling.max_prompt_tokens,
+            system=asked.system.strip(),
+        )
+
+    def admit(self, texts: Sequence[str], verdicts: Sequence[int | None]) -> None:
+        """Give each proposal its number: that of the idea which it repeats, or one of its own."""
+        view = self.questions.view
+        for place, (text, known) in enumerate(zip(texts, verdicts, strict=True), start=1):
+            same = next((note for note in self.notes if note.description == text), None)
+            if same is not None:
+                self.notes.append(replace(same, known=True))
+            elif known is not None:
+                self.notes.append(IdeaNote(known, view.ideas[known].text, True))
+            else:
+                self.notes.append(IdeaNote(idea_number(self.lease, place), text, False))
+
+    def chosen(self, number: int) -> Idea:
+        """The idea of this number. Raises CandidateFault if there is none."""
+        for note in self.notes:
+            if note.number == number:
+                return Idea(number, note.description)
+        known = self.questions.view.ideas.get(number)
+        if known is None:
+            raise CandidateFault("unparsed", f"there is no idea {number}")
+        return Idea(number, known.text)
+
+    async def one(self) -> tuple[Idea, str]:
+        """The chosen idea and the specification, of one call."""
+        answer = parse_one(await self.ask("propose", self.questions.one))
+        texts, view = answer.texts, self.questions.view
+        self.admit(texts, [repeated(view, text) for text in texts])
+        number = answer.number if answer.place is None else self.notes[answer.place - 1].number
+        if number is None:
+            raise CandidateFault("unparsed", "no idea is chosen")
+        return self.chosen(number), answer.specification
+
+    async def three(self) -> tuple[Idea, str]:
+        """The chosen idea and the experiment, of two calls, or of three where a proposal is near to a known idea."""
+        texts = [hypothesis for hypothesis, _ in parse_propose(await self.ask("propose", self.questions.propose))]
+        self.admit(texts, await self._verdicts(texts))
+        proposed = [KnownIdea(note.number, note.description, self.lease, self.lease) for note in self.notes]
+        text = await self.ask("select", lambda budget: self.questions.select(budget, proposed))
+        highest = max([note.number for note in self.notes] + list(self.questions.view.ordered[-1:]))
+        number, experiment = parse_select(text, highest)
+        return self.chosen(number), experiment
+
+    async def _verdicts(self, texts: Sequence[str]) -> list[int | None]:
+        view = self.questions.view
+        verdicts = [repeated(view, text) for text in texts]
+        near: list[Near] = []
+        for place, (text, known) in enumerate(zip(texts, verdicts, strict=True), start=1):
+            found = nearest(view, text) if known is None else None
+            if found is not None:
+                near.append(Near(place, text, *found))
+        if near:
+            said = await self.ask("assess", lambda budget: self.questions.assess(budget, near))
+            for each, known in zip(near, parse_assess(said, len(near), view.ordered[-1]), strict=True):
+                if known is not None and known != each.number:
+                    raise CandidateFault("unparsed", f"proposal {each.proposal} was compared with idea {each.number}")
+                verdicts[each.proposal - 1] = known
+        return verdicts
+
+
+async def advise_in_context(
+    advisor: Advisor,
+    questions: Questions,
+    *,
+    lease: int,
+    sampling: Sampling,
+    answers: Sequence[AdvisorCall] = (),
+    now: Callable[[], float] = anyio.current_time,
+) -> Advice:
+    """Raises what `Advisor.ask` raises, and PromptTooLong if even the shortest question is too long. `answers` are
+    those that an earlier process has paid for."""
+    rollout = _Rollout(advisor, questions, lease, sampling, now, answers)
+    try:
+        idea, experiment = await (rollout.one() if sampling.one_call else rollout.three())
+        pool = idea, *(Idea(note.number, note.description) for note in rollout.notes if note.number != idea.number)
+        return Advice(tuple(rollout.calls), tuple(rollout.notes), pool, 1, idea.number, experiment)
+    except CandidateFault as fault:
+        if fault.kind != "unparsed":
+            raise
+        return Advice(tuple(rollout.calls), tuple(rollout.notes), (), 1, unparsed=fault.detail)
+
+
+def reasoning_of(calls: Sequence[AdvisorCall], one_call: bool, idea: str) -> str:
+    """Why the advisor chose its idea, from the answers as they are recorded. Empty where it did not say."""
+    first = next((call.text for call in calls if call.purpose == "propose"), "")
+    try:
+        if one_call:
+            return parse_one(first).reasoning
+        return next((why for hypothesis, why in parse_propose(first) if hypothesis == idea), "")
+    except CandidateFault:
+        return ""

@@ -1,0 +1,141 @@
+"""Reads the answer of a rollout that is one call: ideas, a choice, its reason, a specification.
+
+    Idea A (explore): what to change and why, one line or several      (B and C may follow)
+    Choice: A                                                          (or the number of a known idea)
+    Reasoning: why this first
+    Specification:
+    lines, to the end of the answer
+
+One rule says what counts: all from the last line on that begins Idea A. What stands before is thinking, drafts of an
+answer too. From there on the form is strict: fields stand in this order, each once. Marks of Markdown before and
+around a field's name do not matter. Nothing is repaired. Raises CandidateFault("unparsed"). Pure.
+"""
+
+import re
+from dataclasses import dataclass
+
+from pace_async.answers import MAX_SENTENCE
+from pace_async.errors import CandidateFault
+
+KINDS = ("refine", "combine", "explore")
+LETTERS = "ABC"
+MOST_LINES = 30
+"""Lines of a specification that say something. Three to ten are asked for."""
+LONGEST_SPECIFICATION = 6000
+"""Characters."""
+
+_MARKS = re.compile(r"^(?:[#>*+-]+\s+)*|\*\*|__")
+_IDEA = re.compile(rf"Idea ([{LETTERS}]) ?\((\w+)\) ?: *(.*)", re.IGNORECASE)
+_LIKE_IDEA = re.compile(r"Idea [A-Z]\b", re.IGNORECASE)
+_FIELD = re.compile(r"(Choice|Reasoning|Specification) ?: *(.*)", re.IGNORECASE)
+_CHOICE = re.compile(rf"(?:idea )?#?(?:([{LETTERS}])|([1-9][0-9]{{0,8}}))\.?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class OneAnswer:
+    """`ideas` are (kind, text). The choice is the place of one of them, from 1, or the number of a known idea."""
+
+    ideas: tuple[tuple[str, str], ...]
+    place: int | None
+    number: int | None
+    reasoning: str
+    specification: str
+
+    @property
+    def texts(self) -> list[str]:
+        """The ideas as they are remembered, with their kinds."""
+        return [f"({kind}) {text}" for kind, text in self.ideas]
+
+
+def parse_one(text: str) -> OneAnswer:
+    """See the module."""
+    lines = text.split("\n")
+    clean = [_MARKS.sub("", line.strip()).strip() for line in lines]
+    starts = [at for at, line in enumerate(clean) if (match := _IDEA.fullmatch(line)) and match[1].upper() == "A"]
+    if not starts:
+        raise _unparsed("expected 'Idea A (refine, combine or explore): ...'")
+    ideas, fields, at = list[tuple[str, str]](), dict[str, str](), starts[-1]
+    current: list[str] = []
+    while at < len(clean):
+        line, idea, named = clean[at], _IDEA.fullmatch(clean[at]), _FIELD.fullmatch(clean[at])
+        if idea is not None and not fields:
+            ideas.append(_idea(idea, len(ideas)))
+            current = [ideas[-1][1]]
+        elif named is not None:
+            name = named[1].capitalize()
+            _refuse_out_of_order(name, fields)
+            fields[name] = named[2].strip()
+            if name == "Specification":
+                fields[name] = "\n".join([fields[name], *lines[at + 1 :]])
+                break
+            current = [fields[name]]
+        elif idea is not None or (_LIKE_IDEA.match(line) and ":" in line[:24]):
+            raise _unparsed(f"{line[:40]!r} stands where it was not asked for")
+        elif line and _says_something(line):
+            current.append(line)
+            if fields:
+                fields[list(fields)[-1]] = " ".join(current).strip()
+            else:
+                ideas[-1] = ideas[-1][0], " ".join(current).strip()
+        at += 1
+    if "Specification" not in fields:
+        raise _unparsed("expected 'Choice:', 'Reasoning:' and 'Specification:' after the ideas")
+    place, number = _choice(fields["Choice"], len(ideas))
+    for idea_text in (*(each for _, each in ideas), fields["Reasoning"]):
+        _refuse_unreadable(idea_text, MAX_SENTENCE)
+    return OneAnswer(tuple(ideas), place, number, fields["Reasoning"], _specification(fields["Specification"]))
+
+
+def _idea(match: re.Match[str], known: int) -> tuple[str, str]:
+    letter, kind = match[1].upper(), match[2].lower()
+    if known >= len(LETTERS) or letter != LETTERS[known]:
+        raise _unparsed(f"expected 'Idea {LETTERS[min(known, 2)]} (...)', got 'Idea {letter}'")
+    if kind not in KINDS:
+        raise _unparsed(f"an idea is refine, combine or explore, not {kind[:20]!r}")
+    return kind, match[3].strip()
+
+
+def _refuse_out_of_order(name: str, fields: dict[str, str]) -> None:
+    order = ("Choice", "Reasoning", "Specification")
+    if order[len(fields)] != name:
+        raise _unparsed(f"expected '{order[len(fields)]}: ...', got '{name}: ...'")
+
+
+def _choice(text: str, ideas: int) -> tuple[int | None, int | None]:
+    match = _CHOICE.fullmatch(text)
+    if match is None:
+        raise _unparsed(f"expected a letter or an idea's number as the choice, got {text[:40]!r}")
+    if match[2] is not None:
+        return None, int(match[2])
+    place = LETTERS.index(match[1].upper()) + 1
+    if place > ideas:
+        raise _unparsed(f"the choice is {match[1].upper()}, and there is no such idea")
+    return place, None
+
+
+def _specification(text: str) -> str:
+    kept = "\n".join(line.rstrip() for line in text.split("\n")).strip("\n")
+    said = [line for line in kept.split("\n") if _says_something(line)]
+    if not said:
+        raise _unparsed("the specification is empty")
+    if len(said) > MOST_LINES:
+        raise _unparsed(f"the specification has {len(said)} lines, of {MOST_LINES} allowed")
+    _refuse_unreadable(kept, LONGEST_SPECIFICATION)
+    return kept
+
+
+def _refuse_unreadable(text: str, longest: int) -> None:
+    if not text.strip():
+        raise _unparsed("a field is empty")
+    if len(text) > longest:
+        raise _unparsed(f"a field is longer than {longest} characters")
+    if not all(character.isprintable() or character in "\n\t" for character in text):
+        raise _unparsed("the answer holds characters that cannot be printed")
+
+
+def _says_something(line: str) -> bool:
+    return any(character.isalnum() for character in line)
+
+
+def _unparsed(reason: str) -> CandidateFault:
+    return CandidateFault("unparsed", reason)

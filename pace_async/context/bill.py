@@ -1,0 +1,66 @@
+"""What the questions of a run cost, before it begins: tokens and USD of a candidate, by call. Pure.
+
+Tokens are estimated from the real first questions. Later questions to the advisor hold more (FULLER), within
+the budget.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pace_async.context.figures import tokens_in
+from pace_async.context.questions import Prompts, Rendered
+
+ANSWERS: Mapping[str, int] = {"one": 700, "propose": 350, "assess": 40, "select": 150, "implement": 1500}
+"""Tokens of a usual answer, measured with a strong model that does not think at length."""
+OFTEN: Mapping[str, float] = {"assess": 0.2}
+"""How often a candidate needs a call that it does not always need."""
+FULLER = 1.3
+"""How much longer than the first one an advisor's question is on average, once there are results."""
+
+Rate = tuple[float, float]
+"""USD of a token of a question, and of an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallBill:
+    """One kind of call of a candidate. `usd` is None where the model has no price."""
+
+    call: str
+    tokens_in: int
+    tokens_out: int
+    usd: float | None
+
+
+def bill(
+    prompts: Prompts, first: Mapping[str, Rendered], advisor: Rate | None, implementer: Rate | None
+) -> list[CallBill]:
+    """The calls of one candidate, in their order."""
+    return [
+        _call(prompts, call, asked, implementer if call == "implement" else advisor) for call, asked in first.items()
+    ]
+
+
+def _call(prompts: Prompts, call: str, asked: Rendered, rate: Rate | None) -> CallBill:
+    often = OFTEN.get(call, 1.0)
+    first = tokens_in(asked.system + asked.text)
+    later = first if call == "implement" else first * FULLER
+    question = round(often * min(later, max(first, prompts.tokens)))
+    answer = round(often * ANSWERS[call])
+    return CallBill(call, question, answer, None if rate is None else question * rate[0] + answer * rate[1])
+
+
+def in_words(calls: list[CallBill], candidates: int | None) -> str:
+    """One line: a candidate, by call, and the whole run where it says how many candidates it has."""
+    parts = [f"{each.call} {each.tokens_in} in, {each.tokens_out} out{_usd(each.usd)}" for each in calls]
+    tokens = sum(each.tokens_in for each in calls), sum(each.tokens_out for each in calls)
+    priced = [each.usd for each in calls if each.usd is not None]
+    whole = sum(priced) if len(priced) == len(calls) else None
+    said = f"about {tokens[0]} tokens in and {tokens[1]} out a candidate{_usd(whole)} ({'; '.join(parts)})"
+    if candidates is not None:
+        run = None if whole is None else whole * candidates
+        said += f"; {candidates} candidates: {tokens[0] * candidates} in, {tokens[1] * candidates} out{_usd(run)}"
+    return said if whole is not None else f"{said}; a model without a listed price is not counted in USD"
+
+
+def _usd(usd: float | None) -> str:
+    return "" if usd is None else f", {usd:.2g} USD"

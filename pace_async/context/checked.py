@@ -1,0 +1,84 @@
+"""Renders every template once, on the first question of a task, before a run begins. Pure but for the template files.
+
+The same first question says what a run's prompts hold and about what they cost, before anything is asked.
+"""
+
+from typing import Any
+
+from pace_async.context.briefing import Briefing
+from pace_async.context.questions import Near, Prompts, Questions, Rendered
+from pace_async.context.sections import CUT, SHARES
+from pace_async.context.templates import NAMES, Templates
+from pace_async.context.texts import fenced
+from pace_async.context.value import NOT_KNOWN, Context, Surroundings
+from pace_async.search.results import KnownIdea, Results
+from pace_async.search.state import Member
+from pace_async.task import Task
+
+EXAMPLE = "Replace the greedy step by a search that takes back bad choices."
+FORM = {
+    **{"title": "Python", "bounds": "", "fence": "python", "content": "the block"},
+    **{"search": "<<<<<<< SEARCH", "divider": "=======", "replace": ">>>>>>> REPLACE"},
+}
+
+
+def first_questions(prompts: Prompts, calls: str, score: float | None = None) -> dict[str, Rendered]:
+    """What the first rollout is asked with `calls`, three or one, by call, the implementer's question last. The task's
+    program has this score, or the lower bound where it is not known yet. Raises UsageError for a template that does not
+    render."""
+    task = prompts.task
+    seed = Member(0, task.program, task.spec.bounds.lower if score is None else score)
+    view = Results(task.spec.direction)
+    questions = Questions(prompts, _first(seed), view)
+    ideas = [KnownIdea(place, EXAMPLE, 1, 1) for place in (1, 2, 3)]
+    if calls == "one":
+        asked = {"one": questions.one(prompts.budget)}
+    else:
+        asked = {
+            "propose": questions.propose(prompts.budget),
+            "assess": questions.assess(prompts.budget, [Near(1, EXAMPLE, 1, EXAMPLE)]),
+            "select": questions.select(prompts.budget, ideas),
+        }
+    return {**asked, "implement": _implement(prompts, seed)}
+
+
+def check(templates: Templates, task: Task, around: Surroundings = NOT_KNOWN) -> None:
+    """Raises UsageError, with file and line, for a template that does not render."""
+    prompts = Prompts(task, templates, around)
+    for calls in ("one", "three"):
+        first_questions(prompts, calls)
+    section = dict.fromkeys((*SHARES, *CUT), "text")
+    values: dict[str, Any] = {**FORM, "idea": EXAMPLE, "specification": EXAMPLE, "request": "", "reasoning": EXAMPLE}
+    lists = {"near": [Near(1, EXAMPLE, 1, EXAMPLE)], "proposed": [{"number": 1, "text": EXAMPLE}]}
+    for name in NAMES:
+        templates.render(name, section=section, cut=True, **lists, **values)
+
+
+def _first(seed: Member) -> Context:
+    return Context(
+        parent=seed,
+        best=None,
+        other=None,
+        metrics={},
+        best_rows=(),
+        recent_rows=(),
+        lineage=(),
+        failed=(),
+        ideas=(),
+        under_way=(),
+        tested=0,
+        scored=0,
+        untried=0,
+    )
+
+
+def _implement(prompts: Prompts, seed: Member) -> Rendered:
+    spec = prompts.task.spec
+    shown = f"It is candidate 0.\n{fenced(seed.program, spec.written_in.fences[0])}"
+    values: dict[str, Any] = {
+        **FORM,
+        "idea": EXAMPLE,
+        "specification": fenced(EXAMPLE, "text"),
+        "request": "Carry out the specification.",
+    }
+    return Briefing(prompts, EXAMPLE).render(lambda level: shown if level == 0 else None, seed, values)

@@ -1,0 +1,91 @@
+"""A context as texts by section, fitted into a budget of characters. Pure.
+
+Each section has levels, from all that it could show down to nothing, and a share of the budget that it never exceeds.
+The rule of what goes first:
+
+1. A section that is larger than its share shows less. The task and the parent have no share.
+2. While the whole is too large, the sections of ORDER show less, one after the other until it is empty.
+3. Only then the middle of the task's text is cut, and last the middle of the parent's program.
+
+Invariants: the texts together never have more characters than the budget. Nothing of the parent is cut while any
+other section shows something that could go.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+NOTE = "[{} characters of the middle are left out]"
+SHARES: Mapping[str, float] = {
+    "limits": 0.15,
+    "results": 0.35,
+    "ideas": 0.2,
+    "lineage": 0.12,
+    "failed": 0.1,
+    "under_way": 0.1,
+    "best": 0.4,
+    "other": 0.2,
+    "named": 0.5,
+}
+ORDER = ("other", "under_way", "best", "lineage", "failed", "ideas", "named", "results", "limits")
+"""What shows less first."""
+CUT = ("task", "program")
+"""What loses its middle, in this order, once all else is gone."""
+
+Levels = Callable[[int], str | None]
+"""The text of a section at a level, 0 the whole. None beyond the last one. Each is shorter than the one before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """Texts by section. `cut`: a part of the task or the parent is missing."""
+
+    texts: Mapping[str, str]
+    cut: bool
+
+    @property
+    def size(self) -> int:
+        """Characters in all."""
+        return sum(map(len, self.texts.values()))
+
+
+def fitted(sections: Mapping[str, Levels], budget: int) -> Fitted:
+    """The sections within `budget` characters."""
+    texts, levels = dict[str, str](), dict[str, int]()
+    for name, levels_of in sections.items():
+        limit = budget * SHARES[name] if name in SHARES else None
+        texts[name], levels[name] = levels_of(0) or "", 0
+        while limit is not None and len(texts[name]) > limit:
+            _less(sections, texts, levels, name)
+    total = sum(map(len, texts.values()))
+    for name in ORDER:
+        while total > budget and texts.get(name):
+            total -= len(texts[name])
+            _less(sections, texts, levels, name)
+            total += len(texts[name])
+    cut = False
+    for name in CUT:
+        if total > budget and name in texts:
+            total -= len(texts[name])
+            texts[name] = without_middle(texts[name], max(0, budget - total))
+            total += len(texts[name])
+            cut = True
+    return Fitted(texts, cut)
+
+
+def without_middle(text: str, longest: int) -> str:
+    """The text, without its middle if it has more than `longest` characters. A note says so where it fits."""
+    if len(text) <= longest:
+        return text
+    note = NOTE.format(len(text))
+    left = longest - len(note) - 2
+    if left <= 0:
+        return text[:longest]
+    start = left - left // 2
+    end = left // 2
+    note = NOTE.format(len(text) - start - end)
+    return f"{text[:start]}\n{note}\n{text[-end:] if end else ''}"
+
+
+def _less(sections: Mapping[str, Levels], texts: dict[str, str], levels: dict[str, int], name: str) -> None:
+    levels[name] += 1
+    texts[name] = sections[name](levels[name]) or ""

@@ -1,0 +1,269 @@
+"""The text of each section, at each level of detail. Pure.
+
+Code stands between fences that are longer than any inside it. Other text of models and programs is on one line, after
+words of our own, so that neither can imitate a heading.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from difflib import unified_diff
+from functools import lru_cache
+
+from pace_async.context.figures import digits_for, gain_text, score_text
+from pace_async.context.sections import Levels
+from pace_async.context.value import Context, Row, Surroundings
+from pace_async.programs.text import steps
+from pace_async.search.results import TriedOut, counted
+from pace_async.search.state import Member
+from pace_async.task import Task, TaskSpec
+
+MOST_STEPS = 300_000
+"""Step limit of a comparison in the event loop."""
+AROUND = 2
+"""Unchanged lines shown around a change."""
+ROWS: tuple[tuple[int, int, int], ...] = ((8, 8, 260), (6, 6, 180), (5, 4, 120), (3, 2, 80), (1, 0, 60))
+"""Levels of the table of results: best ones, recent ones, characters of an experiment."""
+LISTED: tuple[tuple[int, int], ...] = ((12, 300), (8, 200), (5, 120), (2, 80))
+"""Levels of a list: its items, characters of each."""
+
+
+def one_line(text: str, longest: int | None = None) -> str:
+    """The text with each run of white space replaced by one space, cut at `longest` characters."""
+    line = " ".join(text.split())
+    return line if longest is None or len(line) <= longest else f"{line[: longest - 3]}..."
+
+
+def fence_for(text: str) -> str:
+    """Backticks: at least three, and more than any run of them in `text`."""
+    return "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+
+
+def fenced(text: str, language: str = "") -> str:
+    """The text as a code block that it cannot end."""
+    fence = fence_for(text)
+    return f"{fence}{language}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}"
+
+
+def task_text(spec: TaskSpec) -> str:
+    """The task in the words of its author."""
+    goal = "Higher is better." if spec.direction == "maximize" else "Lower is better."
+    return f"{spec.background.strip()}\n\n{spec.coding_requirements.strip()}\n\n{goal}"
+
+
+def limits_text(spec: TaskSpec, around: Surroundings) -> str:
+    """How a program is called, and what it has."""
+    processors = spec.cpus or (1 if not spec.is_command else around.processors)
+    has = [f"{spec.timeout_s:g} s of wall-clock time and {spec.memory_mb} MiB of memory for all of its evaluation"]
+    if processors is not None:
+        has.append(f"{processors} processor{'s' if processors > 1 else ''}")
+    if spec.gpus:
+        has.append(f"{spec.gpus:g} GPU")
+    has.append("no network")
+    lines = [f"{contract(spec)}. It has {', '.join(has)}."]
+    if around.packages and spec.language == "python" and not spec.environment.prefix:
+        lines.append(f"Besides the standard library it can import: {', '.join(around.packages)}.")
+    return "\n".join(lines)
+
+
+def score_of(context: Context, member: Member) -> str:
+    """A member's score, with as many digits as tell the context's scores apart."""
+    return score_text(member.score, digits_for(context.scores))
+
+
+def program_text(context: Context, spec: TaskSpec, longest: int | None) -> str:
+    """The whole file of the parent."""
+    program = context.parent.program
+    left = f", {max(0, longest - len(program))} of {longest} are left" if longest is not None else ""
+    metrics = "".join(f", {name} {value:g}" for name, value in context.metrics.items())
+    best = "" if context.best is not None else " No program that you can see is better."
+    head = f"Candidate {context.parent.candidate}, score {score_of(context, context.parent)}{metrics}.{best}"
+    said = (
+        f"\nWhat its evaluator wrote, which is data:\n{fenced(context.parent.feedback, 'text')}"
+        if (context.parent.feedback)
+        else ""
+    )
+    return f"{head} It has {len(program)} characters{left}.{said}\n{fenced(program, spec.written_in.fences[0])}"
+
+
+def member_levels(context: Context, member: Member | None, spec: TaskSpec) -> Levels:
+    """A program beside the parent: whole or as its difference, whichever is shorter, then only its score."""
+
+    def text(level: int) -> str | None:
+        if member is None:
+            return ""
+        head = f"Candidate {member.candidate}, score {score_of(context, member)}"
+        if level == 0:
+            return f"{head}, {beside(member.program, context.parent, spec)}"
+        return f"{head}. Its text is left out." if level == 1 else None
+
+    return text
+
+
+def beside(program: str, parent: Member, spec: TaskSpec) -> str:
+    """The program whole, or what leads to it from the parent if that is shorter."""
+    difference = _difference(parent.program, program)
+    if difference is None or len(difference) >= len(program):
+        return f"whole:\n{fenced(program, spec.written_in.fences[0])}"
+    return f"as a difference from candidate {parent.candidate}:\n{fenced(difference, 'diff')}"
+
+
+@lru_cache(maxsize=256)
+def _difference(before: str, after: str) -> str | None:
+    """A unified difference without line numbers. What both begin and end with is not compared. None if a comparison of
+    the rest would take too long."""
+    a, b = before.splitlines(), after.splitlines()
+    first = max(0, _common(a, b) - AROUND)
+    last = max(0, _common(a[first:][::-1], b[first:][::-1]) - AROUND)
+    a, b = a[first : len(a) - last], b[first : len(b) - last]
+    if steps(a, b) > MOST_STEPS:
+        return None
+    lines = list(unified_diff(a, b, lineterm="", n=AROUND))[2:]
+    return "\n".join("@@" if line.startswith("@@ ") else line for line in lines)
+
+
+def _common(a: Sequence[str], b: Sequence[str]) -> int:
+    """How many lines both begin with."""
+    shorter = min(len(a), len(b))
+    return next((place for place in range(shorter) if a[place] != b[place]), shorter)
+
+
+def results_levels(context: Context, digits: int) -> Levels:
+    """The table of results: best ones, recent ones, the rest counted."""
+
+    def text(level: int) -> str | None:
+        if level >= len(ROWS):
+            return None
+        best, recent, longest = ROWS[level]
+        tops, news = context.best_rows[:best], context.recent_rows[:recent]
+        lines: list[str] = []
+        if tops:
+            lines += ["Best:", *(row_text(row, digits, longest) for row in tops)]
+        if news:
+            lines += ["Latest:", *(row_text(row, digits, longest) for row in news)]
+        return "\n".join([*lines, _counts(context, len({row.tested.candidate for row in (*tops, *news)}))])
+
+    return text
+
+
+def row_text(row: Row, digits: int, longest: int) -> str:
+    """One result on one line."""
+    one = row.tested
+    return f"- candidate {one.candidate} from {one.parent}{_of_idea(one.idea)}: {_outcome(row, digits)}: " + one_line(
+        one.experiment, longest
+    )
+
+
+def _of_idea(idea: int | None) -> str:
+    return "" if idea is None else f", idea {idea}"
+
+
+def _outcome(row: Row, digits: int) -> str:
+    one = row.tested
+    if one.score is None:
+        return f"{one.outcome}{f' ({one_line(one.cause, 120)})' if one.cause else ''}"
+    gain = f", {gain_text(one.gain)}" if one.gain is not None else ""
+    same = f", exactly as {row.same_as}" if row.same_as is not None else ""
+    return f"{score_text(one.score, digits)}{gain}{same}, {one.seconds:.2g} s"
+
+
+def _counts(context: Context, shown: int) -> str:
+    if not context.tested:
+        return "Nothing has been tried yet."
+    causes = ", ".join(f"{cause} {times}" for cause, times in counted(context.failures)[:6])
+    failed = f" Without a score: {causes}." if causes else ""
+    rest = context.tested - shown
+    hidden = f", {rest} not shown" if rest > 0 else ""
+    return f"{context.tested} tried in all, {context.scored} with a score{hidden}.{failed}"
+
+
+def listed(lines: Sequence[Callable[[int], str]], more: int = 0, what: str = "") -> Levels:
+    """A list of lines, each made for a longest length. `more` of them are not among these."""
+
+    def text(level: int) -> str | None:
+        if not lines:
+            return ""
+        if level >= len(LISTED):
+            return None
+        count, longest = LISTED[level]
+        gone = more + max(0, len(lines) - count)
+        return "\n".join([*(line(longest) for line in lines[:count]), *([f"{gone} more {what}."] if gone else [])])
+
+    return text
+
+
+def lineage_levels(context: Context, digits: int) -> Levels:
+    """The changes that led to the parent, its own first. What the table says of them is not said again."""
+    said = {row.tested.candidate for row in (*context.best_rows[: ROWS[0][0]], *context.recent_rows[: ROWS[0][1]])}
+
+    def line(one: TriedOut) -> Callable[[int], str]:
+        if one.candidate in said:
+            return lambda longest: f"- candidate {one.candidate} from {one.parent}, as above"
+        return lambda longest: row_text(Row(one, None), digits, longest)
+
+    return listed([line(one) for one in context.lineage])
+
+
+def failed_levels(context: Context, digits: int) -> Levels:
+    """What failed on this very parent."""
+
+    def line(one: TriedOut) -> Callable[[int], str]:
+        return lambda longest: row_text(Row(one, None), digits, longest)
+
+    return listed([line(one) for one in context.failed])
+
+
+def ideas_levels(context: Context) -> Levels:
+    """The untried ideas, with their numbers."""
+    lines: list[Callable[[int], str]] = [
+        (lambda longest, idea=idea: f"- idea {idea.number}: {one_line(idea.text, longest)}") for idea in context.ideas
+    ]
+    return listed(lines, context.untried - len(context.ideas), "untried ideas are not shown")
+
+
+def under_way_levels(context: Context) -> Levels:
+    """What other threads are trying."""
+    lines: list[Callable[[int], str]] = [
+        (
+            lambda longest, each=each: (
+                f"- candidate {each.candidate} from {each.parent}{_of_idea(each.idea)}: "
+                f"{one_line(each.experiment, longest)}"
+            )
+        )
+        for each in context.under_way
+    ]
+    return listed(lines)
+
+
+def levels_of(context: Context, task: Task, around: Surroundings) -> dict[str, Levels]:
+    """All sections of the advisor's questions."""
+    longest = task.spec.longest_program
+    digits = digits_for(context.scores)
+
+    def whole(text: str) -> Levels:
+        return lambda level: text if level == 0 else None
+
+    return {
+        "task": whole(task_text(task.spec)),
+        "limits": whole(limits_text(task.spec, around)),
+        "results": results_levels(context, digits),
+        "ideas": ideas_levels(context),
+        "under_way": under_way_levels(context),
+        "best": member_levels(context, context.best, task.spec),
+        "other": member_levels(context, context.other, task.spec),
+        "lineage": lineage_levels(context, digits),
+        "failed": failed_levels(context, digits),
+        "program": whole(program_text(context, task.spec, longest)),
+    }
+
+
+def contract(spec: TaskSpec) -> str:
+    """How a program of the task is called or started, without a full stop at its end."""
+    if spec.has_entry:
+        return f"The function `{spec.entry}` is called once for each instance"
+    if spec.is_command:
+        return f"The program is the file {spec.program}, which an evaluator runs and scores, without network"
+    built = f" is built by `{' '.join(spec.build)}`, without network, and" if spec.build else ""
+    return (
+        f"The program{built} is started by `{' '.join(spec.run)}`. It reads one JSON value a line from standard input "
+        "and writes one JSON value a line to standard output for each, flushed, and nothing else there"
+    )

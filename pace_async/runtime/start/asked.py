@@ -1,0 +1,104 @@
+"""What models are asked: the first questions of a run, or those of the next candidate of a run that is there.
+
+Nothing is written, started or called.
+"""
+
+from typing_extensions import TypedDict
+
+from pace_async.config import Config, ProviderConfig
+from pace_async.context.bill import Rate, bill, in_words
+from pace_async.context.checked import first_questions
+from pace_async.context.figures import tokens_in
+from pace_async.context.questions import Prompts, Rendered
+from pace_async.errors import UsageError
+from pace_async.implement.shares import models_of
+from pace_async.population.reading.reader import open_readonly
+from pace_async.providers.chat import price_of
+from pace_async.registry.advisors import advisor_of, asked_model
+from pace_async.runtime.run.core import prompts_of
+from pace_async.runtime.run_paths import find_run_paths
+from pace_async.runtime.start.surroundings import surroundings_here
+from pace_async.search.parents import fitter
+from pace_async.task import Task, load_task
+
+
+class AskedQuestion(TypedDict):
+    """One question, with about how many tokens it and each of its sections have."""
+
+    call: str
+    tokens: int
+    sections: dict[str, int]
+    system: str
+    text: str
+
+
+class AskedQuestions(TypedDict):
+    """The questions of one candidate, and the digest of their templates."""
+
+    digest: str
+    questions: list[AskedQuestion]
+
+
+def questions_of(config: Config, run: str | None) -> AskedQuestions:
+    """Raises UsageError, also for a run that asks with a wording of its advisor's own."""
+    task = load_task(config.task)
+    prompts = prompts_of(config, task, surroundings_here())
+    asked = first_questions(prompts, config.advisor.calls)
+    if run is not None:
+        asked = {**_of_run(prompts, config, run), "implement": asked["implement"]}
+    return {
+        "digest": prompts.templates.digest,
+        "questions": [_told(call, question) for call, question in asked.items()],
+    }
+
+
+def bill_of(config: Config, task: Task) -> str | None:
+    """What one candidate and the whole run cost, in one line. None if no language model is asked. Raises UsageError."""
+    asks, models = config.search.remembers != "pool", models_of(config.implementer.model)
+    if not asks and not models:
+        return None
+    prompts = prompts_of(config, task, surroundings_here())
+    first = first_questions(prompts, config.advisor.calls)
+    kind = advisor_of(config.advisor.model)
+    if not asks:
+        first = {"implement": first["implement"]}
+    if not models:
+        del first["implement"]
+    own = _rate(asked_model(config.advisor.model), config.advisor) if kind.asked else (0.0, 0.0)
+    calls = bill(prompts, first, own, _rate(models[0], config.implementer) if models else None)
+    return in_words(calls, config.stop.candidates)
+
+
+def _rate(model: str, config: ProviderConfig) -> Rate | None:
+    """USD of a token, None without a price. A model that the user serves costs nothing here."""
+    found = price_of(model, config)
+    return None if found is None else (found.prompt, found.completion)
+
+
+def _of_run(prompts: Prompts, config: Config, run: str) -> dict[str, Rendered]:
+    """What the next candidate of the run's first island is asked, on its best program."""
+    where, name = find_run_paths(run).population
+    with open_readonly(where, name) as reader:
+        record = reader.record()
+    state = record.run_state
+    if not state.memory.active or not state.islands:
+        raise UsageError(f"{run} asks its models in a wording of the advisor's own, or has not begun.")
+    island = state.islands[min(state.islands)]
+    parent = island.members[0]
+    for member in island.members:
+        parent = fitter(prompts.task.spec.direction, parent, member)
+    questions = prompts.questions(state, island, parent)
+    if config.advisor.calls == "one":
+        return {"one": questions.one(prompts.budget)}
+    return {"propose": questions.propose(prompts.budget), "select": questions.select(prompts.budget, ())}
+
+
+def _told(call: str, asked: Rendered) -> AskedQuestion:
+    sections = {name: tokens_in(text) for name, text in asked.sections.items()}
+    return {
+        "call": call,
+        "tokens": tokens_in(asked.system + asked.text),
+        "sections": sections,
+        "system": asked.system,
+        "text": asked.text,
+    }

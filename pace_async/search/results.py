@@ -1,0 +1,207 @@
+"""What a search has tried, by worth and by age, and the ideas that nobody has tried yet.
+
+A `Results` is the whole memory of one view: of a run, or of one island. Nothing tested is ever dropped from it. Shown
+are the best, the recent ones and the causes of failures, and the rest is counted. Untried ideas have an order of their
+own, and no number of them displaces a result.
+
+Invariant: the content depends on what was put in and not on the order. So the fold of a running search, in which
+leases end in any order, and that of a resume, which goes by lease, build the same. An insertion costs O(n) moves of
+pointers at most, and a question costs what it returns.
+"""
+
+import re
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pace_async.search.ideas import words
+
+IDEAS_PER_LEASE = 3
+"""How many ideas a rollout may bring."""
+_KIND = re.compile(r"^\((?:refine|combine|explore)\) +")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownIdea:
+    """An idea under its one number for the run's life. `lease` proposed it first, `last` most recently."""
+
+    number: int
+    text: str
+    lease: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class TriedOut:
+    """One experiment and its result. `idea` is a number, `parent` the candidate that was changed. `score` is None
+    without one, and then `outcome` and `cause` say why. `gain` is how much better than its parent it scored, in units
+    of the score, below 0 if it scored worse. `seconds` of evaluation. Of the `metrics` a context
+    shows only those that models may see."""
+
+    candidate: int
+    island: int
+    parent: int
+    idea: int | None
+    experiment: str
+    outcome: str
+    score: float | None
+    gain: float | None
+    cause: str = ""
+    seconds: float = 0.0
+    metrics: Mapping[str, float] = field(default_factory=dict[str, float])
+
+
+def idea_number(lease: int, place: int) -> int:
+    """The number of the idea at `place`, from 1, of a lease's proposals. It is unique in a run, and concurrent leases
+    need not agree on it. Raises ValueError beyond IDEAS_PER_LEASE."""
+    if not 1 <= place <= IDEAS_PER_LEASE:
+        raise ValueError(f"a rollout brings at most {IDEAS_PER_LEASE} ideas")
+    return (lease - 1) * IDEAS_PER_LEASE + place
+
+
+@dataclass(slots=True)
+class Results:
+    """See the module. `direction` is the task's. `worth` has (key, candidate) of each scored one, the best first.
+    `by_words` has the lowest number of ideas with the same words, and `ordered` all numbers of ideas."""
+
+    direction: str
+    ideas: dict[int, KnownIdea] = field(default_factory=dict[int, KnownIdea])
+    tested: dict[int, TriedOut] = field(default_factory=dict[int, TriedOut])
+    worth: list[tuple[float, int]] = field(default_factory=list[tuple[float, int]])
+    ages: list[int] = field(default_factory=list[int])
+    untried: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    failures: Counter[str] = field(default_factory=Counter[str])
+    children: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
+    of_idea: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
+    by_words: dict[tuple[str, ...], int] = field(default_factory=dict[tuple[str, ...], int])
+    ordered: list[int] = field(default_factory=list[int])
+
+    def propose(self, idea: KnownIdea) -> None:
+        """Take in an idea, or that it was proposed once more."""
+        known = self.ideas.get(idea.number)
+        if known is not None:
+            idea = KnownIdea(
+                idea.number, _first(known, idea).text, min(known.lease, idea.lease), max(known.last, idea.last)
+            )
+        else:
+            insort(self.ordered, idea.number)
+        tried = idea.number in self.of_idea
+        if known is not None and not tried:
+            self.untried.remove((known.last, known.number))
+        key = words(bare(idea.text))
+        self.by_words[key] = min(idea.number, self.by_words.get(key, idea.number))
+        self.ideas[idea.number] = idea
+        if not tried:
+            insort(self.untried, (idea.last, idea.number))
+
+    def add(self, one: TriedOut) -> None:
+        """Take in a result. One that is there already stays as it is."""
+        if one.candidate in self.tested:
+            return
+        self.tested[one.candidate] = one
+        insort(self.ages, one.candidate)
+        insort(self.children.setdefault(one.parent, []), one.candidate)
+        if one.score is not None:
+            insort(self.worth, (self._key(one.score), one.candidate))
+        else:
+            self.failures[one.outcome] += 1
+        if one.idea is not None:
+            self._tried(one.idea)
+            insort(self.of_idea.setdefault(one.idea, []), one.candidate)
+
+    def take(self, other: "Results", until: int) -> None:
+        """Take in what another view had by lease `until`."""
+        for idea in other.ideas.values():
+            if idea.lease <= until:
+                self.propose(KnownIdea(idea.number, idea.text, idea.lease, min(idea.last, until)))
+        for one in other.tested.values():
+            if one.candidate <= until:
+                self.add(one)
+
+    def without(self, after: int, before: int) -> "Results":
+        """The same without the leases between the two."""
+        kept = Results(self.direction)
+        for idea in self.ideas.values():
+            if not after < idea.lease < before:
+                kept.propose(idea)
+        for one in self.tested.values():
+            if not after < one.candidate < before:
+                kept.add(one)
+        return kept
+
+    def best(self, count: int) -> list[TriedOut]:
+        """The best results, one for each score: of equal ones the first."""
+        found: list[TriedOut] = []
+        last: float | None = None
+        for key, candidate in self.worth:
+            if len(found) >= count:
+                break
+            if key != last:
+                found.append(self.tested[candidate])
+            last = key
+        return found
+
+    def recent(self, count: int) -> list[TriedOut]:
+        """The newest results, the newest first."""
+        return [self.tested[candidate] for candidate in reversed(self.ages[-count:])] if count else []
+
+    def failed_from(self, parent: int, count: int) -> list[TriedOut]:
+        """Experiments without a score on this parent, the newest first, and then on those that it came from."""
+        line = [parent, *(one.parent for one in self.lineage(parent, count))]
+        found = (self.tested[candidate] for each in line for candidate in reversed(self.children.get(each, ())))
+        return _taken((one for one in found if one.score is None), count)
+
+    def equal_to(self, one: TriedOut) -> int | None:
+        """The first candidate with exactly the same score, None if it is `one` itself or has no score."""
+        if one.score is None:
+            return None
+        place = bisect_left(self.worth, (self._key(one.score), -1))
+        first = self.worth[place][1]
+        return None if first == one.candidate else first
+
+    def waiting(self, count: int) -> list[KnownIdea]:
+        """The untried ideas, the one proposed last first."""
+        return [self.ideas[number] for _, number in reversed(self.untried[-count:])] if count else []
+
+    def lineage(self, candidate: int, count: int) -> list[TriedOut]:
+        """The results that led to a candidate, its own first."""
+        found: list[TriedOut] = []
+        while len(found) < count and (one := self.tested.get(candidate)) is not None:
+            found.append(one)
+            candidate = one.parent
+        return found
+
+    def _tried(self, idea: int) -> None:
+        known = self.ideas.get(idea)
+        if known is not None and idea not in self.of_idea:
+            self.untried.remove((known.last, idea))
+
+    def _key(self, score: float) -> float:
+        return -score if self.direction == "maximize" else score
+
+
+def bare(text: str) -> str:
+    """The text of an idea without its kind before it."""
+    return _KIND.sub("", text)
+
+
+def _first(one: KnownIdea, other: KnownIdea) -> KnownIdea:
+    """The one proposed first, whose words an idea keeps."""
+    return min(one, other, key=lambda idea: (idea.lease, idea.text))
+
+
+def _taken(found: Iterator[TriedOut], count: int) -> list[TriedOut]:
+    return [one for one, _ in zip(found, range(count), strict=False)]
+
+
+def gain_of(direction: str, score: float | None, parent: float | None) -> float | None:
+    """How much better than its parent's a score is. None if one of the two is not known."""
+    if score is None or parent is None:
+        return None
+    return score - parent if direction == "maximize" else parent - score
+
+
+def counted(failures: Mapping[str, int]) -> Sequence[tuple[str, int]]:
+    """Causes with their counts, the most frequent first."""
+    return sorted(failures.items(), key=lambda each: (-each[1], each[0]))

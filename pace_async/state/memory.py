@@ -1,0 +1,162 @@
+"""What a run remembers of its rollouts: for the whole run, or for each island by itself.
+
+`search.memory` says which. With `pool` nothing is remembered here, because each island has its own short pool of ideas
+(`search.ideas`). Otherwise a rollout's ideas and its result are remembered together, once others may see them: with a
+bound above 0 when the rollout is complete, behind a barrier when its lease is closed. An island that crosses over with
+another takes in what that one had shown. An island that goes back sees nothing of what it did meanwhile, for as long as
+it stays.
+
+Invariant: a part of the state, which only `state.apply` changes. It depends on the facts and not on the order in which
+the leases end.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from pace_async.events import Advised, Evaluated, IslandActed
+from pace_async.search.results import KnownIdea, Results, TriedOut, gain_of
+from pace_async.search.state import Course
+
+RUN = 0
+"""The key of the view of a whole run. Islands count from 1."""
+LONGEST_CAUSE = 300
+"""Characters kept of why a candidate has no score."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What a rollout leaves to remember: the ideas it proposed and, unless it was lost, its result."""
+
+    island: int
+    lease: int
+    ideas: tuple[tuple[int, str], ...]
+    tested: TriedOut | None
+
+
+class Scored(Protocol):
+    """The result of a corrected evaluator."""
+
+    @property
+    def outcome(self) -> str:
+        """As in the candidate's row."""
+        ...
+
+    @property
+    def score(self) -> float | None:
+        """None unless the outcome is ok."""
+        ...
+
+
+@dataclass(slots=True)
+class Memory:
+    """`direction` is the task's, `mode` that of `search.memory`. `views` are by island, or the one of the run under
+    RUN. `scores` are those of every candidate by number. `ended` are rollouts that nobody may see yet."""
+
+    direction: str
+    mode: str
+    views: dict[int, Results] = field(default_factory=dict[int, Results])
+    scores: dict[int, float] = field(default_factory=dict[int, float])
+    ended: dict[int, Ended] = field(default_factory=dict[int, Ended])
+
+    @property
+    def active(self) -> bool:
+        """Whether anything is remembered here."""
+        return self.mode != "pool"
+
+    def view(self, island: int, course: Course | None = None) -> Results:
+        """What the island's next rollout may know. Not to be changed."""
+        if self.mode == "run":
+            return self._seen(RUN)
+        whole, acted = self._seen(island), course.acted if course is not None else None
+        if course is None or course.stay == 0 or acted is None or acted.action != "backtrack":
+            return whole
+        return whole.without(acted.candidate, acted.lease)
+
+    def seed(self, fact: Evaluated) -> None:
+        """The task's own program has been scored."""
+        if fact.score is not None:
+            self.scores[0] = fact.score
+
+    def complete(self, advice: Advised, fact: Evaluated) -> None:
+        """A rollout is complete. It is remembered once `show` names it."""
+        if fact.score is not None:
+            self.scores[fact.lease] = fact.score
+        tested = None
+        if advice.experiment is not None:
+            scored = fact.score is not None
+            tested = TriedOut(
+                candidate=fact.lease,
+                island=fact.island,
+                parent=advice.parent,
+                idea=advice.idea,
+                experiment=advice.experiment,
+                outcome=fact.outcome,
+                score=fact.score,
+                gain=gain_of(self.direction, fact.score, self.scores.get(advice.parent)),
+                cause="" if scored else " ".join(fact.detail.split())[:LONGEST_CAUSE],
+                seconds=round(fact.seconds, 3),
+                metrics=fact.metrics if scored else {},
+            )
+        self.ended[fact.lease] = Ended(fact.island, fact.lease, _ideas_of(advice), tested)
+
+    def lost(self, advice: Advised) -> None:
+        """A rollout died of the machine: its ideas stay, untried."""
+        self._remember(Ended(advice.island, advice.lease, _ideas_of(advice), None))
+
+    def show(self, lease: int) -> None:
+        """From now on the rollout of this lease is remembered. Naming it again changes nothing."""
+        ended = self.ended.pop(lease, None)
+        if ended is not None:
+            self._remember(ended)
+
+    def crossed(self, acted: IslandActed) -> None:
+        """An island takes in what its partner had shown."""
+        if self.mode == "island" and acted.partner is not None and acted.as_of is not None:
+            self._view(acted.island).take(self._seen(acted.partner), acted.as_of)
+
+    def rescored(self, scores: Mapping[int, Scored]) -> None:
+        """All results under the scores of a corrected evaluator, by candidate. A program that it has not scored has
+        none any more."""
+        self.scores = {candidate: new.score for candidate, new in scores.items() if new.score is not None}
+        self.views = {number: self._again(view, scores) for number, view in self.views.items()}
+        self.ended = {
+            lease: replace(ended, tested=self._of(ended.tested, scores) if ended.tested is not None else None)
+            for lease, ended in self.ended.items()
+        }
+
+    def _again(self, view: Results, scores: Mapping[int, Scored]) -> Results:
+        made = Results(view.direction)
+        for idea in view.ideas.values():
+            made.propose(idea)
+        for one in view.tested.values():
+            made.add(self._of(one, scores))
+        return made
+
+    def _of(self, one: TriedOut, scores: Mapping[int, Scored]) -> TriedOut:
+        if one.candidate in scores:
+            outcome, score = scores[one.candidate].outcome, scores[one.candidate].score
+        else:
+            outcome, score = ("below_threshold", None) if one.score is not None else (one.outcome, None)
+        gain = gain_of(self.direction, score, self.scores.get(one.parent))
+        return replace(one, outcome=outcome, score=score, gain=gain, metrics={} if score is None else one.metrics)
+
+    def _remember(self, ended: Ended) -> None:
+        view = self._view(RUN if self.mode == "run" else ended.island)
+        for number, text in ended.ideas:
+            view.propose(KnownIdea(number, text, ended.lease, ended.lease))
+        if ended.tested is not None:
+            view.add(ended.tested)
+
+    def _seen(self, key: int) -> Results:
+        """A view, or an empty one, which is not kept."""
+        return self.views.get(key) or Results(self.direction)
+
+    def _view(self, key: int) -> Results:
+        if key not in self.views:
+            self.views[key] = Results(self.direction)
+        return self.views[key]
+
+
+def _ideas_of(advice: Advised) -> tuple[tuple[int, str], ...]:
+    return tuple((note.number, note.description) for note in advice.ideas)

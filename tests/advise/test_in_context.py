@@ -1,0 +1,157 @@
+"""A rollout of a model that is told the context: which calls it makes, and what comes of its answers."""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import pytest
+
+from pace_async.advise.advisor import Advice, Sampling
+from pace_async.advise.base import Prompt, PromptTooLong
+from pace_async.advise.in_context import advise_in_context, reasoning_of
+from pace_async.config import PromptsConfig
+from pace_async.context.questions import Prompts, Questions
+from pace_async.context.templates import Templates
+from pace_async.context.value import NOT_KNOWN
+from pace_async.events import AdvisorCall
+from pace_async.state.run_state import RunState
+from tests.support.contexts import TASK, begun, rollout
+
+ONE = "Idea A (explore): {}\nChoice: A\nReasoning: because\nSpecification:\nchange it"
+FRESH = ("Solve an integer program", "Anneal with restarts", "Tabulate the contacts")
+
+
+def three(ideas: tuple[str, ...]) -> str:
+    return "\n".join(f"Idea {n}\nHypothesis: {idea}\nReasoning: why {n}" for n, idea in enumerate(ideas, start=1))
+
+
+@dataclass
+class Answers:
+    """Answers each purpose with its text. A question of over `longest` characters is too long."""
+
+    texts: dict[str, str | Callable[[str], str]]
+    longest: int = 10**9
+    known: bool = True
+    asked: list[Prompt] = field(default_factory=list[Prompt])
+
+    async def ask(self, prompt: Prompt) -> tuple[AdvisorCall, Literal["stop", "length"]]:
+        size = len(prompt.whole)
+        if size > self.longest:
+            raise PromptTooLong(size, self.longest - 1000 if self.known else None)
+        self.asked.append(prompt)
+        text = self.texts[prompt.purpose]
+        said = text if isinstance(text, str) else text(prompt.text)
+        return AdvisorCall(prompt.purpose, (), (), (), (), said, seconds=1.0, prompt=prompt.text), "stop"
+
+
+def result(work: Coroutine[Any, Any, Advice]) -> Advice:
+    try:
+        work.send(None)
+    except StopIteration as done:
+        return done.value
+    raise AssertionError("it waited")
+
+
+def questions(state: RunState, tokens: int = 6000) -> Questions:
+    prompts = Prompts(TASK, Templates.of(PromptsConfig()), NOT_KNOWN, tokens)
+    return prompts.questions(state, state.islands[1], state.islands[1].members[0])
+
+
+def advised(
+    state: RunState, advisor: Answers, *, one: bool, answers: tuple[AdvisorCall, ...] = (), lease: int = 9
+) -> Advice:
+    sampling = Sampling(1, one_call=one, max_tokens=100)
+    return result(
+        advise_in_context(advisor, questions(state), lease=lease, sampling=sampling, answers=answers, now=lambda: 0.0)
+    )
+
+
+@pytest.fixture
+def state() -> RunState:
+    made = begun()
+    return rollout(made, 1, score=1.5, text="(refine) Raise the step size to 0.3 in the annealing of the centres")
+
+
+def test_one_call_gives_ideas_a_choice_and_a_specification(state: RunState) -> None:
+    advisor = Answers({"propose": f"thoughts\n{ONE.format('Solve an integer program')}"})
+    advice = advised(state, advisor, one=True)
+    assert [prompt.purpose for prompt in advisor.asked] == ["propose"]
+    assert advice.experiment == "change it" and advice.idea == 25
+    assert [(note.number, note.known) for note in advice.notes] == [(25, False)]
+    assert advice.pool[0].description == "(explore) Solve an integer program"
+    assert reasoning_of(advice.calls, True, "") == "because"
+
+
+def test_the_same_words_are_the_known_idea_under_its_number(state: RunState) -> None:
+    said = ONE.format("raise the step size to 0.3 in the annealing of the centres.")
+    advice = advised(state, Answers({"propose": said}), one=True)
+    assert advice.idea == 1 and [(note.number, note.known) for note in advice.notes] == [(1, True)]
+
+
+def test_an_idea_that_nobody_proposed_cannot_be_chosen(state: RunState) -> None:
+    said = ONE.format("Solve an integer program").replace("Choice: A", "Choice: 77")
+    advice = advised(state, Answers({"propose": said}), one=True)
+    assert advice.experiment is None and advice.unparsed == "there is no idea 77" and len(advice.calls) == 1
+
+
+def test_with_three_calls_the_model_is_not_asked_what_is_new_unless_a_text_is_near(state: RunState) -> None:
+    choice = "Idea ID: 26\nExperiment description: do it"
+    advisor = Answers({"propose": three(FRESH), "select": choice})
+    advice = advised(state, advisor, one=False)
+    assert [prompt.purpose for prompt in advisor.asked] == ["propose", "select"]
+    assert (advice.idea, advice.experiment) == (26, "do it")
+    assert reasoning_of(advice.calls, False, FRESH[1]) == "why 2"
+
+
+@pytest.mark.parametrize(("verdict", "number"), [("new", 26), ("known 1", 1)])
+def test_with_three_calls_the_model_decides_where_a_text_is_near(state: RunState, verdict: str, number: int) -> None:
+    near = "Raise the step size to 0.5 in the annealing of the centres"
+    advisor = Answers(
+        {
+            "propose": three((FRESH[0], near, FRESH[2])),
+            "assess": f"Proposal 1: {verdict}",
+            "select": f"Idea ID: {number}\nExperiment description: do it",
+        }
+    )
+    advice = advised(state, advisor, one=False)
+    assert [prompt.purpose for prompt in advisor.asked] == ["propose", "assess", "select"]
+    assert "Proposal 1: Raise the step size to 0.5" in advisor.asked[1].text
+    assert advice.notes[1].number == number and advice.idea == number
+
+
+def test_nothing_is_compared_where_nothing_was_proposed_before() -> None:
+    state = begun()
+    rollout(state, 1, ends=False)
+    advisor = Answers({"propose": three(FRESH), "select": "Idea ID: 25\nExperiment description: do it"})
+    assert advised(state, advisor, one=False).idea == 25
+    assert [prompt.purpose for prompt in advisor.asked] == ["propose", "select"]
+
+
+def test_an_answer_that_is_paid_for_is_taken_for_its_question(state: RunState) -> None:
+    paid = AdvisorCall("propose", (), (), (), (), three(FRESH), seconds=1.0, prompt="what was asked then")
+    advisor = Answers({"select": "Idea ID: 27\nExperiment description: do it"})
+    advice = advised(state, advisor, one=False, answers=(paid,))
+    assert [prompt.purpose for prompt in advisor.asked] == ["select"]
+    assert advice.calls[0] is paid and advice.idea == 27
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_question_that_does_not_fit_is_asked_in_a_shorter_form(state: RunState, known: bool) -> None:
+    whole = Answers({"propose": ONE.format("Solve an integer program")})
+    advised(state, whole, one=True)
+    longest = len(whole.asked[0].whole) - 3000
+    shorter = Answers({"propose": ONE.format("Solve an integer program")}, longest=longest, known=known)
+    assert advised(state, shorter, one=True).experiment == "change it"
+    assert len(shorter.asked[0].whole) <= longest
+
+
+def test_a_question_that_cannot_fit_raises(state: RunState) -> None:
+    with pytest.raises(PromptTooLong):
+        advised(state, Answers({"propose": ""}, longest=500), one=True)
+
+
+@pytest.mark.parametrize("said", ["", "no format at all", three(FRESH[:2])])
+def test_what_cannot_be_read_is_unparsed_and_keeps_its_calls(state: RunState, said: str) -> None:
+    for one in (True, False):
+        advice = advised(state, Answers({"propose": said}), one=one)
+        assert advice.unparsed and advice.experiment is None and len(advice.calls) == 1

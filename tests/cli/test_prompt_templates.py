@@ -1,0 +1,56 @@
+"""pace prompts, and a run whose templates do not render."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pace_async.context.templates import NAMES
+from tests.support.command_line import Shell
+
+MODELS = ("--advisor", "api:openai/local", "--implementer", "openai/local")
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    return Shell(tmp_path, monkeypatch, capsys)
+
+
+def test_what_is_asked_is_printed_with_tokens_by_section(shell: Shell) -> None:
+    said = shell.pace("prompts", "show", "circle_packing")
+    assert said.code == 0, said.err
+    assert "== one: about " in said.out and "program " in said.out and "== implement: about " in said.out
+    found = json.loads(shell.pace("prompts", "show", "circle_packing", "--json", "--set", "advisor.calls=three").out)
+    assert [each["call"] for each in found["questions"]] == ["propose", "assess", "select", "implement"]
+    assert all(sum(each["sections"].values()) < each["tokens"] for each in found["questions"])
+
+
+def test_templates_of_ones_own_are_copied_changed_and_used(shell: Shell) -> None:
+    assert shell.pace("prompts", "init", "mine").code == 0
+    assert sorted(file.stem for file in (shell.folder / "mine").iterdir()) == sorted(NAMES)
+    (shell.folder / "mine" / "one.j2").write_text("Only this: {{ section.program }}")
+    said = shell.pace("prompts", "show", "circle_packing", "--set", "prompts.folder=mine")
+    assert "Only this: Candidate 0" in said.out
+
+
+def test_a_run_whose_template_does_not_render_is_refused_with_its_line(shell: Shell) -> None:
+    (shell.folder / "mine").mkdir()
+    (shell.folder / "mine" / "select.j2").write_text("fine\n{{ nobody_gives_this }}")
+    said = shell.pace("run", "circle_packing", "--dry-run", *MODELS, "--set", "prompts.folder=mine")
+    assert said.code == 2
+    assert "select.j2, line 2" in said.err and "nobody_gives_this" in said.err
+
+
+def test_a_dry_run_says_what_a_candidate_and_the_run_cost(shell: Shell) -> None:
+    prices = [
+        word
+        for role in ("advisor", "implementer")
+        for way in ("in", "out")
+        for word in ("--set", f"{role}.price_per_million_{way}=1")
+    ]
+    said = shell.pace("run", "circle_packing", "--dry-run", *MODELS, *prices, "--candidates", "100", "--json")
+    assert said.code == 0, said.err
+    bill = json.loads(said.out)["plan"]["bill"]
+    assert "a candidate" in bill and "100 candidates" in bill and "USD" in bill
+    bare = json.loads(shell.pace("run", "circle_packing", "--dry-run", "--json").out)
+    assert "bill" not in bare["plan"]

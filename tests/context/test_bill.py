@@ -1,0 +1,41 @@
+"""What a run costs, said before it begins, from the real first questions."""
+
+import pytest
+
+from pace_async.config import PromptsConfig
+from pace_async.context.bill import ANSWERS, bill, in_words
+from pace_async.context.checked import first_questions
+from pace_async.context.figures import tokens_in
+from pace_async.context.questions import Prompts
+from pace_async.context.templates import Templates
+from pace_async.task import load_task
+
+PROMPTS = Prompts(load_task("circle_packing"), Templates.of(PromptsConfig()))
+
+
+@pytest.mark.parametrize("calls", ["one", "three"])
+def test_the_bill_has_every_call_with_its_tokens_and_its_price(calls: str) -> None:
+    first = first_questions(PROMPTS, calls)
+    found = bill(PROMPTS, first, (1e-6, 4e-6), (2e-6, 8e-6))
+    assert [each.call for each in found] == list(first)
+    implement = found[-1]
+    asked = first["implement"]
+    assert implement.tokens_in == tokens_in(asked.system + asked.text)
+    assert implement.usd == pytest.approx(implement.tokens_in * 2e-6 + ANSWERS["implement"] * 8e-6)
+    said = in_words(found, 100)
+    whole = sum(each.usd or 0 for each in found)
+    assert f"{whole:.2g} USD" in said and f"{whole * 100:.2g} USD" in said and "100 candidates" in said
+
+
+def test_a_model_without_a_price_is_said_to_have_none() -> None:
+    found = bill(PROMPTS, first_questions(PROMPTS, "one"), None, (1e-6, 1e-6))
+    assert found[0].usd is None
+    assert "without a listed price" in in_words(found, None)
+
+
+def test_three_calls_send_the_context_more_often_than_one() -> None:
+    one, three = (
+        sum(each.tokens_in for each in bill(PROMPTS, first_questions(PROMPTS, calls), None, None))
+        for calls in ("one", "three")
+    )
+    assert one < 0.75 * three

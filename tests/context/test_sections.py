@@ -1,0 +1,41 @@
+"""What a question leaves out: the budget holds, and the parent goes last."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pace_async.context.sections import CUT, ORDER, Levels, fitted, without_middle
+
+NAMES = (*ORDER, *CUT)
+
+
+def levels(sizes: list[int]) -> Levels:
+    return lambda level: "x" * sorted(sizes, reverse=True)[level] if level < len(sizes) else None
+
+
+@st.composite
+def sections(draw: st.DrawFn) -> dict[str, Levels]:
+    made = {name: levels(draw(st.lists(st.integers(0, 3000), min_size=1, max_size=4))) for name in ORDER}
+    task, program = draw(st.integers(0, 3000)), draw(st.integers(0, 12_000))
+    return {**made, "task": levels([task]), "program": levels([program])}
+
+
+@given(sections(), st.integers(0, 20_000))
+def test_the_budget_is_never_exceeded(made: dict[str, Levels], budget: int) -> None:
+    assert fitted(made, budget).size <= budget
+
+
+@given(sections(), st.integers(0, 20_000))
+def test_the_parent_is_never_cut_before_the_rest(made: dict[str, Levels], budget: int) -> None:
+    texts = fitted(made, budget).texts
+    whole = made["program"](0) or ""
+    if texts["program"] != whole:
+        assert not any(texts[name] for name in ORDER)
+        assert len(texts["task"]) == 0
+    if texts["task"] != (made["task"](0) or ""):
+        assert not any(texts[name] for name in ORDER)
+
+
+@given(st.text(max_size=300), st.integers(0, 300))
+def test_a_text_without_its_middle_has_at_most_its_length(text: str, longest: int) -> None:
+    cut = without_middle(text, longest)
+    assert len(cut) <= max(longest, 0) or (cut == text and len(text) <= longest)

@@ -1,0 +1,110 @@
+"""What was tried and proposed: nothing tested is lost, and the order in which it came does not matter."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pace_async.search.novelty import nearest, repeated
+from pace_async.search.results import KnownIdea, Results, TriedOut, gain_of, idea_number
+
+SCORES = st.sampled_from([None, 1.0, 2.0, 2.5, 3.0])
+
+
+def trial(candidate: int, score: float | None, parent: int = 0, idea: int | None = None) -> TriedOut:
+    outcome = "ok" if score is not None else "timeout"
+    return TriedOut(
+        candidate, 1, parent, idea, f"experiment {candidate}", outcome, score, gain_of("maximize", score, 1.0)
+    )
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[KnownIdea | TriedOut]:
+    facts: list[KnownIdea | TriedOut] = []
+    for lease in range(1, draw(st.integers(0, 12)) + 1):
+        ideas = [draw(st.integers(1, 3 * lease)) for _ in range(draw(st.integers(0, 2)))]
+        facts += [KnownIdea(number, f"idea {number}", lease, lease) for number in ideas]
+        if draw(st.booleans()):
+            number = ideas[0] if ideas else None
+            facts.append(trial(lease, draw(SCORES), draw(st.integers(0, lease - 1)), number))
+    return facts
+
+
+def folded(facts: list[KnownIdea | TriedOut]) -> Results:
+    results = Results("maximize")
+    for fact in facts:
+        if isinstance(fact, TriedOut):
+            results.add(fact)
+        else:
+            results.propose(fact)
+    return results
+
+
+@given(histories(), st.randoms(use_true_random=False))
+def test_the_order_in_which_leases_end_changes_nothing(facts: list[KnownIdea | TriedOut], draw: object) -> None:
+    shuffled = list(facts)
+    draw.shuffle(shuffled)  # type: ignore[attr-defined]
+    one, other = folded(facts), folded(shuffled)
+    assert (one.best(20), one.recent(20), one.waiting(50)) == (other.best(20), other.recent(20), other.waiting(50))
+    assert (one.ideas, one.tested, one.failures, one.children) == (
+        other.ideas,
+        other.tested,
+        other.failures,
+        other.children,
+    )
+    assert (one.worth, one.untried, one.by_words) == (other.worth, other.untried, other.by_words)
+
+
+@given(histories())
+def test_everything_tested_is_kept_and_counted_and_a_tested_idea_is_not_untried(
+    facts: list[KnownIdea | TriedOut],
+) -> None:
+    results = folded(facts)
+    assert len(results.worth) + results.failures.total() == len(results.tested)
+    tried = {one.idea for one in results.tested.values()}
+    assert {idea.number for idea in results.waiting(1000)} == set(results.ideas) - tried
+
+
+def test_equal_scores_are_called_equal_to_the_first_of_them() -> None:
+    results = folded([trial(6, 2.0), trial(9, 2.0), trial(7, 3.0), trial(8, None)])
+    assert results.equal_to(results.tested[9]) == 6
+    assert results.equal_to(results.tested[6]) is None and results.equal_to(results.tested[8]) is None
+    assert [one.candidate for one in results.best(5)] == [7, 6]
+    assert [one.candidate for one in results.recent(2)] == [9, 8]
+
+
+def test_many_untried_ideas_displace_no_result() -> None:
+    ideas = [KnownIdea(number, f"idea {number}", number, number) for number in range(1, 500)]
+    results = folded([trial(1, 2.0, idea=1), *ideas])
+    assert [one.candidate for one in results.best(5)] == [1]
+    assert [idea.number for idea in results.waiting(2)] == [499, 498]
+
+
+def test_a_lineage_goes_back_to_the_seed_program() -> None:
+    results = folded([trial(1, 1.0), trial(2, 2.0, parent=1), trial(3, None, parent=2)])
+    assert [one.candidate for one in results.lineage(2, 9)] == [2, 1]
+    assert [one.candidate for one in results.failed_from(2, 9)] == [3]
+    results.add(trial(4, None, parent=1))
+    assert [one.candidate for one in results.failed_from(2, 9)] == [3, 4]
+    assert [one.candidate for one in results.failed_from(2, 1)] == [3]
+
+
+def test_a_view_without_some_leases_is_that_of_the_others() -> None:
+    facts = [KnownIdea(number, f"idea {number}", number, number) for number in range(1, 9)]
+    results = folded([*facts, *(trial(lease, float(lease), idea=lease) for lease in range(1, 9))])
+    left = results.without(3, 7)
+    assert sorted(left.tested) == [1, 2, 3, 7, 8] and sorted(left.ideas) == [1, 2, 3, 7, 8]
+
+
+def test_numbers_of_ideas_are_unique_over_leases() -> None:
+    numbers = [idea_number(lease, place) for lease in range(1, 20) for place in (1, 2, 3)]
+    assert len(set(numbers)) == len(numbers) and min(numbers) == 1
+
+
+def test_the_same_words_are_the_same_idea_and_another_number_is_another_idea() -> None:
+    text = "(refine) Anneal the placement with a step of 0.3 and restarts from the best."
+    results = folded([KnownIdea(4, text, 2, 2)])
+    assert repeated(results, "(explore) anneal the placement with a step of 0.3 and restarts from the best") == 4
+    assert repeated(results, "Anneal the placement with a step of 0.5 and restarts from the best.") is None
+    found = nearest(results, "Anneal the placement with a step of 0.5 and restarts from the best.")
+    assert found is not None and found[0] == 4
+    assert nearest(results, "Solve an integer program for the residual load.") is None
+    assert repeated(Results("maximize"), text) is None and nearest(Results("maximize"), text) is None

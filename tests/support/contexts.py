@@ -1,0 +1,65 @@
+"""A run's state for tests of what models are told: short to write."""
+
+from pace_async.config import Config
+from pace_async.events import Advised, Evaluated, IdeaNote, LeaseOpened
+from pace_async.search.state import rules_of
+from pace_async.state.apply import apply
+from pace_async.state.run_state import RunState, Terms
+from pace_async.task import load_task
+
+TASK = load_task("circle_packing")
+PROGRAM = TASK.program
+
+
+def evaluated(
+    lease: int, island: int, parent: int | None, program: str, score: float | None, detail: str = ""
+) -> Evaluated:
+    outcome = "ok" if score is not None else "candidate_error"
+    metrics = {"spread": 0.123456, "hidden": 7.0}
+    return Evaluated(
+        *(
+            lease,
+            island,
+            parent,
+            program,
+            "hash",
+            outcome,
+            detail,
+            score,
+            1.0,
+            metrics,
+            0.25,
+            False,
+            None,
+            float(lease),
+        ),
+    )
+
+
+def begun(memory: str = "run", bound: int = 2) -> RunState:
+    config = Config.model_validate({"advisor": {"model": "api:m"}, "search": {"memory": memory}})
+    rules = rules_of(config.search, "maximize", 2.636)
+    state = RunState(Terms(8, bound, rules, trains=False))
+    return apply(state, evaluated(0, 0, None, PROGRAM, 1.0))
+
+
+def rollout(
+    state: RunState,
+    lease: int,
+    island: int = 1,
+    parent: int = 0,
+    score: float | None = None,
+    experiment: str = "",
+    text: str = "",
+    program: str = "",
+    ends: bool = True,
+) -> RunState:
+    number = 3 * (lease - 1) + 1
+    note = IdeaNote(number, text or f"(refine) idea of lease {lease}", False)
+    other = IdeaNote(number + 1, f"(explore) other idea of lease {lease}", False)
+    apply(state, LeaseOpened(lease, island, 2, 0, 0.0, None))
+    apply(state, Advised(lease, island, parent, (), (note, other), number, experiment or f"experiment {lease}", 0.0))
+    if ends:
+        made = program or PROGRAM.replace("import", f"# changed by {lease}\nimport", 1)
+        apply(state, evaluated(lease, island, parent, made, score, "ZeroDivisionError: it failed"))
+    return state
