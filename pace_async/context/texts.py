@@ -261,7 +261,7 @@ def contract(spec: TaskSpec) -> str:
     if spec.has_entry:
         return f"The function `{spec.entry}` is called once for each instance"
     if spec.is_command:
-        return f"The program is the file {spec.program}, which an evaluator runs and scores, without network"
+        return f"The program is the file {spec.program}, which an evaluator runs and scores"
     built = f" is built by `{' '.join(spec.build)}`, without network, and" if spec.build else ""
     return (
         f"The program{built} is started by `{' '.join(spec.run)}`. It reads one JSON value a line from standard input "

@@ -125,8 +125,8 @@ def remove_prepared(run_dir: Path) -> None:
 
 
 def write_difference(own: "OwnProgram", run_dir: Path) -> Path | None:
-    """RUN/best.diff, which leads from the program to the best one and which `patch` takes. None if there is no best
-    program yet."""
+    """RUN/best.diff, which leads from the program to the best one and which `patch` takes. None if no
+    program is better than the user's."""
     from difflib import unified_diff
 
     from pace_async.runtime.run_paths import RunPaths
@@ -136,6 +136,8 @@ def write_difference(own: "OwnProgram", run_dir: Path) -> Path | None:
         return None
     name = own.file.as_posix()
     before, after = (text_of(file).splitlines(keepends=True) for file in (run_dir / FOLDER / own.file.name, best))
+    if before == after:
+        return None
     lines = [
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
         for line in unified_diff(before, after, f"a/{name}", f"b/{name}")

@@ -113,12 +113,12 @@ def task_yaml(
 ) -> dict[str, Any]:
     """The fields of task.yaml. `about` is what the models are told of the problem."""
     wanted = "higher" if direction == "maximize" else "lower"
-    command = shlex.join(own.evaluate)
+    command = " ".join(own.evaluate)
     return {
         "name": own.name,
         "kind": "command",
         "language": own.language,
-        "background": f"{about} The score is what `{command}` prints; {wanted} is better.",
+        "background": f"{about.strip()}\n\nThe score is what `{command}` prints; {wanted} is better.",
         "coding_requirements": f"Keep what `{command}` uses of the program: its functions, arguments and output.",
         "direction": direction,
         "bounds": {"lower": bounds.lower, "upper": bounds.upper},
@@ -149,7 +149,7 @@ def about_program(own: OwnProgram, text: str, scripts: Mapping[str, str]) -> str
 def shown_scripts(scripts: Mapping[str, str]) -> str:
     """The scoring scripts that are short enough to be shown."""
     short = {name: text.strip() for name, text in scripts.items() if len(text) <= LONGEST_SCRIPT}
-    return "".join(f"\n\nIt is scored by {name}:\n\n{text}\n\n" for name, text in short.items())
+    return "".join(f"\n\nIt is scored by {name}:\n\n{text}" for name, text in short.items())
 
 
 def guessed_bounds(score: float, direction: Direction) -> Bounds:

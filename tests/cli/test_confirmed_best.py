@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from pace_async.events import RunHeader
-from tests.population.test_confirmed import CLAIMED, begun
+from tests.support.claimed_scores import CLAIMED, begun
 from tests.support.command_line import Shell
 from tests.support.population_facts import HEADER
 

@@ -21,12 +21,9 @@ spec.loader.exec_module(module)
 print("the number is", min(module.number(), 100))
 """
 EVALUATE = "python score.py {program}"
-IDEA = "Hypothesis: a larger number\nReasoning: larger is better\n"
 ANSWERS = (
     ("SEARCH", "<<<<<<< SEARCH\n    return 1\n=======\n    return 1 + 41\n>>>>>>> REPLACE\n"),
-    ("Proposal N", "Proposal 1: new\nProposal 2: new\nProposal 3: new"),
-    ("Idea ID", "Idea ID: 1\nExperiment description: return 42"),
-    ("Hypothesis", "".join(f"Idea {number}\n{IDEA}" for number in (1, 2, 3))),
+    ("Specification", "Idea A (refine): a larger number\nChoice: A\nReasoning: larger\nSpecification:\nreturn 42\n"),
 )
 """The answer to the first word that a question holds."""
 

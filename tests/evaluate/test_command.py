@@ -3,36 +3,24 @@
 import json
 import sqlite3
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pace_async.config import EvaluationConfig
 from pace_async.errors import UsageError
-from pace_async.evaluate.assemble import open_evaluator
-from pace_async.evaluate.local import LocalEvaluator
-from pace_async.evaluate.sandbox.selfcheck import PROBE, pick_tier, target_of
+from pace_async.evaluate.sandbox.selfcheck import PROBE, target_of
 from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.events import Outcome
-from pace_async.task import Task
 from tests.doubles.evaluators import scored
 from tests.evaluate.sandbox.cheats import OWN, run_corpus
 from tests.evaluate.sandbox.tiers import TIERS, left_below
 from tests.support.command_tasks import PROGRAM, SOURCED, make_command_task, make_python_task
+from tests.support.evaluating import evaluating
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")]
 each_tier = pytest.mark.parametrize("tier", TIERS)
 GOOD = "echo '{\"combined_score\": 1}' > $RESULTS/metrics.json\n"
-
-
-@asynccontextmanager
-async def evaluating(task: Task, tier: Tier | None = None) -> AsyncGenerator[LocalEvaluator]:
-    chosen = tier or await pick_tier(False)
-    async with open_evaluator(task, EvaluationConfig(retries=0), tier=chosen) as evaluator:
-        yield evaluator
 
 
 FAULTS: dict[str, tuple[str, Outcome, str]] = {

@@ -17,8 +17,8 @@ from pace_async.evaluate.scorer.scorer_process import read_score
 from pace_async.evaluate.scorer.strict_json import Invalid
 from pace_async.peers.openevolve_path.openevolve import pace_run
 from tests.doubles.evaluators import scored
-from tests.evaluate.test_command import evaluating
 from tests.support.command_tasks import make_python_task
+from tests.support.evaluating import evaluating
 from tests.support.examples import OPENEVOLVE, example
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")

@@ -8,43 +8,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pace_async.events import EpochInForce, Evaluated, FreshScore, RescoreBegan, RunHeader
+from pace_async.events import EpochInForce, RescoreBegan, RunHeader
 from pace_async.observe.fold import fold_all
 from pace_async.observe.model import RunView
 from pace_async.population.reading.confirmed import Equals, Tried, equals_of
 from pace_async.population.reading.reader import open_readonly
 from pace_async.reward import ranks_above
-from tests.population.test_epochs import rescored
+from tests.support.claimed_scores import CLAIMED, begun, complete
 from tests.support.population_facts import (
     HEADER,
     MINIMISING,
     advised,
-    evaluated,
     fresh,
     opened,
+    rescored,
     seed_program,
 )
 
-CLAIMED = replace(HEADER, trust="shared")
-SCORES = {1: (2.40, 2.39), 2: (2.50, 2.35), 3: (2.60, 2.42), 4: (2.70, 2.41), 5: (2.65, None)}
-"""Of each candidate the score, and that of its second evaluation."""
 RANKS = [(3, 2.42), (4, 2.41), (1, 2.39), (2, 2.35), (5, None), (0, None)]
-
-
-def complete(lease: int, score: float, again: float | None) -> Evaluated:
-    tries = () if again is None else (FreshScore(1, score, "ok", again, 0.9, True, 0.5),)
-    return replace(evaluated(lease, 1, score), fresh=tries)
-
-
-async def begun(folder: Path, header: RunHeader, *more: object) -> object:
-    async with fresh(folder, header) as store:
-        for lease, (score, again) in SCORES.items():
-            signed = -1.0 if header.direction == "minimize" else 1.0
-            twice = None if again is None else signed * again
-            await store.commit(opened(lease), advised(lease), complete(lease, signed * score, twice))
-        if more:
-            await store.commit(*more)  # pyright: ignore[reportArgumentType]
-        return store.place
 
 
 @pytest.mark.usefixtures("both")

@@ -16,18 +16,13 @@ from tests.support.population_facts import (
     fresh,
     opened,
     populations_of,
+    rescored,
     rollout,
     shipped,
     trained,
 )
 
 AGAIN = RescoreBegan(1, "mended", None, 7000.0)
-
-
-def rescored(candidate: int, score: float | None, epoch: int = 1) -> Rescored:
-    outcome = "ok" if score is not None else "invalid_score"
-    reward = -1.0 if score is None else 4.5
-    return Rescored(epoch, candidate, outcome, "", score, reward, 0.5, False, 7001.0, 0.25, {"circles": 3.0})
 
 
 @pytest.mark.parametrize("place", BOTH, indirect=True)

@@ -20,6 +20,7 @@ from pace_async.events import (
     GroupShipped,
     IdeaNote,
     LeaseOpened,
+    Rescored,
     RunHeader,
     TokenSpan,
 )
@@ -208,3 +209,10 @@ def trained(number: int, leases: tuple[int, ...], *, update: int = 0) -> GroupEn
 def skipped(number: int, leases: tuple[int, ...], *, update: int = 0) -> GroupEnded:
     reason = "the best-of-k branch collapsed"
     return GroupEnded(number, update, leases, "skipped", reason, update, None, {}, 0.0, 5000.0 + number)
+
+
+def rescored(candidate: int, score: float | None, epoch: int = 1) -> Rescored:
+    """A score of a corrected evaluator."""
+    outcome = "ok" if score is not None else "invalid_score"
+    reward = -1.0 if score is None else 4.5
+    return Rescored(epoch, candidate, outcome, "", score, reward, 0.5, False, 7001.0, 0.25, {"circles": 3.0})
