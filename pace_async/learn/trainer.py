@@ -36,7 +36,8 @@ from pace_async.learn.backtrack import BeforeStep
 from pace_async.learn.batch import MicroBatch, micro_batches
 from pace_async.learn.correction import selection, weigh
 from pace_async.learn.credit import decoder_of, shares_of
-from pace_async.learn.movement import HALVINGS, Movement, beyond, movement, too_far
+from pace_async.learn.movement import HALVINGS, Movement, above_noise, beyond, movement, noise_metrics, too_far
+from pace_async.learn.noise import DRAWS, dithered, is_noisy, rounding
 from pace_async.learn.passes import in_half, recompute
 from pace_async.learn.ranks import ALONE, Ranks
 from pace_async.learn.ratios import effective_share, off_policy_metrics
@@ -55,8 +56,9 @@ class TooLong(ValueError):
 class StepResult:
     """Result of a step. `reason` is "" if it was taken, else why the weights are unchanged. `metrics` are `loss`,
     `grad_norm` (before clipping), `broken_tokens` (see `correction`), those of `ratios.off_policy_metrics`,
-    `kl_reference` (mean k3 against version 0) with a KL penalty, and with limits those of `movement.Movement` and
-    `step_scale`, the share of the step that was taken. Metrics that are not finite are omitted."""
+    `kl_reference` (mean k3 against version 0) with a KL penalty, and with limits those of `movement.Movement`, of
+    `movement.noise_metrics` and `step_scale`, the share of the step that was taken. Metrics that are not finite
+    are omitted."""
 
     reason: str
     metrics: dict[str, float]
@@ -197,13 +199,29 @@ class GroupTrainer(GRPOTrainer):
         if before is None:
             return {}, ""
         halvings, moved = 0, self._moved(batches)
+        noise = self._noise(batches, before) if beyond(moved, limits) else []
+        limits = above_noise(limits, noise)
         while beyond(moved, limits) and halvings < HALVINGS:
             before.halve()
             halvings, moved = halvings + 1, self._moved(batches)
         reason = too_far(moved, limits)
         if reason:
             before.undo()
-        return {**moved.metrics, "step_scale": 0.0 if reason else 0.5**halvings}, reason
+        told = noise_metrics(noise, self.settings.limits, limits)
+        return {**moved.metrics, **told, "step_scale": 0.0 if reason else 0.5**halvings}, reason
+
+    def _noise(self, batches: list[MicroBatch], before: BeforeStep) -> list[Movement]:
+        """What rounding alone moves, on the tokens of the step and with its first weights. Nothing where it cannot
+        reach a limit."""
+        eps = rounding(self.policy, half=self.settings.precision == "bf16")
+        if not is_noisy(eps):
+            return []
+        measured: list[Movement] = []
+        with before.at_start():
+            for draw in range(DRAWS):
+                with dithered(self.policy, eps, draw):
+                    measured.append(self._moved(batches))
+        return measured
 
     def _warm_up(self, rate: float) -> None:
         """Set the next step's learning rate: the settings' rate times `rate`, and less during warm-up. The number of
