@@ -10,6 +10,7 @@ from typing import cast
 from pace_async.learn.ranks import Operation, Ranks
 from pace_async.learn.replayed import continue_from, repeats
 from pace_async.learn.settings import TrainerConfig
+from pace_async.learn.steady import RandomPasses
 from pace_async.learn.store import load_optimizer, optimizer_state, whole_weights
 from pace_async.learn.trainer import GroupTrainer, TooLong, load_trainer
 from pace_async.replay.groupfile import read_digested
@@ -54,7 +55,10 @@ class Follower:
 
     def _load(self, source: Path) -> None:
         self._trainer = None  # free the old trainer's memory first
-        self._trainer = load_trainer(source, self._settings, self._out, self._model, ranks=self._ranks)
+        try:
+            self._trainer = load_trainer(source, self._settings, self._out, self._model, ranks=self._ranks)
+        except RandomPasses:
+            return  # rank 0 reports it
         if source != self._model:
             load_optimizer(self._trainer, source)
 

@@ -18,6 +18,7 @@ from pace_async.learn.base import RESTORED
 from pace_async.learn.ranks import ALONE, Ranks
 from pace_async.learn.replayed import Replayed, continue_from, repeats
 from pace_async.learn.settings import TrainerConfig
+from pace_async.learn.steady import RandomPasses
 from pace_async.learn.store import LearnerStore, Made
 from pace_async.learn.trainer import GroupTrainer, StepResult, TooLong, load_trainer
 from pace_async.replay.group import Group
@@ -186,7 +187,10 @@ class Lineage:
         self._trainer = None  # free the old trainer's memory first
         source = self._store.checkpoint(version) if version else self._store.model
         self._ranks.call("load", str(source))
-        self._trainer = load_trainer(source, self.settings, self._out, self._store.model, ranks=self._ranks)
+        try:
+            self._trainer = load_trainer(source, self.settings, self._out, self._store.model, ranks=self._ranks)
+        except RandomPasses as refusal:
+            raise GroupRefused(f"{self._store.model}: {refusal}", setting=True) from None
         if version:
             self._store.load_optimizer(self._trainer, version)
         self.version = version

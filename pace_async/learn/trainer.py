@@ -26,11 +26,11 @@ import numpy.typing as npt
 import torch
 from datasets import Dataset
 from torch.nn.utils import clip_grad_norm_
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from pace_async.learn.adapters import with_adapters
+from pace_async.learn.adapters import load_model, with_adapters
 from pace_async.learn.arguments import arguments_of
 from pace_async.learn.backtrack import BeforeStep
 from pace_async.learn.batch import MicroBatch, micro_batches
@@ -44,6 +44,7 @@ from pace_async.learn.ratios import effective_share, off_policy_metrics
 from pace_async.learn.seen import Seen, array, group_facts, log_ratio
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.shards import is_sharded, shard, sum_gradients, whole
+from pace_async.learn.steady import calm, refuse_noise
 from pace_async.registry.corrections import CORRECTIONS
 from pace_async.replay.group import Group
 
@@ -107,6 +108,7 @@ class GroupTrainer(GRPOTrainer):
         self.beta = settings.kl_penalty if reference is not None else 0.0
         self.adamw: torch.optim.AdamW = base.create_optimizer()
         self._pad_id = cast("int", self._tokenizer.pad_token_id)
+        refuse_noise(self.policy, ranks)
 
     def step(self, group: Group) -> StepResult:
         """Train on every valid token of `group` once. Raises TooLong, after which nothing has changed."""
@@ -326,21 +328,18 @@ class GroupTrainer(GRPOTrainer):
         self._seen.append(Seen((args[1:], kwargs), logprobs_BT, computed[1].detach(), reference_BT, weighed))
         return computed
 
-    def _score(self, *args: Any, **kwargs: Any) -> Any:
-        """The model's own head scores the answers alone, on every device. TRL's fused head also scores the prompt,
-        which takes a fifth of the step if prompts are long, and it is not patched into version 0."""
-        if kwargs.get("compute_aux_loss"):
-            return cast("Any", super())._get_per_token_logps_and_entropies(*args, **kwargs)
-        return self._score_answers(*args)
-
     def _run(self, model: Any, **inputs: Any) -> Any:
         """One forward pass, in the precision of the settings."""
+        if model.training:
+            calm(model)  # the base class puts all of it into training mode
         with in_half(self.accelerator.device.type, half=self.settings.precision == "bf16"):
             return model(**inputs, use_cache=False)
 
-    def _score_answers(
-        self, model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, length: int
+    def _score(
+        self, model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, length: int, **_: Any
     ) -> tuple[torch.Tensor, torch.Tensor, None]:
+        """The model's own head scores the answers alone, on every device. TRL's fused head also scores the prompt,
+        which takes a fifth of the step if prompts are long, and it is not patched into version 0."""
         assert self._batch is not None
         answer_BT = torch.tensor(self._batch.answer_BT.astype(bool), device=input_ids.device)
         output = self._run(model, input_ids=input_ids, attention_mask=attention_mask, logits_to_keep=length + 1)
@@ -372,21 +371,18 @@ def load_trainer(
 ) -> GroupTrainer:
     """A trainer on the weights in directory `model`, in float32 (a step of 1e-6 vanishes in bfloat16). `given` is
     version 0's directory, if it is another one: the base of adapters, and the reference of the KL penalty. Of several
-    `ranks`, each has to call this."""
+    `ranks`, each has to call this. Raises RandomPasses."""
     torch.set_num_threads(settings.threads)
     if torch.cuda.is_available():
         torch.set_float32_matmul_precision("high")  # TF32 where float32 stays: ten times as fast on a card
     tokenizer = cast("Any", AutoTokenizer).from_pretrained(given or model, local_files_only=True)
-    frozen = _load(given) if given is not None and settings.kl_penalty > 0 else None
+    kind = "auto" if settings.lora_rank is not None else torch.float32  # that of the policy without its adapters
+    frozen = load_model(given, kind) if given is not None and settings.kl_penalty > 0 else None
     if settings.lora_rank is not None:
         policy, adapters = with_adapters(given or model, model, settings.lora_rank, settings.lora_alpha)
     else:
-        policy, adapters = _load(model), None
+        policy, adapters = load_model(model, torch.float32), None
     return GroupTrainer(Models(policy, tokenizer, adapters, frozen), settings, out, ranks=ranks)
-
-
-def _load(model: Path) -> PreTrainedModel:
-    return cast("Any", AutoModelForCausalLM).from_pretrained(model, dtype=torch.float32, local_files_only=True)
 
 
 def _never_called(**_: Any) -> list[float]:
