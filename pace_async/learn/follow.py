@@ -14,6 +14,7 @@ from pace_async.learn.steady import RandomPasses
 from pace_async.learn.store import load_optimizer, optimizer_state, whole_weights
 from pace_async.learn.trainer import GroupTrainer, TooLong, load_trainer
 from pace_async.replay.groupfile import read_digested
+from pace_async.row_positions import DependsOnNeighbours
 
 
 class Follower:
@@ -57,7 +58,7 @@ class Follower:
         self._trainer = None  # free the old trainer's memory first
         try:
             self._trainer = load_trainer(source, self._settings, self._out, self._model, ranks=self._ranks)
-        except RandomPasses:
+        except (DependsOnNeighbours, RandomPasses):
             return  # rank 0 reports it
         if source != self._model:
             load_optimizer(self._trainer, source)

@@ -23,6 +23,7 @@ from pace_async.learn.store import LearnerStore, Made
 from pace_async.learn.trainer import GroupTrainer, StepResult, TooLong, load_trainer
 from pace_async.replay.group import Group
 from pace_async.replay.groupfile import read_digested
+from pace_async.row_positions import DependsOnNeighbours
 
 
 class GroupRefused(ValueError):
@@ -189,7 +190,7 @@ class Lineage:
         self._ranks.call("load", str(source))
         try:
             self._trainer = load_trainer(source, self.settings, self._out, self._store.model, ranks=self._ranks)
-        except RandomPasses as refusal:
+        except (DependsOnNeighbours, RandomPasses) as refusal:
             raise GroupRefused(f"{self._store.model}: {refusal}", setting=True) from None
         if version:
             self._store.load_optimizer(self._trainer, version)

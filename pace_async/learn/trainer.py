@@ -47,6 +47,7 @@ from pace_async.learn.shards import is_sharded, shard, sum_gradients, whole
 from pace_async.learn.steady import calm, refuse_noise
 from pace_async.registry.corrections import CORRECTIONS
 from pace_async.replay.group import Group
+from pace_async.row_positions import refuse_dependent_rows
 
 
 class TooLong(ValueError):
@@ -109,6 +110,7 @@ class GroupTrainer(GRPOTrainer):
         self.adamw: torch.optim.AdamW = base.create_optimizer()
         self._pad_id = cast("int", self._tokenizer.pad_token_id)
         refuse_noise(self.policy, ranks)
+        refuse_dependent_rows(self.policy, self._longest)
 
     def step(self, group: Group) -> StepResult:
         """Train on every valid token of `group` once. Raises TooLong, after which nothing has changed."""
@@ -259,6 +261,12 @@ class GroupTrainer(GRPOTrainer):
         logits_1NV = output.logits[:, :-1].float() / self.settings.temperature
         logprobs_1NV = torch.log_softmax(logits_1NV, dim=-1)
         return cast("Any", logprobs_1NV.gather(-1, answer_1N.unsqueeze(-1))[0, :, 0]).tolist()
+
+    @property
+    def _longest(self) -> int:
+        """Tokens of the longest call that can be trained. If neither setting nor model says: of none."""
+        context = cast("int | None", getattr(self.policy.config, "max_position_embeddings", None))
+        return min((limit for limit in (context, self.settings.max_length) if limit is not None), default=0)
 
     def _refuse_too_long(self, group: Group) -> None:
         lengths = {

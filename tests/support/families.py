@@ -1,6 +1,7 @@
 """Small models of several families, with random weights and a tokenizer of words."""
 
 import shutil
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, cast
 
@@ -56,7 +57,9 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
 def write_model(folder: Path, family: str, *, dtype: torch.dtype = torch.float32, seed: int = 0, **more: Any) -> Path:
     """Write a model of the family with settings of its config.json beside the usual ones."""
     kind, settings = FAMILIES[family]
-    config: Any = getattr(transformers, f"{kind}Config")(**settings, **more)
+    config: Any = getattr(transformers, f"{kind}Config")(
+        **settings, **deepcopy(more)
+    )  # some change what they are given
     cast("Any", torch).manual_seed(seed)
     model_class: Any = getattr(transformers, "GPT2LMHeadModel" if kind == "GPT2" else f"{kind}ForCausalLM")
     model: Any = model_class(config)
