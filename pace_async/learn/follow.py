@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from pace_async.learn.ranks import Operation, Ranks
+from pace_async.learn.released import free_released
 from pace_async.learn.replayed import continue_from, repeats
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.steady import RandomPasses
@@ -55,7 +56,8 @@ class Follower:
         return self._trainer
 
     def _load(self, source: Path) -> None:
-        self._trainer = None  # free the old trainer's memory first
+        self._trainer = None
+        free_released()  # of the old trainer, before the new one needs the room
         try:
             self._trainer = load_trainer(source, self._settings, self._out, self._model, ranks=self._ranks)
         except (DependsOnNeighbours, RandomPasses):

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pace_async.learn.base import RESTORED
 from pace_async.learn.ranks import ALONE, Ranks
+from pace_async.learn.released import free_released
 from pace_async.learn.replayed import Replayed, continue_from, repeats
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.steady import RandomPasses
@@ -185,7 +186,8 @@ class Lineage:
         return self._store.is_sound(self._store.checkpoint(made.version))
 
     def _load(self, version: int) -> None:
-        self._trainer = None  # free the old trainer's memory first
+        self._trainer = None
+        free_released()  # of the old trainer, before the new one needs the room
         source = self._store.checkpoint(version) if version else self._store.model
         self._ranks.call("load", str(source))
         try:
