@@ -56,7 +56,7 @@ def _embedded(model: Any, positions_BT: Tensor) -> dict[str, list[Tensor]]:
     def recorder(name: str) -> Any:
         def record(_module: Any, inputs: Any, named: dict[str, Any], output: Any) -> None:
             if any(given is positions_BT for given in (*inputs, *named.values())):
-                outputs = cast("list[Any]", list(output) if isinstance(output, (tuple, list)) else [output])
+                outputs = cast("list[Any]", output if isinstance(output, (tuple, list)) else [output])
                 rows = [one for one in outputs if isinstance(one, Tensor) and one.shape[:1] == positions_BT.shape[:1]]
                 made.setdefault(name, []).extend(rows)
 

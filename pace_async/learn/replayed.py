@@ -104,7 +104,8 @@ def _digest(tensor: Tensor) -> int:
     """A sum over the bits of float32 numbers in which each place counts by another odd factor: any change of one number
     changes it. Computed where the tensor is. Integers add up to the same in any order."""
     total = 0
-    for part in tensor.detach().float().contiguous().reshape(-1).view(torch.int32).split(_AT_ONCE):
+    bits: Any = tensor.detach().float().contiguous().reshape(-1).view(torch.int32)
+    for part in bits.split(_AT_ONCE):
         factors = torch.arange(1, 2 * len(part), 2, dtype=torch.int64, device=part.device)
         total = (total * 31 + int((part.long() * factors).sum())) % 2**64
     return total

@@ -32,8 +32,9 @@ def calm(policy: Any) -> None:
     for module in policy.modules():
         module.training = module is policy or bool(getattr(module, "gradient_checkpointing", False))
         if module.training:
-            for name in [name for name in vars(module) if any(part in name for part in _RANDOM)]:
-                if isinstance(getattr(module, name), float):
+            kept: dict[str, object] = vars(module)
+            for name in [name for name, value in kept.items() if isinstance(value, float)]:
+                if any(part in name for part in _RANDOM):
                     setattr(module, name, 0.0)
 
 
@@ -65,7 +66,7 @@ def _drawn(device: torch.device) -> torch.Tensor:
 def _logprobs(policy: Any) -> Any:
     """Log-probabilities of a fixed text under the policy."""
     ids = _text(policy)
-    logits = cast("Any", policy)(input_ids=ids, use_cache=False).logits[:, :-1].float()
+    logits = policy(input_ids=ids, use_cache=False).logits[:, :-1].float()
     logprobs = torch.log_softmax(logits, -1).gather(-1, ids[:, 1:, None])
     return logprobs.reshape(-1).double().cpu().numpy().astype(np.float64)
 

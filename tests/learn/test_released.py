@@ -60,7 +60,7 @@ def test_a_gradient_is_compared_without_a_copy_of_it(tmp_path: Path, monkeypatch
     first = digests(trainer, group)
     assert len(first) == len(list(trainer.policy.parameters()))
     with torch.no_grad():
-        trainer.policy.get_input_embeddings().weight[3, 3] += 1e-3
+        next(trainer.policy.parameters()).reshape(-1)[3] += 1e-3
     assert digests(trainer, group) != first
 
 

@@ -43,7 +43,7 @@ SCALINGS: dict[str, dict[str, Any]] = {
 def test_frequencies_that_change_with_the_longest_row_are_refused_by_engine_and_learner(
     family: str, tmp_path: Path
 ) -> None:
-    own = {"original_max_position_embeddings": 128} if family == "phi3" else {}
+    own: dict[str, Any] = {"original_max_position_embeddings": 128} if family == "phi3" else {}
     folder = write_model(tmp_path / "model", family, rope_parameters=LONG, **own)
     with pytest.raises(
         DependsOnNeighbours, match=r"of a row of 16 tokens \(model\.rotary_emb\) .* beside a row of 512"

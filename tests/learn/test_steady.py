@@ -19,7 +19,7 @@ from tests.support.families import FAMILIES, VOCAB, write_model
 from tests.support.learn_toys import random_group
 
 SETTINGS = TrainerConfig(micro_tokens=400)
-NOISE = {
+NOISE: dict[str, dict[str, Any]] = {
     "granite": {"attention_dropout": 0.1},
     "llama": {"attention_dropout": 0.1},
     "qwen2": {"attention_dropout": 0.1},
@@ -59,9 +59,8 @@ def test_a_gradient_is_that_of_a_model_without_dropout_whatever_config_json_says
     family: str, mode: str, tmp_path: Path
 ) -> None:
     noisy = load_trainer(write_model(tmp_path / "noisy", family, **NOISE[family]), MODES[mode], tmp_path)
-    calm = load_trainer(
-        write_model(tmp_path / "calm", family, **dict.fromkeys(NOISE[family], 0.0)), MODES[mode], tmp_path
-    )
+    off: dict[str, Any] = dict.fromkeys(NOISE[family], 0.0)
+    calm = load_trainer(write_model(tmp_path / "calm", family, **off), MODES[mode], tmp_path)
     first, _ = gradient(noisy)
     again, _ = gradient(noisy)
     expected, _ = gradient(calm)
