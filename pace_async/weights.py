@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from pace_async.durable import sync
+from pace_async.model_folder import weight_files
 
 COMPLETE = "COMPLETE"
 DIGESTS = "digests.json"
@@ -84,8 +85,12 @@ def version_digest(digests: Mapping[str, str]) -> str:
 
 
 def checkpoint_digests(folder: Path, look: Callable[[str, str, bytes], None] | None = None) -> dict[str, str]:
-    """Tensor name to digest, over every safetensors file of a checkpoint, in one pass. `look` gets the name, type and
-    bytes of each tensor, in any order. Raises ValueError for a damaged file."""
+    """Tensor name to digest, over the weights of a checkpoint, in one pass. `look` gets the name, type and bytes of
+    each tensor, in any order. Raises ValueError for a damaged file."""
+    return _digests(contents(folder), look)
+
+
+def _digests(held: list[Stored], look: Callable[[str, str, bytes], None] | None = None) -> dict[str, str]:
 
     def digest(tensor: Stored) -> str:
         data = _read(tensor)
@@ -93,7 +98,6 @@ def checkpoint_digests(folder: Path, look: Callable[[str, str, bytes], None] | N
             look(tensor.name, tensor.dtype, data)
         return tensor_digest(tensor.dtype, tensor.shape, data)
 
-    held = contents(folder)
     with ThreadPoolExecutor(_READERS) as readers:
         return {tensor.name: each for tensor, each in zip(held, readers.map(digest, held), strict=True)}
 
@@ -101,7 +105,7 @@ def checkpoint_digests(folder: Path, look: Callable[[str, str, bytes], None] | N
 def record_digests(folder: Path) -> None:
     """Write the digests of a checkpoint beside it. Only its writer calls this, after it has checked that all numbers
     are finite. Raises ValueError for a damaged file, OSError."""
-    record = {"files": _stamps(folder), "digests": checkpoint_digests(folder), "others": _others(folder)}
+    record = {"files": _stamps(folder), "digests": _digests(everything(folder)), "others": _others(folder)}
     (folder / DIGESTS).write_text(json.dumps(record), "utf-8")
 
 
@@ -121,7 +125,7 @@ def damage(folder: Path, digests: Mapping[str, str] | None = None) -> str | None
     if record is None:
         return f"{folder / DIGESTS} is damaged"
     try:
-        wrong = _different(record["digests"], checkpoint_digests(folder) if digests is None else digests)
+        wrong = _different(record["digests"], _digests(everything(folder)) if digests is None else digests)
         wrong += _different(record.get("others", {}), _others(folder) if "others" in record else {})
     except (OSError, ValueError) as error:
         return f"{folder} is damaged: {error}"
@@ -135,7 +139,13 @@ def tensors(file: Path) -> Iterator[TensorBytes]:
 
 
 def contents(folder: Path) -> list[Stored]:
-    """The tensors of a checkpoint, always in the same order. Raises ValueError for a damaged file."""
+    """The tensors of a checkpoint's weights (`model_folder`), always in the same order. Raises ValueError for a damaged
+    file."""
+    return [tensor for file in weight_files(folder) for tensor in stored(file)]
+
+
+def everything(folder: Path) -> list[Stored]:
+    """The tensors of every safetensors file in a folder that pace wrote, such as an optimizer's. Raises ValueError."""
     return [tensor for file in sorted(folder.glob("*.safetensors")) for tensor in stored(file)]
 
 

@@ -157,11 +157,15 @@ class HttpEngine:
         return tuple(answer.tokens)
 
     async def tokens(self, text: str, *, special: bool = False) -> tuple[int, ...]:
-        """Token ids of a text. `special` adds the tokens that begin a sequence for this model."""
+        """Token ids of a text. `special` adds the tokens that begin a sequence for this model, and none that
+        ends it."""
         request = wire.TokenizeRequest(prompt=text, add_special_tokens=special)
         answer = await self._ask("POST", "/tokenize", wire.TokenizeAnswer, request)
         self._context = answer.max_model_len
-        return tuple(answer.tokens)
+        tokens = tuple(answer.tokens)
+        if special and tokens and tokens[-1] in self._special:
+            return _without_end(tokens, await self.tokens(text))
+        return tokens
 
     async def decode(self, token_ids: tuple[int, ...]) -> str:
         kept = await self._mark() if self._special.intersection(token_ids) else None
@@ -281,6 +285,13 @@ class HttpEngine:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])
             raise InfrastructureFault("bad_answer", f"{path}: {where}: {first['msg']}") from error
+
+
+def _without_end(tokens: tuple[int, ...], own: tuple[int, ...]) -> tuple[int, ...]:
+    """Tokens of a text up to the last of its `own`. Some tokenizers add one that ends a sequence, and a prompt goes
+    on."""
+    ends = (at + len(own) for at in range(len(tokens) - len(own) + 1) if tokens[at : at + len(own)] == own)
+    return tokens[: next(ends, len(tokens))]
 
 
 def _cut(text: str, word: str) -> list[str]:

@@ -88,7 +88,8 @@ class LearnerConfig(Section):
         default=2e-6,
         gt=0,
         description="Highest k3 over the tokens to which the policy gave a probability of 0.9 or more, which are the "
-        "form of its answers. A larger step is halved, up to five times, and taken. null: no limit.",
+        "form of its answers. A larger step is halved, up to five times, and taken. null: no limit. No limit on "
+        "movement lies below four times what rounding alone moves.",
     )
     rollback: bool = Field(
         default=True,

@@ -7,16 +7,22 @@ so a version can be rebuilt bit for bit from the record of groups. Only imported
 
 from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
+import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
+
+
+def load_model(folder: Path, dtype: "torch.dtype | Literal['auto']") -> PreTrainedModel:
+    """The model in a directory. `auto`: in the type of its files."""
+    return cast("Any", AutoModelForCausalLM).from_pretrained(folder, dtype=dtype, local_files_only=True)
 
 
 def with_adapters(given: Path, source: Path, rank: int, alpha: float | None) -> tuple[PreTrainedModel, Any]:
     """The base in directory `given` with the adapters in `source`, and None. If `source` is `given`: the base alone,
     and the configuration with which TRL adds new adapters. `alpha` None: twice the rank."""
     peft = cast("Any", import_module("peft"))
-    base = cast("Any", AutoModelForCausalLM).from_pretrained(given, dtype="auto", local_files_only=True)
+    base = load_model(given, "auto")
     if source != given:
         return peft.PeftModel.from_pretrained(base, source, is_trainable=True), None
     return base, adapter_settings(rank, alpha)

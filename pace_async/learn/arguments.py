@@ -33,6 +33,7 @@ def arguments_of(settings: TrainerConfig, out: Path) -> GRPOConfig:
         per_device_train_batch_size=1,  # TRL does not cut rows here
         gradient_accumulation_steps=2,  # set again for each step; 2 satisfies TRL's check of group sizes
         num_generations=2,
+        router_aux_loss_coef=0.0,  # it depends on the cut into passes, and the documented loss has no such term
         disable_dropout=True,
         gradient_checkpointing=False,  # `passes` does both
         bf16=False,

@@ -9,6 +9,8 @@ The copies are in host memory: three times the trained weights in float32. Of sh
 Only imported in the learner's child process.
 """
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
@@ -37,6 +39,24 @@ class BeforeStep:
             own.sub_(start).mul_(0.5).add_(start)
             if weight in states:
                 local(states[weight]["exp_avg"]).mul_(0.5)
+
+    @contextmanager
+    def at_start(self) -> Generator[None]:
+        """Inside the context the weights are those of the start of the step. Needs no further memory, because the two
+        exchange places."""
+        self._exchange()
+        try:
+            yield
+        finally:
+            self._exchange()
+
+    @torch.no_grad()
+    def _exchange(self) -> None:
+        for weight, kept in zip(self._parameters(), self._weights, strict=True):
+            own = local(weight)
+            now = own.to("cpu", copy=True)
+            own.copy_(kept)
+            kept.copy_(now)
 
     @torch.no_grad()
     def undo(self) -> None:

@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import cast
 
 from pace_async.learn.ranks import Operation, Ranks
+from pace_async.learn.released import free_released
 from pace_async.learn.replayed import continue_from, repeats
 from pace_async.learn.settings import TrainerConfig
+from pace_async.learn.steady import RandomPasses
 from pace_async.learn.store import load_optimizer, optimizer_state, whole_weights
 from pace_async.learn.trainer import GroupTrainer, TooLong, load_trainer
 from pace_async.replay.groupfile import read_digested
+from pace_async.row_positions import DependsOnNeighbours
 
 
 class Follower:
@@ -53,8 +56,12 @@ class Follower:
         return self._trainer
 
     def _load(self, source: Path) -> None:
-        self._trainer = None  # free the old trainer's memory first
-        self._trainer = load_trainer(source, self._settings, self._out, self._model, ranks=self._ranks)
+        self._trainer = None
+        free_released()  # of the old trainer, before the new one needs the room
+        try:
+            self._trainer = load_trainer(source, self._settings, self._out, self._model, ranks=self._ranks)
+        except (DependsOnNeighbours, RandomPasses):
+            return  # rank 0 reports it
         if source != self._model:
             load_optimizer(self._trainer, source)
 

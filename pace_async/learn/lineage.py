@@ -16,12 +16,15 @@ from pathlib import Path
 
 from pace_async.learn.base import RESTORED
 from pace_async.learn.ranks import ALONE, Ranks
+from pace_async.learn.released import free_released
 from pace_async.learn.replayed import Replayed, continue_from, repeats
 from pace_async.learn.settings import TrainerConfig
+from pace_async.learn.steady import RandomPasses
 from pace_async.learn.store import LearnerStore, Made
 from pace_async.learn.trainer import GroupTrainer, StepResult, TooLong, load_trainer
 from pace_async.replay.group import Group
 from pace_async.replay.groupfile import read_digested
+from pace_async.row_positions import DependsOnNeighbours
 
 
 class GroupRefused(ValueError):
@@ -183,10 +186,14 @@ class Lineage:
         return self._store.is_sound(self._store.checkpoint(made.version))
 
     def _load(self, version: int) -> None:
-        self._trainer = None  # free the old trainer's memory first
+        self._trainer = None
+        free_released()  # of the old trainer, before the new one needs the room
         source = self._store.checkpoint(version) if version else self._store.model
         self._ranks.call("load", str(source))
-        self._trainer = load_trainer(source, self.settings, self._out, self._store.model, ranks=self._ranks)
+        try:
+            self._trainer = load_trainer(source, self.settings, self._out, self._store.model, ranks=self._ranks)
+        except (DependsOnNeighbours, RandomPasses) as refusal:
+            raise GroupRefused(f"{self._store.model}: {refusal}", setting=True) from None
         if version:
             self._store.load_optimizer(self._trainer, version)
         self.version = version

@@ -12,11 +12,15 @@ not a choice. No group gives evidence about them, so a sound step hardly moves t
 divides each weight's step by the size of its recent gradients. If these were near 0, one rare token moves the policy as
 far as a whole group usually does, and the first moment repeats that move for ten updates.
 
+A limit that rounding alone exceeds would shorten every step and teach nothing. `above_noise` sets it above.
+
 A pure decision in numpy. Nothing here handles weights.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +32,16 @@ Floats = npt.NDArray[np.float64]
 SURE = 0.9
 HALVINGS = 5
 """A step is halved at most this often, to 1/32 of its length."""
+
+ABOVE = 4.0
+"""A limit is at least this many times what noise moves. From one draw to the next k3 of noise varies by a factor of
+2 to 3."""
+
+LIMITS_OFF = "limits_off"
+"""Key among a step's metrics: how many limits are off, because they cannot be told from noise."""
+
+GROSS = 0.1
+"""Only other weights move k3 so far: a limit that noise raises beyond it is off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +81,41 @@ def movement(before_N: Floats, after_N: Floats) -> Movement:
         return Movement(
             float(k3_N.mean()), effective_share(log_ratio_N), float(k3_N[sure_N].mean()) if sure_N.any() else 0.0
         )
+
+
+def above_noise(limits: MovementLimits, noise: Sequence[Movement]) -> MovementLimits:
+    """The limits, none of them closer to nothing than ABOVE times the largest noise. One that cannot be told from noise
+    is off. Noise that is not finite counts as none."""
+    k3, ess, sure_k3 = limits.k3, limits.ess, limits.sure_k3
+    for one in noise:
+        k3 = k3 if k3 is None or not isfinite(one.k3) else max(k3, ABOVE * one.k3)
+        ess = ess if ess is None or not isfinite(one.ess) else min(ess, 1.0 - ABOVE * (1.0 - one.ess))
+        sure_k3 = sure_k3 if sure_k3 is None or not isfinite(one.sure_k3) else max(sure_k3, ABOVE * one.sure_k3)
+    return MovementLimits(
+        None if k3 is not None and k3 > max(GROSS, limits.k3 or 0.0) else k3,
+        None if ess is not None and ess <= 0.0 else ess,
+        None if sure_k3 is not None and sure_k3 > max(GROSS, limits.sure_k3 or 0.0) else sure_k3,
+    )
+
+
+def noise_metrics(noise: Sequence[Movement], given: MovementLimits, raised: MovementLimits) -> dict[str, float]:
+    """By their names among a step's metrics: the largest noise, and the limits that it raised, with their new values,
+    or switched off."""
+    if not noise:
+        return {}
+    metrics = {
+        "noise_k3": max(one.k3 for one in noise),
+        "noise_ess": min(one.ess for one in noise),
+        "noise_sure_k3": max(one.sure_k3 for one in noise),
+    }
+    for name in ("k3", "ess", "sure_k3"):
+        before, after = getattr(given, name), getattr(raised, name)
+        if after is not None and after != before:
+            metrics[f"raised_{name}"] = after
+    off = [
+        name for name in ("k3", "ess", "sure_k3") if getattr(given, name) is not None and getattr(raised, name) is None
+    ]
+    return {**metrics, **({LIMITS_OFF: float(len(off))} if off else {})}
 
 
 def beyond(moved: Movement, limits: MovementLimits) -> str:

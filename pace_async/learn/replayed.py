@@ -25,6 +25,7 @@ from pace_async.learn.trainer import GroupTrainer
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
 
 _files = cast("Any", safetensors.torch)
+_AT_ONCE = 1 << 24
 _ROLLOUTS, _PROMPT, _ANSWER = 4, 48, 80
 
 
@@ -49,10 +50,8 @@ def repeats(trainer: GroupTrainer) -> bool:
     """Whether the device gives the same gradient of one group twice, to the last bit. Changes no weight."""
     with trainer.ranks.together("repeats"):
         group = _fixed_group(trainer)
-        first, second = (_gradient(trainer, group) for _ in range(2))
-        trainer.policy.zero_grad()
-        same = all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
-        return all(trainer.ranks.gathered(same))
+        first, second = (_gradient_digests(trainer, group) for _ in range(2))
+        return all(trainer.ranks.gathered(first == second))
 
 
 def continue_from(trainer: GroupTrainer, folder: Path) -> tuple[int, int]:
@@ -92,9 +91,24 @@ def _adapters_in(folder: Path) -> dict[str, Tensor]:
     return {name.removesuffix(".weight") + ".default.weight": tensor for name, tensor in given.items()}
 
 
-def _gradient(trainer: GroupTrainer, group: Group) -> list[Tensor]:
+def _gradient_digests(trainer: GroupTrainer, group: Group) -> list[int]:
+    """A digest of each tensor of the gradient, which is freed. A copy would take as much memory as the weights."""
     trainer.accumulate(group)
-    return [local(weight.grad).clone() for weight in trainer.policy.parameters() if weight.grad is not None]
+    grads = (weight.grad for weight in trainer.policy.parameters())
+    digests = [_digest(local(grad)) for grad in grads if grad is not None]
+    trainer.policy.zero_grad()
+    return digests
+
+
+def _digest(tensor: Tensor) -> int:
+    """A sum over the bits of float32 numbers in which each place counts by another odd factor: any change of one number
+    changes it. Computed where the tensor is. Integers add up to the same in any order."""
+    total = 0
+    bits: Any = tensor.detach().float().contiguous().reshape(-1).view(torch.int32)
+    for part in bits.split(_AT_ONCE):
+        factors = torch.arange(1, 2 * len(part), 2, dtype=torch.int64, device=part.device)
+        total = (total * 31 + int((part.long() * factors).sum())) % 2**64
+    return total
 
 
 def _fixed_group(trainer: GroupTrainer) -> Group:

@@ -25,7 +25,8 @@ import torch
 from pace_async.learn.served_type import as_served, name_type, served_type
 from pace_async.learn.shards import is_sharded, like, whole
 from pace_async.learn.trainer import GroupTrainer
-from pace_async.weights import COMPLETE, DIGESTS, contents, damage, is_complete, record_digests, write_atomically
+from pace_async.model_folder import companions
+from pace_async.weights import COMPLETE, DIGESTS, damage, everything, is_complete, record_digests, write_atomically
 
 _files = cast("Any", safetensors.torch)
 
@@ -36,8 +37,7 @@ CHECKPOINTS_KEPT = 2
 """The newest may be damaged, or one step ahead of the record and be replaced. The one before it is then used."""
 
 _OPTIMIZER = "optimizer.safetensors"
-_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".index.json")
-_NOT_COPIED = ("config.json", "generation_config.json", COMPLETE, DIGESTS)
+_NOT_COPIED = (COMPLETE, DIGESTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class LearnerStore:
 def _holds_tensors(folder: Path) -> bool:
     """Whether there are tensors, and every file is long enough for its header."""
     try:
-        held = contents(folder)
+        held = everything(folder)
         return bool(held) and all(tensor.start + tensor.length <= tensor.file.stat().st_size for tensor in held)
     except (OSError, ValueError):
         return False
@@ -215,15 +215,26 @@ def _save_weights(trainer: GroupTrainer, model: Path, folder: Path, *, served: b
     for name, weight in state.items() if state is not None else trainer.policy.named_parameters():
         if not bool(torch.isfinite(weight).all()):
             raise ValueError(f"weight {name} is not finite and is not written")
-    with _disk_errors(folder):
+    with _disk_errors(folder), _without_generation_config(policy):
         policy.save_pretrained(folder, state_dict=state)
     if adapters:  # only they were written
         return
     if served:
         name_type(folder, served_type(model))
-    for file in model.iterdir():
-        if file.is_file() and file.name not in _NOT_COPIED and not file.name.endswith(_WEIGHTS):
+    for file in companions(model):
+        if file.name not in _NOT_COPIED:
             shutil.copyfile(file, folder / file.name)
+
+
+@contextlib.contextmanager
+def _without_generation_config(policy: Any) -> Generator[None]:
+    """The policy writes no generation_config.json inside the context. That of the given model is copied as it is:
+    transformers refuses to write some that it reads."""
+    policy.can_generate = lambda: False
+    try:
+        yield
+    finally:
+        del policy.can_generate
 
 
 @contextlib.contextmanager

@@ -26,25 +26,28 @@ import numpy.typing as npt
 import torch
 from datasets import Dataset
 from torch.nn.utils import clip_grad_norm_
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from pace_async.learn.adapters import with_adapters
+from pace_async.learn.adapters import load_model, with_adapters
 from pace_async.learn.arguments import arguments_of
 from pace_async.learn.backtrack import BeforeStep
 from pace_async.learn.batch import MicroBatch, micro_batches
 from pace_async.learn.correction import selection, weigh
 from pace_async.learn.credit import decoder_of, shares_of
-from pace_async.learn.movement import HALVINGS, Movement, beyond, movement, too_far
+from pace_async.learn.movement import HALVINGS, Movement, above_noise, beyond, movement, noise_metrics, too_far
+from pace_async.learn.noise import DRAWS, dithered, is_noisy, rounding
 from pace_async.learn.passes import in_half, recompute
 from pace_async.learn.ranks import ALONE, Ranks
 from pace_async.learn.ratios import effective_share, off_policy_metrics
 from pace_async.learn.seen import Seen, array, group_facts, log_ratio
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.shards import is_sharded, shard, sum_gradients, whole
+from pace_async.learn.steady import calm, refuse_noise
 from pace_async.registry.corrections import CORRECTIONS
 from pace_async.replay.group import Group
+from pace_async.row_positions import refuse_dependent_rows
 
 
 class TooLong(ValueError):
@@ -55,8 +58,9 @@ class TooLong(ValueError):
 class StepResult:
     """Result of a step. `reason` is "" if it was taken, else why the weights are unchanged. `metrics` are `loss`,
     `grad_norm` (before clipping), `broken_tokens` (see `correction`), those of `ratios.off_policy_metrics`,
-    `kl_reference` (mean k3 against version 0) with a KL penalty, and with limits those of `movement.Movement` and
-    `step_scale`, the share of the step that was taken. Metrics that are not finite are omitted."""
+    `kl_reference` (mean k3 against version 0) with a KL penalty, and with limits those of `movement.Movement`, of
+    `movement.noise_metrics` and `step_scale`, the share of the step that was taken. Metrics that are not finite
+    are omitted."""
 
     reason: str
     metrics: dict[str, float]
@@ -105,6 +109,8 @@ class GroupTrainer(GRPOTrainer):
         self.beta = settings.kl_penalty if reference is not None else 0.0
         self.adamw: torch.optim.AdamW = base.create_optimizer()
         self._pad_id = cast("int", self._tokenizer.pad_token_id)
+        refuse_noise(self.policy, ranks)
+        refuse_dependent_rows(self.policy, self._longest)
 
     def step(self, group: Group) -> StepResult:
         """Train on every valid token of `group` once. Raises TooLong, after which nothing has changed."""
@@ -197,13 +203,29 @@ class GroupTrainer(GRPOTrainer):
         if before is None:
             return {}, ""
         halvings, moved = 0, self._moved(batches)
+        noise = self._noise(batches, before) if beyond(moved, limits) else []
+        limits = above_noise(limits, noise)
         while beyond(moved, limits) and halvings < HALVINGS:
             before.halve()
             halvings, moved = halvings + 1, self._moved(batches)
         reason = too_far(moved, limits)
         if reason:
             before.undo()
-        return {**moved.metrics, "step_scale": 0.0 if reason else 0.5**halvings}, reason
+        told = noise_metrics(noise, self.settings.limits, limits)
+        return {**moved.metrics, **told, "step_scale": 0.0 if reason else 0.5**halvings}, reason
+
+    def _noise(self, batches: list[MicroBatch], before: BeforeStep) -> list[Movement]:
+        """What rounding alone moves, on the tokens of the step and with its first weights. Nothing where it cannot
+        reach a limit."""
+        eps = rounding(self.policy, half=self.settings.precision == "bf16")
+        if not is_noisy(eps):
+            return []
+        measured: list[Movement] = []
+        with before.at_start():
+            for draw in range(DRAWS):
+                with dithered(self.policy, eps, draw):
+                    measured.append(self._moved(batches))
+        return measured
 
     def _warm_up(self, rate: float) -> None:
         """Set the next step's learning rate: the settings' rate times `rate`, and less during warm-up. The number of
@@ -239,6 +261,12 @@ class GroupTrainer(GRPOTrainer):
         logits_1NV = output.logits[:, :-1].float() / self.settings.temperature
         logprobs_1NV = torch.log_softmax(logits_1NV, dim=-1)
         return cast("Any", logprobs_1NV.gather(-1, answer_1N.unsqueeze(-1))[0, :, 0]).tolist()
+
+    @property
+    def _longest(self) -> int:
+        """Tokens of the longest call that can be trained. If neither setting nor model says: of none."""
+        context = cast("int | None", getattr(self.policy.config, "max_position_embeddings", None))
+        return min((limit for limit in (context, self.settings.max_length) if limit is not None), default=0)
 
     def _refuse_too_long(self, group: Group) -> None:
         lengths = {
@@ -282,7 +310,7 @@ class GroupTrainer(GRPOTrainer):
         surrogate next, so here the correction's weights go into the advantages and the ratio gets its denominator."""
         computed = self._score(*args, **kwargs)
         assert self._batch is not None
-        logprobs_BT = cast("torch.Tensor", computed[0]).detach()
+        logprobs_BT = computed[0].detach()
         answer_BT = self._batch.answer_BT.astype(bool)
         weighed = weigh(
             log_ratio(logprobs_BT, self._batch),
@@ -308,21 +336,18 @@ class GroupTrainer(GRPOTrainer):
         self._seen.append(Seen((args[1:], kwargs), logprobs_BT, computed[1].detach(), reference_BT, weighed))
         return computed
 
-    def _score(self, *args: Any, **kwargs: Any) -> Any:
-        """The model's own head scores the answers alone, on every device. TRL's fused head also scores the prompt,
-        which takes a fifth of the step if prompts are long, and it is not patched into version 0."""
-        if kwargs.get("compute_aux_loss"):
-            return cast("Any", super())._get_per_token_logps_and_entropies(*args, **kwargs)
-        return self._score_answers(*args)
-
     def _run(self, model: Any, **inputs: Any) -> Any:
         """One forward pass, in the precision of the settings."""
+        if model.training:
+            calm(model)  # the base class puts all of it into training mode
         with in_half(self.accelerator.device.type, half=self.settings.precision == "bf16"):
             return model(**inputs, use_cache=False)
 
-    def _score_answers(
-        self, model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, length: int
+    def _score(
+        self, model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, length: int, **_: Any
     ) -> tuple[torch.Tensor, torch.Tensor, None]:
+        """The model's own head scores the answers alone, on every device. TRL's fused head also scores the prompt,
+        which takes a fifth of the step if prompts are long, and it is not patched into version 0."""
         assert self._batch is not None
         answer_BT = torch.tensor(self._batch.answer_BT.astype(bool), device=input_ids.device)
         output = self._run(model, input_ids=input_ids, attention_mask=attention_mask, logits_to_keep=length + 1)
@@ -354,21 +379,18 @@ def load_trainer(
 ) -> GroupTrainer:
     """A trainer on the weights in directory `model`, in float32 (a step of 1e-6 vanishes in bfloat16). `given` is
     version 0's directory, if it is another one: the base of adapters, and the reference of the KL penalty. Of several
-    `ranks`, each has to call this."""
+    `ranks`, each has to call this. Raises RandomPasses."""
     torch.set_num_threads(settings.threads)
     if torch.cuda.is_available():
         torch.set_float32_matmul_precision("high")  # TF32 where float32 stays: ten times as fast on a card
     tokenizer = cast("Any", AutoTokenizer).from_pretrained(given or model, local_files_only=True)
-    frozen = _load(given) if given is not None and settings.kl_penalty > 0 else None
+    kind = "auto" if settings.lora_rank is not None else torch.float32  # that of the policy without its adapters
+    frozen = load_model(given, kind) if given is not None and settings.kl_penalty > 0 else None
     if settings.lora_rank is not None:
         policy, adapters = with_adapters(given or model, model, settings.lora_rank, settings.lora_alpha)
     else:
-        policy, adapters = _load(model), None
+        policy, adapters = load_model(model, torch.float32), None
     return GroupTrainer(Models(policy, tokenizer, adapters, frozen), settings, out, ranks=ranks)
-
-
-def _load(model: Path) -> PreTrainedModel:
-    return cast("Any", AutoModelForCausalLM).from_pretrained(model, dtype=torch.float32, local_files_only=True)
 
 
 def _never_called(**_: Any) -> list[float]:

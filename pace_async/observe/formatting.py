@@ -157,6 +157,8 @@ def group_ended(ended: GroupEnded, shipped: GroupShipped | None, objective: str)
     words = f"group {ended.number} trained version {ended.version}"
     if (scale := ended.metrics.get("step_scale", 1.0)) < 1.0:
         words += f" by a step shortened to 1/{1 / scale:.0f}"
+    if ended.metrics.get("limits_off"):
+        words += " without the limits on its movement that cannot be told from rounding"
     if shipped is not None and shipped.number == ended.number:
         mean = sum(shipped.rewards) / len(shipped.rewards)
         alpha = f", alpha {shipped.alpha:.2f}" if objective_of(objective).uses_alpha else ""

@@ -42,7 +42,8 @@ def count(shape: StepShape) -> StepBytes:
             whole = sum(weight.numel() for weight in _built(config, torch.float32).parameters())
             return StepBytes(whole, 0, 0, 0, 0, 0, 0)
         policy = _policy(config, shape)
-        reference = _built(config, torch.float32).eval().requires_grad_(False) if shape.reference else None
+        kind = torch.float32 if shape.lora_rank is None else config.dtype or torch.float32
+        reference = _built(config, kind).eval().requires_grad_(False) if shape.reference else None
     with FakeTensorMode(allow_non_fake_inputs=True), LiveBytes() as live:
         _place(policy)
         weights = live.now

@@ -13,6 +13,7 @@ import httpx
 import numpy as np
 from pydantic import BaseModel, ValidationError
 
+from pace_async.model_folder import weight_files
 from pace_async.publish.base import PushFailed
 from pace_async.slices import Slice, covered, from_receipt
 from pace_async.transfer import Table
@@ -84,7 +85,7 @@ class Phases:
         """The absolute path of a completely written checkpoint. Raises PushFailed."""
         if not is_complete(weights):
             raise PushFailed("incomplete_checkpoint", f"{weights} was not written to its end", self.began)
-        size = sum(file.stat().st_size for file in weights.glob("*.safetensors"))
+        size = sum(file.stat().st_size for file in weight_files(weights))
         self.seconds = self._phase_s + SECONDS_A_GB * size / 1e9
         self._folder = weights.resolve()
         return self._folder

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import anyio.to_thread
 
 from pace_async.errors import InfrastructureFault
+from pace_async.model_folder import weight_files
 from pace_async.transfer import Offer
 from pace_async.weights import version_digest
 
@@ -30,7 +31,7 @@ IDLE_S = 60.0
 
 def files_of(weights: Path) -> dict[str, int]:
     """The files that an engine needs of a version, with their sizes in bytes."""
-    return {file.name: file.stat().st_size for file in sorted(weights.glob("*.safetensors"))}
+    return {file.name: file.stat().st_size for file in weight_files(weights)}
 
 
 class ServedVersions:

@@ -141,6 +141,33 @@ def test_a_folder_without_a_tokenizer_is_refused_before_anything_is_written(
 
 
 @pytest.mark.parametrize("more", [("--dry-run",), ()])
+@pytest.mark.parametrize(
+    ("index", "others", "said"),
+    [
+        (None, ["pytorch_model.bin"], "lacks weights (*.safetensors): put the model's own beside its config.json."),
+        ("shard.safetensors", [], "lacks shard.safetensors: put the model's own beside its config.json."),
+        ("../shard.safetensors", [], "lacks a whole model.safetensors.index.json: put the model's own"),
+        ("shard.safetensors", ["shard.safetensors", "model.safetensors"], "has model.safetensors beside the shards"),
+    ],
+)
+def test_weights_that_neither_engine_nor_learner_could_load_are_refused_before_anything_is_written(
+    shell: Shell, tmp_path: Path, model: Path, index: str | None, others: list[str], said: str, more: tuple[str, ...]
+) -> None:
+    own = tmp_path / "own"
+    shutil.copytree(model, own)
+    if index is not None:
+        (own / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": index}}))
+    for name in others:
+        (own / name).touch()
+    before = shell.files()
+    answer = shell.pace("run", "circle_packing", "--advisor", str(own), *more)
+    assert answer.code == 2
+    assert said in answer.err
+    assert answer.err.count("\n") == 1
+    assert shell.files() == before
+
+
+@pytest.mark.parametrize("more", [("--dry-run",), ()])
 def test_a_model_of_a_type_that_transformers_does_not_have_is_refused_before_anything_is_written(
     shell: Shell, tmp_path: Path, model: Path, more: tuple[str, ...]
 ) -> None:

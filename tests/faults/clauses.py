@@ -278,6 +278,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "killed around going back, and resumed",
         "a lost good version is replaced by version 0, and replay gives the same weights",
         "a run older than the limits trains its recorded groups without them",
+        "a model whose passes are random is refused by name",
     ),
     "Sick, not dead": (
         "an evaluator that fails every time: few tries, no program lost, ends by patience",

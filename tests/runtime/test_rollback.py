@@ -258,3 +258,5 @@ def test_going_back_is_shown_alike_on_the_screen_and_from_rows(tmp_path: Path) -
     assert (view.learner.undone, view.learner.shortened) == (1, 1)
     trained = replace(ended, closing="trained", restored=None, metrics={"step_scale": 0.25})
     assert formatting.group_ended(trained, None, "pace") == "group 9 trained version 7 by a step shortened to 1/4"
+    without = replace(trained, metrics={"step_scale": 1.0, "limits_off": 1.0})
+    assert formatting.group_ended(without, None, "pace").endswith("that cannot be told from rounding")

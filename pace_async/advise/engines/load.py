@@ -14,6 +14,7 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
+from pace_async.model_folder import weight_files
 from pace_async.weights import tensor_digest
 
 _READERS = 4
@@ -93,8 +94,11 @@ def _places(model: Any) -> dict[str, Tensor]:
 
 
 def read_tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
-    """Yields name and tensor from every safetensors file of a checkpoint. Raises BadCheckpoint."""
-    files = sorted(folder.glob("*.safetensors"))
+    """Yields name and tensor of a checkpoint's weights (`model_folder`). Raises BadCheckpoint."""
+    try:
+        files = weight_files(folder)
+    except ValueError as error:
+        raise BadCheckpoint(str(error)) from error
     if not files:
         raise BadCheckpoint(f"{folder} holds no safetensors file")
     with ExitStack() as stack:

@@ -3,8 +3,8 @@
 A checkpoint with tied embeddings holds one tensor for embedding and head. vLLM's CPU build packs the head into a
 separate kernel when it loads. A later update of the shared tensor does not change that kernel, and vLLM reports no
 error. So the copy declares that nothing is tied and contains the head. The plugin adds the head to every later version.
-All other files are links, so a copy costs one tensor. The model's own class determines which tensors it ties and their
-names (`tied`). That runs in a separate process: this module imports no torch.
+The other files that count (`model_folder`) are links, so a copy costs one tensor. The model's own class determines
+which tensors it ties and their names (`tied`). That runs in a separate process: this module imports no torch.
 """
 
 import json
@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from pace_async.children import clean_environment, python_module
+from pace_async.model_folder import CONFIG, INDEX, companions, weight_files
 from pace_async.weights import DIGESTS, Stored, TensorBytes, contents, tensors, write_atomically
 
-_INDEX = "model.safetensors.index.json"
 _ASK_S = 300.0
 
 
@@ -29,18 +29,21 @@ def serve_from(model: Path, folder: Path) -> Path:
 
 
 def _write(model: Path, target: Path) -> None:
-    heads = _missing_heads(model)
-    for file in model.iterdir():
-        if file.is_file() and not (heads and file.name in ("config.json", _INDEX, DIGESTS)):
+    heads, weights = _missing_heads(model), weight_files(model)
+    for file in (model / CONFIG, model / INDEX, *companions(model), *weights):
+        if file.is_file() and not (heads and file.name in (CONFIG, INDEX, DIGESTS)):
             (target / file.name).symlink_to(file)
     if heads:
         config = _config(model)
         for part in (config, config.get("text_config")):
             if isinstance(part, dict):
                 part["tie_word_embeddings"] = False
-        (target / "config.json").write_text(json.dumps(config, indent=2), "utf-8")
-        for at, (name, tensor) in enumerate(heads.items()):  # without an index, vLLM reads every file
-            _write_tensor(target / f"head{at or ''}.safetensors", name, tensor)
+        (target / CONFIG).write_text(json.dumps(config, indent=2), "utf-8")
+        places = {tensor.name: tensor.file.name for tensor in contents(model)}
+        for at, (name, tensor) in enumerate(heads.items()):
+            places[name] = f"head{at or ''}.safetensors"
+            _write_tensor(target / places[name], name, tensor)
+        (target / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": places}), "utf-8")
 
 
 def _missing_heads(model: Path) -> dict[str, TensorBytes]:
@@ -83,7 +86,7 @@ def _ask(model: Path) -> dict[str, tuple[str, list[int]]]:
 
 
 def _config(model: Path) -> dict[str, Any]:
-    return json.loads((model / "config.json").read_text("utf-8"))
+    return json.loads((model / CONFIG).read_text("utf-8"))
 
 
 def _bytes(wanted: Stored) -> TensorBytes:

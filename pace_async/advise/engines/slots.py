@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, DynamicLayer
 
+from pace_async.row_positions import refuse_dependent_rows
+
 _COLUMNS = 256
 
 
@@ -108,11 +110,12 @@ class SlotCache(Cache):
 
 def slot_cache(model: Any) -> SlotCache:
     """A cache for `model`. Raises ValueError if the architecture needs another kind of cache (sliding windows, state
-    spaces), or if cached decoding differs from a plain forward pass."""
+    spaces), or if rows depend on their neighbours or cached decoding differs from a plain forward pass."""
     layers: list[Any] = DynamicCache(config=model.config).layers
     if not layers or any(type(layer) is not DynamicLayer for layer in layers):
         raise ValueError(f"the embedded engine serves full-attention models only, not {model.config.model_type}")
     with torch.inference_mode():
+        refuse_dependent_rows(model, model.config.get_text_config().max_position_embeddings)
         error = _decoding_error(model, SlotCache(len(layers)))
     if not error < 1e-2:
         raise ValueError(f"cached decoding of {model.config.model_type} differs from a plain forward pass by {error}")

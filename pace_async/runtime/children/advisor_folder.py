@@ -8,6 +8,7 @@ from typing import Any
 
 from pace_async.config import Config
 from pace_async.errors import UsageError
+from pace_async.model_folder import NO_WEIGHTS, TOKENIZERS, contradiction, has_other_weights, missing_file
 from pace_async.registry.advisors import ADVISORS, advisor_of
 from pace_async.registry.engines import engine_of
 from pace_async.registry.objectives import trains
@@ -20,25 +21,29 @@ PACKAGED = {name: _ADVISE / name for name, kind in ADVISORS.items() if kind.pack
 """Advisors in the package, by name."""
 MADE_HERE = Path("~/.cache/pace")
 """The default folder for models made by `scripts/advisor/warm_start.py`."""
-TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "tekken.json")
-"""Files of which a tokenizer has one."""
 MODEL_TYPES = ("auto_mappings.py", "configuration_auto.py")
 """Files of transformers that name every type of model that it has."""
 
 
-def refuse_without_tokenizer(config: Config) -> None:
-    """Raises UsageError for an advisor whose folder has no tokenizer. Neither the engine that the run starts nor the
-    learner would start."""
+def refuse_incomplete(config: Config) -> None:
+    """Raises UsageError for an advisor whose folder lacks a tokenizer or a part of its weights, has them in another
+    format alone, or has two sets of them. Neither the engine that the run starts nor the learner would start. A folder
+    without any weights can still be planned for."""
     model = config.advisor.model
     needed = not engine_of(config.advisor.engine).runs_already or trains(config.learner.objective)
     if not (advisor_of(model).served and needed):
         return
     folder = advisor_folder(model)
-    if not any((folder / name).is_file() for name in TOKENIZERS):
+    lacks = missing_file(folder)
+    if lacks == "a tokenizer":
         raise UsageError(
             f"--advisor {model} has no tokenizer ({TOKENIZERS[0]} or {TOKENIZERS[1]}): put the model's own beside its "
             "config.json."
         )
+    if lacks and (lacks != NO_WEIGHTS or has_other_weights(folder)):
+        raise UsageError(f"--advisor {model} lacks {lacks}: put the model's own beside its config.json.")
+    if why := contradiction(folder):
+        raise UsageError(f"--advisor {model}: {why}. Remove one of the two.")
 
 
 def refuse_unless_transformers_knows(config: Config) -> None:

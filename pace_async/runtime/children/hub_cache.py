@@ -5,16 +5,14 @@ cache that HF_HOME and HF_HUB_CACHE name. A run's row has the id with the commit
 after a newer commit was fetched.
 """
 
-import json
 import re
 from pathlib import Path
 from typing import Any, cast
 
 from pace_async.errors import UsageError
+from pace_async.model_folder import missing_file
 
 _ID = re.compile(r"(?P<id>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(?:@(?P<revision>\w[\w./-]*))?", re.ASCII)
-INDEX = "model.safetensors.index.json"
-"""Names the shard of each tensor, where the weights are several files."""
 
 
 def is_hub_id(model: str) -> bool:
@@ -46,23 +44,6 @@ def cached_folder(model: str) -> Path:
         f"({constants.HF_HUB_CACHE}{f', where it lacks {lacks}' if lacks else ''}): `hf download {wanted}` fetches it, "
         "if the hub has it."
     )
-
-
-def missing_file(folder: Path) -> str:
-    """The first file that a folder lacks to be a model: its configuration, its tokenizer, or weights, each shard that
-    their index names. Empty if it has all. A link to nothing counts as missing."""
-    if not (folder / "config.json").is_file():
-        return "config.json"
-    if not any(file.is_file() for file in folder.glob("tokenizer*")) and not (folder / "vocab.json").is_file():
-        return "a tokenizer"
-    index = folder / INDEX
-    if not index.is_file():
-        return "" if any(file.is_file() for file in folder.glob("*.safetensors")) else "weights (*.safetensors)"
-    try:
-        shards = sorted({str(shard) for shard in json.loads(index.read_bytes())["weight_map"].values()})
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return f"a whole {INDEX}"
-    return next((shard for shard in shards if not (folder / shard).is_file()), "")
 
 
 def pinned(model: str) -> str:

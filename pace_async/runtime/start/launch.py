@@ -54,8 +54,8 @@ from pace_async.reward import RewardRule
 from pace_async.runtime.children.advisor_choice import in_words, with_advisor
 from pace_async.runtime.children.advisor_folder import (
     advisor_folder,
+    refuse_incomplete,
     refuse_unless_transformers_knows,
-    refuse_without_tokenizer,
 )
 from pace_async.runtime.children.cards import cards_of, taken_cards
 from pace_async.runtime.children.catalogue_reading import refuse_unless_read
@@ -105,7 +105,7 @@ def prepare(config: Config, asked: Task, run_dir: Path | None) -> tuple[Task, Ru
     machines may have runs in a database on a server: a run that was given no folder takes no name of theirs."""
     task = limits_of(config, asked)
     _refuse_unknown_stages(config, task)
-    refuse_without_tokenizer(config)
+    refuse_incomplete(config)
     refuse_unless_transformers_knows(config)
     refuse_missing_mechanisms(config.implementer.model, task)
     refuse_unused_block(config.implementer.model, task)
