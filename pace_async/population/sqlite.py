@@ -5,6 +5,9 @@ power cut, not only a killed process. It costs one more fsync a commit, about a 
 seconds. It is needed because a published version or spent money cannot be undone. Every write transaction takes the
 write lock at once (BEGIN IMMEDIATE), because a transaction that first reads fails if another wrote before its first
 write. Foreign keys are on. Readers open the file read-only and cannot create it.
+
+A reader that may not write the folder cannot make the log's files. Where there are none it opens the file as immutable,
+which SQLite then never looks at again. Such a connection serves only until the file or its log changes (`mark`).
 """
 
 import os
@@ -13,7 +16,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
-from sqlalchemy.exc import DatabaseError, DBAPIError
+from sqlalchemy.exc import DatabaseError, DBAPIError, DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from pace_async.errors import UsageError
@@ -23,6 +26,8 @@ BUSY_TIMEOUT_S = 60.0
 WRITER_BUSY_S = 5.0
 """How long one try of a run's writer waits for a lock before the next try (`writer`)."""
 MAGIC = b"SQLite format 3\x00"
+_OPENED = "opened"
+"""Under this name an immutable connection's `info` has its path and the `mark` from before it was opened."""
 Access = Literal["write", "read", "migrate"]
 
 
@@ -64,6 +69,7 @@ def reading_engine(path: Path) -> AsyncEngine:
     """An engine with a few connections for reading beside an event loop. The caller disposes of it."""
     made = create_async_engine(_url("sqlite+aiosqlite", path, "read"), connect_args=_arguments("read"), pool_size=2)
     _configure(made.sync_engine, "read")
+    _decide_at_each_connection(made.sync_engine, path)
     return made
 
 
@@ -71,7 +77,16 @@ def engine(path: Path, access: Access) -> Engine:
     """An engine for synchronous code."""
     made = create_engine(_url("sqlite+pysqlite", path, access), connect_args=_arguments(access))
     _configure(made, access)
+    if access == "read":
+        _decide_at_each_connection(made, path)
     return made
+
+
+def changed_meanwhile(connection: Connection) -> bool:
+    """Whether a writer has changed the file under a connection that does not look at it: its rows may be of two
+    moments. What is only in the log does not count."""
+    path, seen = connection.info.get(_OPENED, (None, ""))
+    return path is not None and seen.split(" ")[0] != mark(path).split(" ")[0]
 
 
 def dangling(connection: Connection) -> list[str]:
@@ -117,10 +132,26 @@ def _arguments(access: Access) -> dict[str, Any]:
 
 def _url(driver: str, path: Path, access: Access) -> URL:
     query = {"uri": "true", "mode": "ro" if access == "read" else "rwc"}
-    log = path.with_name(path.name + "-wal")
-    if access == "read" and not log.exists() and not os.access(path.parent, os.W_OK):
-        query["immutable"] = "1"  # no writer can exist here, and the log file cannot be created
     return URL.create(driver, database=f"file:{quote(str(path))}", query=query)
+
+
+def _decide_at_each_connection(engine: Engine, path: Path) -> None:
+    """Open the file as immutable only while it has no log and none can be made here, and close such a connection when
+    the file has changed since."""
+    log = path.with_name(path.name + "-wal")
+
+    def connecting(_dialect: Any, record: Any, arguments: list[Any], _options: dict[str, Any]) -> None:
+        seen = mark(path)
+        if not log.exists() and not os.access(path.parent, os.W_OK):
+            arguments[0] += "&immutable=1"
+            record.info[_OPENED] = path, seen
+
+    def checked_out(_connection: Any, record: Any, _proxy: Any) -> None:
+        if _OPENED in record.info and record.info[_OPENED] != (path, mark(path)):
+            raise DisconnectionError("the file has changed")
+
+    event.listen(engine, "do_connect", connecting)
+    event.listen(engine, "checkout", checked_out)
 
 
 def _configure(engine: Engine, access: Access) -> None:
