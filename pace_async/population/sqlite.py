@@ -26,8 +26,9 @@ BUSY_TIMEOUT_S = 60.0
 WRITER_BUSY_S = 5.0
 """How long one try of a run's writer waits for a lock before the next try (`writer`)."""
 MAGIC = b"SQLite format 3\x00"
+_IMMUTABLE = "&immutable=1"
 _OPENED = "opened"
-"""Under this name an immutable connection's `info` has its path and the `mark` from before it was opened."""
+"""Under this name a reading connection's `info` has its address, its path and the `mark` from before it was opened."""
 Access = Literal["write", "read", "migrate"]
 
 
@@ -65,6 +66,19 @@ def mark(path: Path) -> str:
     return " ".join(found)
 
 
+def reading_uri(path: Path) -> str:
+    """The address under which to open the file for reading now. It is immutable where the file has no log and none can
+    be made here."""
+    log = path.with_name(path.name + "-wal")
+    alone = not log.exists() and not os.access(path.parent, os.W_OK)
+    return f"file:{quote(str(path))}?mode=ro{_IMMUTABLE if alone else ''}"
+
+
+def uri_of(connection: Connection) -> str:
+    """The address under which a reading connection has been opened."""
+    return connection.info[_OPENED][0]
+
+
 def reading_engine(path: Path) -> AsyncEngine:
     """An engine with a few connections for reading beside an event loop. The caller disposes of it."""
     made = create_async_engine(_url("sqlite+aiosqlite", path, "read"), connect_args=_arguments("read"), pool_size=2)
@@ -83,10 +97,14 @@ def engine(path: Path, access: Access) -> Engine:
 
 
 def changed_meanwhile(connection: Connection) -> bool:
-    """Whether a writer has changed the file under a connection that does not look at it: its rows may be of two
-    moments. What is only in the log does not count."""
-    path, seen = connection.info.get(_OPENED, (None, ""))
-    return path is not None and seen.split(" ")[0] != mark(path).split(" ")[0]
+    """`changed_since`, for a reading connection."""
+    return changed_since(*connection.info[_OPENED])
+
+
+def changed_since(uri: str, path: Path, seen: str) -> bool:
+    """Whether a writer has changed the file since its `mark` was `seen`, although `uri` is immutable: rows that were
+    read may be of two moments. What is only in the log does not count."""
+    return uri.endswith(_IMMUTABLE) and seen.split(" ")[0] != mark(path).split(" ")[0]
 
 
 def dangling(connection: Connection) -> list[str]:
@@ -136,18 +154,16 @@ def _url(driver: str, path: Path, access: Access) -> URL:
 
 
 def _decide_at_each_connection(engine: Engine, path: Path) -> None:
-    """Open the file as immutable only while it has no log and none can be made here, and close such a connection when
-    the file has changed since."""
-    log = path.with_name(path.name + "-wal")
+    """Open the file by `reading_uri`, and close an immutable connection when the file has changed since."""
 
     def connecting(_dialect: Any, record: Any, arguments: list[Any], _options: dict[str, Any]) -> None:
         seen = mark(path)
-        if not log.exists() and not os.access(path.parent, os.W_OK):
-            arguments[0] += "&immutable=1"
-            record.info[_OPENED] = path, seen
+        arguments[0] = uri = reading_uri(path)
+        record.info[_OPENED] = uri, path, seen
 
     def checked_out(_connection: Any, record: Any, _proxy: Any) -> None:
-        if _OPENED in record.info and record.info[_OPENED] != (path, mark(path)):
+        uri, _, seen = record.info[_OPENED]
+        if uri.endswith(_IMMUTABLE) and seen != mark(path):
             raise DisconnectionError("the file has changed")
 
     event.listen(engine, "do_connect", connecting)

@@ -355,9 +355,10 @@ def test_a_population_can_be_named_by_url(database: Path) -> None:
 
 
 NOBODY = """
-import os, sys
+import os, sqlite3, sys
 from pace_async.population.connect import Place
 from pace_async.population.reading.reader import open_readonly
+from pace_async.population.sqlite import reading_uri, uri_of
 with open_readonly(sys.argv[1]) as reader:  # as who we are, so that nothing is left to import
     reader.status()
 if os.geteuid() == 0:
@@ -365,6 +366,10 @@ if os.geteuid() == 0:
 assert not os.access(os.path.dirname(sys.argv[2]), os.W_OK)
 with open_readonly(sys.argv[2]) as reader:
     print(reader.status()["candidates"])
+    with reader._open() as connection:
+        assert uri_of(connection) == reading_uri(reader.place)
+    by_hand = sqlite3.connect(reading_uri(reader.place), uri=True)
+    print(by_hand.execute("select count(*) from candidates where lease > 0").fetchone()[0])
 """
 
 
@@ -384,7 +389,7 @@ def test_a_population_can_be_read_where_nothing_may_be_written(database: Path, a
     command = [sys.executable, "-c", NOBODY, str(database), str(archived)]
     checkout = Path(__file__).parents[2]
     done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("29\n", "")
+    assert (done.stdout, done.stderr) == ("29\n29\n", "")
     assert [path.name for path in archived.parent.iterdir()] == ["population.db"]
 
 
