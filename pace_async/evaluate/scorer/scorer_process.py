@@ -113,7 +113,7 @@ def _as_float(value: Any) -> float | None:
     try:
         return float(value)
     except OverflowError:
-        return math.inf if value > 0 else -math.inf
+        return math.inf if cast("Any", value) > 0 else -math.inf
     except ValueError:  # a signalling NaN
         return math.nan
 

@@ -95,7 +95,8 @@ def _number(value: Any) -> Any:
     """A number of any library as Python's own, also that of an array of one. Any other value as it is."""
     try:
         one = value.item() if callable(getattr(value, "item", None)) else value
-        return float(one) if isinstance(one, numbers.Number) and not isinstance(one, (int, float)) else one
+        is_foreign = isinstance(one, numbers.Number) and not isinstance(one, (int, float))
+        return float(cast("Any", one)) if is_foreign else one
     except Exception:
         return value
 

@@ -296,6 +296,6 @@ def _plain(value: Any) -> Any:
             if type(plain) is not type(value):
                 return plain
     try:
-        return float(value) if isinstance(value, numbers.Number) else str(value)
+        return float(cast("Any", value)) if isinstance(value, numbers.Number) else str(value)
     except (TypeError, ValueError):
         return str(value)
