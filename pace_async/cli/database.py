@@ -82,6 +82,7 @@ def shell(
     paths = find_run_paths(run)
     from pace_async.population.connect import locate, refuse_unless_sound
     from pace_async.population.lock import RunLock
+    from pace_async.population.sqlite import reading_uri
 
     database = locate(paths.population[0])
     refuse_unless_sound(database)
@@ -98,7 +99,8 @@ def shell(
             prompt(database, write=write)
             return
         mode = ["-cmd", "PRAGMA foreign_keys=ON"] if write else ["-readonly", "-safe"]  # no ATTACH, no other file
-        done = subprocess.run([sqlite, *mode, str(database)], check=False)
+        opened = str(database) if write else reading_uri(database)
+        done = subprocess.run([sqlite, *mode, opened], check=False)
     if done.returncode:
         raise typer.Exit(1)
 

@@ -16,6 +16,7 @@ import typer
 
 from pace_async.cli.output import print_table, shown
 from pace_async.population.reading.typed_file import not_allowed, only_reading
+from pace_async.population.sqlite import reading_uri
 
 HELP = """\
 SELECT ... ;      ask; a statement ends with a semicolon
@@ -26,8 +27,8 @@ SELECT ... ;      ask; a statement ends with a semicolon
 
 def built_in(path: Path, *, write: bool) -> None:
     """Read statements from standard input until it ends."""
-    mode = "rw" if write else "ro"
-    connection = sqlite3.connect(f"file:{quote(str(path))}?mode={mode}", uri=True, isolation_level=None, timeout=60)
+    uri = f"file:{quote(str(path))}?mode=rw" if write else reading_uri(path)
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=60)
     if write:
         connection.execute("PRAGMA foreign_keys=ON")
     allowed = nullcontext(list[str]()) if write else only_reading(connection)

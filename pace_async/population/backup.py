@@ -7,11 +7,10 @@ target is either unchanged or a complete copy that has passed the database's own
 import os
 import sqlite3
 from pathlib import Path
-from urllib.parse import quote
 
 from pace_async.errors import UsageError
 from pace_async.population.connect import Place, locate
-from pace_async.population.sqlite import BUSY_TIMEOUT_S, refuse_unless_sound
+from pace_async.population.sqlite import BUSY_TIMEOUT_S, changed_since, mark, reading_uri, refuse_unless_sound
 
 
 def back_up(where: str | Place, target: Path, *, force: bool = False) -> int:
@@ -44,7 +43,8 @@ def back_up(where: str | Place, target: Path, *, force: bool = False) -> int:
 def _copy(source: Path, draft: Path) -> None:
     if not draft.parent.is_dir():
         raise UsageError(f"Cannot write {draft.parent}: there is no such folder.")
-    reader = sqlite3.connect(f"file:{quote(str(source))}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S)
+    seen, uri = mark(source), reading_uri(source)
+    reader = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S)
     writer = sqlite3.connect(draft, isolation_level=None)
     try:
         reader.backup(writer)
@@ -53,6 +53,8 @@ def _copy(source: Path, draft: Path) -> None:
     finally:
         writer.close()
         reader.close()
+    if changed_since(uri, source, seen):
+        raise UsageError(f"{source} was written while it was copied: ask again.")
     if found != ["ok"]:
         raise UsageError(f"The copy of {source} does not pass its check ({found[0]}): see `pace db check`.")
 

@@ -68,6 +68,11 @@ def damage(connection: Connection) -> list[str]:
     return sqlite.damage(connection) if _is_file(connection) else []
 
 
+def changed_meanwhile(connection: Connection) -> bool:
+    """Whether what this connection read may be of two moments. A server never mixes them."""
+    return _is_file(connection) and sqlite.changed_meanwhile(connection)
+
+
 def will_pass(error: DBAPIError) -> bool:
     """Whether a later try can succeed: the database is locked, full or unreachable."""
     return sqlite.will_pass(error) if _of_file(error) else postgres.will_pass(error)

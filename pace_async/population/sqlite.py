@@ -5,6 +5,9 @@ power cut, not only a killed process. It costs one more fsync a commit, about a 
 seconds. It is needed because a published version or spent money cannot be undone. Every write transaction takes the
 write lock at once (BEGIN IMMEDIATE), because a transaction that first reads fails if another wrote before its first
 write. Foreign keys are on. Readers open the file read-only and cannot create it.
+
+A reader that may not write the folder cannot make the log's files. Where there are none it opens the file as immutable,
+which SQLite then never looks at again. Such a connection serves only until the file or its log changes (`mark`).
 """
 
 import os
@@ -13,7 +16,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
-from sqlalchemy.exc import DatabaseError, DBAPIError
+from sqlalchemy.exc import DatabaseError, DBAPIError, DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from pace_async.errors import UsageError
@@ -23,6 +26,9 @@ BUSY_TIMEOUT_S = 60.0
 WRITER_BUSY_S = 5.0
 """How long one try of a run's writer waits for a lock before the next try (`writer`)."""
 MAGIC = b"SQLite format 3\x00"
+_IMMUTABLE = "&immutable=1"
+_OPENED = "opened"
+"""Under this name a reading connection's `info` has its address, its path and the `mark` from before it was opened."""
 Access = Literal["write", "read", "migrate"]
 
 
@@ -60,10 +66,24 @@ def mark(path: Path) -> str:
     return " ".join(found)
 
 
+def reading_uri(path: Path) -> str:
+    """The address under which to open the file for reading now. It is immutable where the file has no log and none can
+    be made here."""
+    log = path.with_name(path.name + "-wal")
+    alone = not log.exists() and not os.access(path.parent, os.W_OK)
+    return f"file:{quote(str(path))}?mode=ro{_IMMUTABLE if alone else ''}"
+
+
+def uri_of(connection: Connection) -> str:
+    """The address under which a reading connection has been opened."""
+    return connection.info[_OPENED][0]
+
+
 def reading_engine(path: Path) -> AsyncEngine:
     """An engine with a few connections for reading beside an event loop. The caller disposes of it."""
     made = create_async_engine(_url("sqlite+aiosqlite", path, "read"), connect_args=_arguments("read"), pool_size=2)
     _configure(made.sync_engine, "read")
+    _decide_at_each_connection(made.sync_engine, path)
     return made
 
 
@@ -71,7 +91,20 @@ def engine(path: Path, access: Access) -> Engine:
     """An engine for synchronous code."""
     made = create_engine(_url("sqlite+pysqlite", path, access), connect_args=_arguments(access))
     _configure(made, access)
+    if access == "read":
+        _decide_at_each_connection(made, path)
     return made
+
+
+def changed_meanwhile(connection: Connection) -> bool:
+    """`changed_since`, for a reading connection."""
+    return changed_since(*connection.info[_OPENED])
+
+
+def changed_since(uri: str, path: Path, seen: str) -> bool:
+    """Whether a writer has changed the file since its `mark` was `seen`, although `uri` is immutable: rows that were
+    read may be of two moments. What is only in the log does not count."""
+    return uri.endswith(_IMMUTABLE) and seen.split(" ")[0] != mark(path).split(" ")[0]
 
 
 def dangling(connection: Connection) -> list[str]:
@@ -117,10 +150,24 @@ def _arguments(access: Access) -> dict[str, Any]:
 
 def _url(driver: str, path: Path, access: Access) -> URL:
     query = {"uri": "true", "mode": "ro" if access == "read" else "rwc"}
-    log = path.with_name(path.name + "-wal")
-    if access == "read" and not log.exists() and not os.access(path.parent, os.W_OK):
-        query["immutable"] = "1"  # no writer can exist here, and the log file cannot be created
     return URL.create(driver, database=f"file:{quote(str(path))}", query=query)
+
+
+def _decide_at_each_connection(engine: Engine, path: Path) -> None:
+    """Open the file by `reading_uri`, and close an immutable connection when the file has changed since."""
+
+    def connecting(_dialect: Any, record: Any, arguments: list[Any], _options: dict[str, Any]) -> None:
+        seen = mark(path)
+        arguments[0] = uri = reading_uri(path)
+        record.info[_OPENED] = uri, path, seen
+
+    def checked_out(_connection: Any, record: Any, _proxy: Any) -> None:
+        uri, _, seen = record.info[_OPENED]
+        if uri.endswith(_IMMUTABLE) and seen != mark(path):
+            raise DisconnectionError("the file has changed")
+
+    event.listen(engine, "do_connect", connecting)
+    event.listen(engine, "checkout", checked_out)
 
 
 def _configure(engine: Engine, access: Access) -> None:

@@ -16,6 +16,7 @@ from pace_async.evaluate.sandbox.inside.python_evaluator import LONGEST_ARTIFACT
 from pace_async.evaluate.scorer.scorer_process import read_score
 from pace_async.evaluate.scorer.strict_json import Invalid
 from pace_async.peers.openevolve_path.openevolve import pace_run
+from pace_async.peers.shinka_path.shinka.core.wrap_eval import save_json_results
 from tests.doubles.evaluators import scored
 from tests.support.command_tasks import make_python_task
 from tests.support.evaluating import evaluating
@@ -58,12 +59,16 @@ ODD: dict[Any, Any] = {
     [
         *(np.float32(0.5), np.float64(0.5), np.int64(3), np.uint8(3), np.array(0.5), np.array([0.5]), np.float16(0.5)),
         *(torch.tensor(0.5), torch.tensor([3]), decimal.Decimal("0.5"), fractions.Fraction(1, 2), 3, 0.5),
+        *(np.longdouble(0.5), torch.nn.Parameter(torch.tensor([0.5])), torch.tensor(0.5, dtype=torch.bfloat16)),
     ],
     ids=lambda number: f"{type(number).__module__}.{type(number).__name__}",
 )
-def test_a_number_of_any_library_is_a_score(number: Any) -> None:
+def test_a_number_of_any_library_is_a_score(number: Any, tmp_path: Path) -> None:
     expected = float(number.item() if hasattr(number, "item") else number)
     assert read_score({"score": number, "n": number}) == (expected, {"n": expected})
+    assert json.loads(metrics_text({"combined_score": number}))["combined_score"] == expected
+    save_json_results(str(tmp_path), {"combined_score": number}, True)
+    assert json.loads((tmp_path / "metrics.json").read_text())["combined_score"] == expected
 
 
 @pytest.mark.parametrize(
@@ -117,7 +122,7 @@ def test_an_imported_example_keeps_its_score_beside_odd_artifacts(
     folder = example(tmp_path / "any", OPENEVOLVE)
     (folder / "evaluator.py").write_text(
         "class Found:\n    metrics = {'combined_score': 0.5}\n"
-        "    artifacts = {'cases': {(0, 1): 2}, 'log': 'x' * 400_000, 'hint': 'raise it'}\n"
+        "    artifacts = {'cases': {(0, 1): 2}, 'log': 'x' * 400_000, 'hint': 'raise it', 'huge': 10**5000}\n"
         "def evaluate(path):\n    return Found()\n"
     )
     monkeypatch.chdir(folder)

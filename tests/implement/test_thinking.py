@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pace_async.errors import CandidateFault
 from pace_async.implement.edits import Edit, WholeBlock, parse
 from pace_async.thinking import PAIRS, answer_proper
 
@@ -51,6 +52,51 @@ def test_marks_in_a_program_are_its_own(program: str) -> None:
     assert parse(f"```python\n{program}```\n") == WholeBlock(program)
     found = parse(f"<think>hm</think>\n<<<<<<< SEARCH\nx = 1\n=======\n{program}>>>>>>> REPLACE\n")
     assert found == (Edit(("x = 1",), tuple(program.splitlines())),)
+
+
+@pytest.mark.parametrize(("opening", "closing"), PAIRS, ids=lambda mark: mark)
+@pytest.mark.parametrize("around", ["{}", " {}", "\n<answer>\n{}</answer>\n", "<|START_RESPONSE|>{}<|END_RESPONSE|>"])
+@pytest.mark.parametrize("is_opened", [False, True])
+def test_the_answer_may_follow_in_the_line_of_the_mark(
+    opening: str, closing: str, around: str, is_opened: bool
+) -> None:
+    said = f"{opening * is_opened}{THOUGHT}So I am done.{closing}{around.format(ANSWER)}"
+    assert parse(said) == WholeBlock("WIDTH = 3\n")
+
+
+def test_reasoning_may_begin_again() -> None:
+    assert parse(f"<think>\n{THOUGHT}</think>\n<think>{THOUGHT}</think>{ANSWER}") == WholeBlock("WIDTH = 3\n")
+    assert parse(f"<think>\n{THOUGHT}</think>\nOnce more.\n{THOUGHT}</think>\n{ANSWER}") == WholeBlock("WIDTH = 3\n")
+
+
+ALONE = 'TEXT = """\n</think>\n"""\n'
+
+
+@pytest.mark.parametrize("before", ["", "I thought.</think>\n", "<think>\nI thought.\n</think>\n"])
+def test_a_mark_alone_in_a_line_of_the_program_is_the_programs(before: str) -> None:
+    lines = tuple(ALONE.splitlines())
+    assert parse(f"{before}```python\n{ALONE}```\n") == WholeBlock(ALONE)
+    edit = "{}<<<<<<< SEARCH\n{}=======\n{}>>>>>>> REPLACE\n"
+    assert parse(edit.format(before, "x = 1\n", ALONE)) == (Edit(("x = 1",), lines),)
+    assert parse(edit.format(before, ALONE, "x = 1\n")) == (Edit(lines, ("x = 1",)),)
+
+
+@pytest.mark.parametrize("named", ["the mark `</think>`", "a '</think>'", "what follows </think> in a line"])
+def test_an_explanation_may_name_a_mark(named: str) -> None:
+    assert parse(f"{ANSWER}It cuts {named}.\n") == WholeBlock("WIDTH = 3\n")
+
+
+@pytest.mark.parametrize("begun", ["```python\nWIDTH = 99\n", "<<<<<<< SEARCH\nWIDTH = 1\n=======\nWIDTH = 99\n"])
+def test_reasoning_that_breaks_off_in_code_is_no_part_of_the_answer(begun: str) -> None:
+    assert parse(f"{begun}</think>\n{ANSWER}") == WholeBlock("WIDTH = 3\n")
+    edit = "<<<<<<< SEARCH\nWIDTH = 1\n=======\nWIDTH = 3\n>>>>>>> REPLACE\n"
+    assert parse(f"{begun}</think>\n{edit}") == (Edit(("WIDTH = 1",), ("WIDTH = 3",)),)
+
+
+@pytest.mark.parametrize("answer", ["I cannot.", ""])
+def test_code_of_reasoning_is_never_the_answer(answer: str) -> None:
+    with pytest.raises(CandidateFault, match=r"no_code_block|empty_answer"):
+        parse(f"{THOUGHT}</think>\n{answer}")
 
 
 @given(st.text(st.characters(exclude_characters="/>:|t")))

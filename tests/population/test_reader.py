@@ -1,5 +1,6 @@
 """Whatever is wrong with a file is one sentence, and reading changes nothing."""
 
+import os
 import re
 import shutil
 import sqlite3
@@ -354,9 +355,10 @@ def test_a_population_can_be_named_by_url(database: Path) -> None:
 
 
 NOBODY = """
-import os, sys
+import os, sqlite3, sys
 from pace_async.population.connect import Place
 from pace_async.population.reading.reader import open_readonly
+from pace_async.population.sqlite import reading_uri, uri_of
 with open_readonly(sys.argv[1]) as reader:  # as who we are, so that nothing is left to import
     reader.status()
 if os.geteuid() == 0:
@@ -364,6 +366,10 @@ if os.geteuid() == 0:
 assert not os.access(os.path.dirname(sys.argv[2]), os.W_OK)
 with open_readonly(sys.argv[2]) as reader:
     print(reader.status()["candidates"])
+    with reader._open() as connection:
+        assert uri_of(connection) == reading_uri(reader.place)
+    by_hand = sqlite3.connect(reading_uri(reader.place), uri=True)
+    print(by_hand.execute("select count(*) from candidates where lease > 0").fetchone()[0])
 """
 
 
@@ -383,5 +389,81 @@ def test_a_population_can_be_read_where_nothing_may_be_written(database: Path, a
     command = [sys.executable, "-c", NOBODY, str(database), str(archived)]
     checkout = Path(__file__).parents[2]
     done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("29\n", "")
+    assert (done.stdout, done.stderr) == ("29\n29\n", "")
     assert [path.name for path in archived.parent.iterdir()] == ["population.db"]
+
+
+STAYING = """
+import os, sys
+from pathlib import Path
+from pace_async.errors import UsageError
+from pace_async.population.connect import Place
+from pace_async.population.reading.reader import open_readonly
+own, path = sys.argv[1:]
+with open_readonly(own) as reader:  # as who we are, so that nothing is left to import
+    reader.status()
+if os.geteuid() == 0:
+    os.setuid(65534)
+assert not os.access(os.path.dirname(path), os.W_OK)
+with open_readonly(path) as reader:
+    print(reader.status()["candidates"], flush=True)
+    for what in sys.stdin:
+        if what == "amid\\n":
+            rows = reader.stream("candidates")
+            print(sum(1 for _ in zip(range(1), rows)), flush=True)
+            sys.stdin.readline()
+            try:
+                print(sum(1 for _ in rows), flush=True)
+            except UsageError as error:
+                print(str(error).replace(path, "it"), flush=True)
+        else:
+            print(reader.status()["candidates"], flush=True)
+"""
+
+
+async def _more(database: Path, first: int, most: int, asked: Callable[[], str] = lambda: "") -> str:
+    """Rollouts of another session. What is `asked` while it has the file open."""
+    async with Store.open(database, create=False) as store:
+        await store.load()
+        for lease in range(first, most):
+            await store.commit(*rollout(lease))
+        return asked()
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder that others may read and not write."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can read as another user")
+def test_a_reader_who_may_not_write_sees_what_a_later_session_writes(database: Path, shared: Path) -> None:
+    copy = Path(shutil.copy(database, shared / "population.db"))
+    copy.chmod(0o644)
+    with subprocess.Popen(
+        [sys.executable, "-c", STAYING, str(database), str(copy)],
+        cwd=Path(__file__).parents[2],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as reading:
+        assert reading.stdin is not None and reading.stdout is not None
+        given, said = reading.stdin, reading.stdout
+
+        def asked(what: str = "") -> str:
+            given.write(f"{what}\n")
+            given.flush()
+            return said.readline().strip()
+
+        assert said.readline() == "29\n"
+        assert asked("amid") == "1"
+        anyio.run(_more, copy, 30, 40)
+        assert asked() == "it was written while it was read: ask again."
+        assert asked() == "39"
+        assert anyio.run(_more, copy, 40, 50, asked) == "49"
+        anyio.run(_more, copy, 50, 60)
+        assert asked() == "59"
+        reading.stdin.close()

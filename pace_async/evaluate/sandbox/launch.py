@@ -301,7 +301,7 @@ def _head(plan: Plan, job: Job, nonce: str, start: _Start) -> bytes:
         "path": [str(path) for path in plan.imports] if job.command is None or job.command.packages else [],
         "variables": dict(job.variables),
         "confinement": {**plan.confinement, "cgroups": start.members, "one_thread": job.one_thread},
-        "program": "" if parts else job.program,
+        "program": job.program,
         "parts": [(part.above, part.code.hex()) for part in parts],
         "files": dict(job.files),
         "process": _process(job.process) if job.process is not None else None,

@@ -32,8 +32,8 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from fractions import Fraction
 from functools import partial
+from numbers import Real
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -108,12 +108,12 @@ def _as_float(value: Any) -> float | None:
     float is infinite."""
     with contextlib.suppress(TypeError, ValueError, RuntimeError):
         value = value.item() if callable(getattr(value, "item", None)) else value
-    if isinstance(value, bool) or not isinstance(value, int | float | Fraction | Decimal):
+    if isinstance(value, bool) or not isinstance(value, Real | Decimal):
         return None
     try:
         return float(value)
     except OverflowError:
-        return math.inf if value > 0 else -math.inf
+        return math.inf if cast("Any", value) > 0 else -math.inf
     except ValueError:  # a signalling NaN
         return math.nan
 

@@ -14,7 +14,16 @@ from sqlalchemy.exc import DatabaseError
 
 from pace_async.errors import UsageError
 from pace_async.events import AdvisorCall, Fact, IslandActed, RunHeader
-from pace_async.population.connect import Place, damage, dangling, engine, in_words, locate, refuse_unless_sound
+from pace_async.population.connect import (
+    Place,
+    changed_meanwhile,
+    damage,
+    dangling,
+    engine,
+    in_words,
+    locate,
+    refuse_unless_sound,
+)
 from pace_async.population.models import RunRow
 from pace_async.population.postgres import mark as server_mark
 from pace_async.population.reading import questions, stream
@@ -215,6 +224,8 @@ class Reader:
         try:
             with self._engine.connect() as connection:
                 yield connection
+                if changed_meanwhile(connection):
+                    raise UsageError(f"{self.place} was written while it was read: ask again.")
         except DatabaseError as error:
             raise UsageError(f"{self.place} cannot be read ({in_words(error)}): restore it from a backup.") from None
 

@@ -23,6 +23,7 @@ from pace_async.errors import UsageError
 from pace_async.population.reading import typed_file
 from pace_async.population.reading.typed_file import MOST_ROWS
 from pace_async.population.reading.typed_server import refuse_unless_reading
+from pace_async.population.sqlite import uri_of
 
 AT_ONCE = 4
 """Processes that read for this one at the same time. Further statements wait for one to end."""
@@ -73,8 +74,7 @@ def statements(connection: Connection, timeout_s: float, remedy: str = "") -> Ge
 
 @contextmanager
 def _in_file(connection: Connection, timeout_s: float, took_longer: str) -> Generator[Ask]:
-    uri = connection.dialect.create_connect_args(connection.engine.url)[0][0]
-    command = [sys.executable, "-I", "-S", typed_file.__file__, str(uri), repr(timeout_s), str(MEMORY)]
+    command = [sys.executable, "-I", "-S", typed_file.__file__, uri_of(connection), repr(timeout_s), str(MEMORY)]
     with _slots, _process(command) as process:
         assert process.stdin is not None and process.stdout is not None
         requests, replies = process.stdin, process.stdout

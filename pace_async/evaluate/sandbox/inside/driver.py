@@ -1,14 +1,15 @@
 """The first code in the sandbox: confine itself, load the program, call its entry for each instance.
 
 Lines of JSON come on stdin: first the job (nonce, result (descriptor), path (import path to add), variables (of the
-environment), confinement, program, parts (its code in its place, where it has been compiled: the lines above, and
-marshalled in hexadecimal digits), files (its other modules, text by name), process and command (the requests for these
-modules, or null), entry, echoes, instances (how many)).
+environment), confinement, program (its text), parts (its code in its place, where it has been compiled: the lines
+above, and marshalled in hexadecimal digits), files (its other modules, text by name), process and command (the requests
+for these modules, or null), entry, echoes, instances (how many)).
 Then comes a line for each echo, then one for each instance, which is not sent before the output for the previous one
 has been read. Standard output and error belong to the program. Answers go only to the result descriptor.
 """
 
 import json
+import linecache
 import marshal
 import os
 import sys
@@ -92,12 +93,21 @@ def _load(job: dict[str, Any]) -> tuple[Any, str]:
     module = types.ModuleType("program")
     module.__file__ = PROGRAM
     sys.modules["program"] = module
+    _tell_source(job["program"])
     if not job["parts"]:
         exec(compile(job["program"], PROGRAM, "exec", dont_inherit=True), module.__dict__)
     for above, code in job["parts"]:
         exec(placed(marshal.loads(bytes.fromhex(code)), above), module.__dict__)
     entry = getattr(module, job["entry"], None)
     return (entry, "") if callable(entry) else (None, f"the program defines no function {job['entry']}")
+
+
+def _tell_source(text: str) -> None:
+    """Let `inspect.getsource`, and with it torch.jit and Triton, find the program's text, which lies in no file. Lines
+    end as in the reader of a file: not at a form feed."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    lines = [f"{line}\n" for line in text.removesuffix("\n").split("\n")]
+    linecache.cache[PROGRAM] = (len(text), None, lines, PROGRAM)  # without a time, so that it is never looked for
 
 
 def placed(code: types.CodeType, above: int) -> types.CodeType:

@@ -11,6 +11,7 @@ is too long is cut. The process ends as soon as both files are there, whatever t
 import importlib.util
 import inspect
 import json
+import numbers
 import os
 import sys
 from typing import Any, cast
@@ -54,7 +55,7 @@ def main(file: str, function: str, program: str, results: str) -> None:
 
 def metrics_text(metrics: "dict[Any, Any]") -> str:
     """The metrics as JSON."""
-    parts = {str(name): _json(value) for name, value in metrics.items()}
+    parts = {str(name): _json(_number(value)) for name, value in metrics.items()}
     if sum(map(len, parts.values())) > LONGEST_METRICS:
         most = LONGEST_METRICS // (2 * len(parts))
         parts = {name: text if len(text) <= most else json.dumps(cut(text, most)) for name, text in parts.items()}
@@ -88,6 +89,16 @@ def _json(value: Any) -> str:
         return json.dumps(value, default=_as_json)
     except (TypeError, ValueError, OverflowError, RecursionError):  # such as a key that JSON does not have
         return json.dumps(_shown(value))
+
+
+def _number(value: Any) -> Any:
+    """A number of any library as Python's own, also that of an array of one. Any other value as it is."""
+    try:
+        one = value.item() if callable(getattr(value, "item", None)) else value
+        is_foreign = isinstance(one, numbers.Number) and not isinstance(one, (int, float))
+        return float(cast("Any", one)) if is_foreign else one
+    except Exception:
+        return value
 
 
 def _as_json(value: Any) -> Any:

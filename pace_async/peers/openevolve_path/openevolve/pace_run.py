@@ -102,11 +102,16 @@ async def _awaited(found: Any) -> Any:
 
 def _artifacts(found: Mapping[Any, Any]) -> str:
     """The artifacts as JSON. Numbers and truth values stay, and anything else is a text."""
-    texts = {str(name): value if isinstance(value, int | float) else _text(value) for name, value in found.items()}
+    texts = {str(name): value if _is_short(value) else _text(value) for name, value in found.items()}
     most = LONGEST
     while len(said := json.dumps({name: _cut(one, most) for name, one in texts.items()})) > MOST and most:
         most //= 2
     return said
+
+
+def _is_short(value: Any) -> bool:
+    """Whether it is a number that JSON writes: Python writes no whole number of thousands of digits."""
+    return isinstance(value, float) or (isinstance(value, int) and value.bit_length() <= 64)
 
 
 def _text(value: Any) -> str:

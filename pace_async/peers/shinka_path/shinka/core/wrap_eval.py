@@ -7,6 +7,7 @@ evaluator's aggregation returns, with times and counts. `correct.json` holds {"c
 import importlib.util
 import json
 import math
+import numbers
 import pickle
 import time
 from collections.abc import Callable, Mapping
@@ -289,7 +290,12 @@ def _plain(value: Any) -> Any:
     for method in ("item", "tolist"):
         if hasattr(value, method):
             try:
-                return getattr(value, method)()
-            except (TypeError, ValueError):
+                plain = getattr(value, method)()
+            except (TypeError, ValueError, RuntimeError):
                 continue
-    return str(value)
+            if type(plain) is not type(value):
+                return plain
+    try:
+        return float(cast("Any", value)) if isinstance(value, numbers.Number) else str(value)
+    except (TypeError, ValueError):
+        return str(value)
