@@ -119,19 +119,3 @@ def refuse_if_changed(task: Task) -> None:
             f"A file of task {task.name!r} has changed while it was evaluated, in {task.folder}: scores would not "
             "compare. Put it back, or start a new run."
         )
-
-
-def best_known(name: str) -> float | None:
-    """The best known score, read from the task's folder now. None where there is none, or the task is gone."""
-    try:
-        return _spec_of(find_task(name) / "task.yaml").target
-    except UsageError:
-        return None
-
-
-def suffix_of_programs(name: str) -> str:
-    """The file name extension of a task's programs, read from the task's folder now, Python's if the folder is gone."""
-    try:
-        return Path(_spec_of(find_task(name) / "task.yaml").program).suffix
-    except UsageError:
-        return ".py"
