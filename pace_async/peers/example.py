@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
-import yaml
-
 from pace_async.errors import UsageError
 from pace_async.programs.languages import LANGUAGES, named
+from pace_async.yaml_text import parsed
 
 MOST_BYTES = 4 << 20
 """Of a file of an example that is read."""
@@ -164,11 +163,9 @@ def mapping_of(path: Path) -> dict[str, Any]:
     """A YAML file as plain data. Raises UsageError."""
     read = bytes_of(path)
     try:
-        value = yaml.safe_load(read.decode("utf-8-sig"))
-    # Besides its own errors, the library lets out what Python says of a number, a date or a tag that is none.
-    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
-        said = " ".join(str(error).split())
-        raise UsageError(f"{path} is not YAML that can be read: {said[:300]}.") from None
+        value = parsed(read.decode("utf-8-sig"))
+    except ValueError as error:
+        raise UsageError(f"{path} is not YAML that can be read: {error}") from None
     if value is None:
         return {}
     if not isinstance(value, dict):

@@ -21,6 +21,7 @@ from pace_async.peers.openevolve import COPY
 from pace_async.peers.seed import with_one_block
 from pace_async.programs.languages import language_of
 from pace_async.programs.text import is_marked
+from pace_async.yaml_text import Dumper, dumped
 
 INTERFACES = "interfaces"
 MEMORY_MB = 2048
@@ -170,7 +171,7 @@ def _requirements(draft: Draft) -> str:
     return " ".join((*said, *example.requirements))
 
 
-class _Blocks(yaml.SafeDumper):
+class _Blocks(Dumper):
     """Writes texts of several lines as blocks."""
 
 
@@ -184,7 +185,7 @@ _Blocks.add_representer(str, _text)
 
 def _dumped(values: dict[str, Any]) -> str:
     cleaned = {name: _clean(value) for name, value in values.items()}
-    return yaml.dump(cleaned, Dumper=_Blocks, sort_keys=False, allow_unicode=True, width=100)
+    return dumped(cleaned, _Blocks, width=100)
 
 
 def _clean(value: Any) -> Any:
