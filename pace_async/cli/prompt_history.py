@@ -88,7 +88,7 @@ def asked_for(paths: RunPaths, reader: Reader, candidate: int) -> Asked:
 def _briefing(reader: Reader, header: RunHeader, found: Mapping[str, Any], calls: Sequence[AdvisorCall]) -> Briefing:
     """What the author was told besides, without the errors of earlier experiments on the parent."""
     config = Config.model_validate(header.config)
-    prompts = prompts_of(config, load_task(header.task), surroundings_here())
+    prompts = prompts_of(config, task_of_run(header), surroundings_here())
     reasoning = reasoning_of(calls, config.advisor.calls == "one", found["idea"] or "")
     named, missing = list[Member](), list[int]()
     for candidate in named_candidates(found["experiment"] or ""):
