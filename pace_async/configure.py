@@ -10,13 +10,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from pace_async.config import Config
 from pace_async.config.choice import UNKNOWN_NAME
 from pace_async.errors import UsageError
-from pace_async.yaml_text import read_mapping, value_of
+from pace_async.yaml_text import dumped, read_mapping, value_of
 
 MAY_HOLD_A_SECRET = (
     "population.url",
@@ -113,7 +112,7 @@ def flat(tree: Mapping[str, object], prefix: str = "") -> dict[str, object]:
 
 def dump(config: Config) -> str:
     """The configuration as YAML that `resolve` reads back."""
-    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+    return dumped(config.model_dump(mode="json"))
 
 
 def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

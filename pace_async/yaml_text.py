@@ -1,35 +1,86 @@
 """YAML as a person writes it: strict where a slip would go unnoticed, with one sentence for each mistake."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import yaml
 
 from pace_async.errors import UsageError
 
-
-class _NoDuplicates(yaml.SafeLoader):
-    """Refuses a repeated key in a mapping."""
-
-
-def _mapping(loader: _NoDuplicates, node: yaml.MappingNode) -> dict[Any, Any]:
-    seen: dict[Any, Any] = {}
-    for key_node, value_node in node.value:
-        key = cast("Any", loader.construct_object(key_node, deep=True))  # pyright: ignore[reportUnknownMemberType]
-        if isinstance(key, (dict, list)):
-            raise UsageError(f"A list or mapping cannot be a key (line {key_node.start_mark.line + 1}).")
-        if key in seen:
-            raise UsageError(f"Key {key!r} stands twice (line {key_node.start_mark.line + 1}): keep one.")
-        seen[key] = loader.construct_object(value_node, deep=True)  # pyright: ignore[reportUnknownMemberType]
-    return seen
+_FLOAT = re.compile(
+    r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]{1,3})?"
+    r"|[-+]?[0-9][0-9_]*[eE][-+]?[0-9]{1,3}"
+    r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+)
+"""Numbers as people and JSON write them, 1e-3 too, which YAML 1.1 reads as a text. More digits in the exponent give no
+number: 695e0514 is a revision."""
+_INT = re.compile(r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)")
+"""Whole numbers. 1:30 is a text, as in YAML 1.2, and not ninety."""
+_NUMBERS = (("tag:yaml.org,2002:float", _FLOAT), ("tag:yaml.org,2002:int", _INT))
 
 
-_NoDuplicates.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+class _Slip(yaml.YAMLError):
+    """A mistake that YAML itself allows, in one sentence."""
 
 
-def read_mapping(file: Path) -> dict[str, Any]:
-    """The mapping in a file. An empty file gives an empty one. Raises UsageError, in one sentence."""
+class _Loader(yaml.SafeLoader):
+    """Refuses a repeated key in a mapping, and reads numbers as people write them."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """A mapping, without the deviations of YAML 1.1. `<<` takes over what another mapping has."""
+        seen = set[Any]()
+        for key_node, _ in node.value:
+            line = key_node.start_mark.line + 1
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise _Slip(f"A list or mapping cannot be a key (line {line}).")
+            key: Any = self.construct_object(key_node, deep=True) if key_node.tag != _MERGE else _MERGE  # pyright: ignore[reportUnknownMemberType]
+            if key in seen:
+                shown = "<<" if key is _MERGE else key
+                raise _Slip(f"Key {shown!r} stands twice (line {line}): keep one.")
+            seen.add(key)
+        return super().construct_mapping(node, deep=deep)
+
+
+class Dumper(yaml.SafeDumper):
+    """Writes what the loader reads back: a text that looks like a number is quoted."""
+
+
+_MERGE = "tag:yaml.org,2002:merge"
+
+
+def _resolvers() -> dict[Any, list[tuple[str, re.Pattern[str]]]]:
+    """By first character: (tag, pattern), with the numbers' patterns in place of YAML 1.1's."""
+    tags = {tag for tag, _ in _NUMBERS}
+    theirs: dict[Any, list[tuple[str, re.Pattern[str]]]] = yaml.SafeLoader.yaml_implicit_resolvers
+    found = {first: [one for one in patterns if one[0] not in tags] for first, patterns in theirs.items()}
+    for tag, pattern in _NUMBERS:
+        for first in "-+.0123456789":
+            found.setdefault(first, []).append((tag, re.compile(rf"(?:{pattern.pattern})$")))
+    return found
+
+
+_Loader.yaml_implicit_resolvers = Dumper.yaml_implicit_resolvers = _resolvers()
+
+
+def parsed(text: str) -> Any:
+    """The value of a YAML text. Raises ValueError, whose text is one sentence."""
+    try:
+        return yaml.load(text, Loader=_Loader)
+    except _Slip as slip:
+        raise ValueError(str(slip)) from None
+    except yaml.YAMLError as error:
+        raise ValueError(f"It is not valid YAML: {' '.join(str(error).split())[:300]}.") from None
+    except RecursionError:
+        raise ValueError("It is not valid YAML: it is nested too deep.") from None
+    # The library lets out what Python says of a number, a date or a tag that is none.
+    except (ValueError, LookupError, AttributeError, TypeError, OverflowError) as error:
+        raise ValueError(f"It is not valid YAML: {str(error)[:300]}.") from None
+
+
+def read_yaml(file: Path) -> Any:
+    """The value in a file. Raises UsageError, in one sentence."""
     try:
         text = file.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -37,24 +88,34 @@ def read_mapping(file: Path) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise UsageError(f"{file} is not UTF-8 text.") from None
     try:
-        raw: Any = yaml.load(text, Loader=_NoDuplicates)
-    except yaml.YAMLError as error:
-        raise UsageError(f"{file} is not valid YAML: {str(error).splitlines()[0]}.") from None
-    except RecursionError:
-        raise UsageError(f"{file} is not valid YAML: it is nested too deep.") from None
+        return parsed(text)
+    except ValueError as error:
+        raise UsageError(f"{file}: {error}") from None
+
+
+def read_mapping(file: Path, what: str = "settings") -> dict[str, Any]:
+    """The mapping in a file. An empty file gives an empty one. `what` names the values. Raises UsageError, in one
+    sentence."""
+    raw = read_yaml(file)
     if raw is None:
         return {}
     if not isinstance(raw, dict):
-        raise UsageError(f"{file} must be a mapping of settings.")
-    return cast("dict[str, Any]", raw)
+        raise UsageError(f"{file} must be a mapping of {what}.")
+    return {str(key): value for key, value in raw.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
 
 
 def value_of(text: str, what: str) -> object:
     """A setting's value, written as YAML by a person. `what` names the setting. Raises UsageError."""
     try:
-        return yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError):
-        raise UsageError(f"{what}: {text!r} is not a YAML value.") from None
+        return parsed(text)
+    except ValueError as error:
+        twice = f": {error}" if "stands twice" in str(error) else "."
+        raise UsageError(f"{what}: {text!r} is not a YAML value{twice}") from None
+
+
+def dumped(value: object, dumper: type[yaml.SafeDumper] = Dumper, width: int | None = None) -> str:
+    """YAML that reads back as the same value, in the order of the keys."""
+    return yaml.dump(value, Dumper=dumper, sort_keys=False, allow_unicode=True, width=width)  # pyright: ignore[reportArgumentType]
 
 
 _WANTED = {

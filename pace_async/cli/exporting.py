@@ -55,7 +55,7 @@ def export(
         if what == "programs":
             if output is None:
                 raise UsageError("Programs are files: name their folder, as in `-o programs`.")
-            suffix = suffix_of_programs(str(reader.header().config.get("task", "")))
+            suffix = suffix_of_programs(reader.header())
             number = rows.write_programs(reader.programs(), output, suffix=suffix, force=force)
         elif output is None:
             rows.print_rows(reader.stream(what), "json" if as_json else form)

@@ -24,7 +24,7 @@ from pace_async.runtime.run.core import prompts_of
 from pace_async.runtime.run_paths import RunPaths
 from pace_async.runtime.start.surroundings import surroundings_here
 from pace_async.search.state import Member
-from pace_async.task import Task, load_task
+from pace_async.task import Task, task_of_run
 
 MessagesFor = Callable[[Task, Member, Experiment], tuple[Mapping[str, str], ...]]
 
@@ -88,7 +88,7 @@ def asked_for(paths: RunPaths, reader: Reader, candidate: int) -> Asked:
 def _briefing(reader: Reader, header: RunHeader, found: Mapping[str, Any], calls: Sequence[AdvisorCall]) -> Briefing:
     """What the author was told besides, without the errors of earlier experiments on the parent."""
     config = Config.model_validate(header.config)
-    prompts = prompts_of(config, load_task(header.task), surroundings_here())
+    prompts = prompts_of(config, task_of_run(header), surroundings_here())
     reasoning = reasoning_of(calls, config.advisor.calls == "one", found["idea"] or "")
     named, missing = list[Member](), list[int]()
     for candidate in named_candidates(found["experiment"] or ""):
@@ -103,7 +103,7 @@ def _briefing(reader: Reader, header: RunHeader, found: Mapping[str, Any], calls
 def _messages(
     messages_for: MessagesFor, header: RunHeader, found: dict[str, Any], parent: Member, briefing: Briefing | None
 ) -> tuple[tuple[Mapping[str, str], ...], str, tuple[Again, ...]]:
-    task = load_task(header.task)
+    task = task_of_run(header)
     changed = "" if task.digest == header.task_digest else "the task has changed since; its texts are the present ones"
     if briefing is not None:
         left_out = "errors of earlier experiments on the parent are left out"

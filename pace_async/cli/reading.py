@@ -154,7 +154,7 @@ def best(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
 
     with open_run(run) as (paths, reader):
         found, header = best_of(reader), reader.header()
-    path = paths.best(suffix_of_programs(str(header.config.get("task", ""))))
+    path = paths.best(suffix_of_programs(header))
     try:
         write_whole(path, found["program"])
     except InfrastructureFault as fault:

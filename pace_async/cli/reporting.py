@@ -37,7 +37,7 @@ def report(
         from pace_async.report.page import write_page
         from pace_async.task import best_known
 
-        facts = gather(reader, best_known(str(reader.header().config.get("task", ""))))
+        facts = gather(reader, best_known(reader.header()))
     target = output or paths.folder / "report.html"
     write_page(facts, target, force=force)
     if as_json:

@@ -118,6 +118,13 @@ class ImportFlags:
     to: Path | None = typer.Option(None, "--to", help="Folder to make [default: ./NAME of DIR].", metavar="FOLDER")
     program: str = typer.Option("", "--program", help="The seed program's file, where it is not found.")
     config: str = typer.Option("", "--config", help="The example's YAML file, where there are several.")
+    evaluator: str = typer.Option("", "--evaluator", help="The evaluator's file, where it is another than is found.")
+    include: list[str] | None = typer.Option(
+        None,
+        "--include",
+        help="A file or folder of the example that would not be copied, such as a database.",
+        metavar="FILE",
+    )
     score: str = typer.Option("", "--score", help="The metric that is the score, instead of the example's own.")
     try_seed: bool = typer.Option(
         True, "--try/--no-try", help="Score the seed program in the sandbox, to choose bounds and thresholds."
@@ -134,9 +141,8 @@ def import_task(flags: ImportFlags) -> None:
     from pace_async.peers.example import Wanted
     from pace_async.runtime.start.importing import import_example
 
-    made = import_example(
-        flags.peer, flags.example, flags.to, Wanted(flags.program, flags.config, flags.score), flags.try_seed
-    )
+    wanted = Wanted(flags.program, flags.config, flags.score, flags.evaluator, tuple(flags.include or ()))
+    made = import_example(flags.peer, flags.example, flags.to, wanted, flags.try_seed)
     if flags.as_json:
         document: ImportedTask = {
             "task": made.name,

@@ -57,7 +57,7 @@ def watch(
         from pace_async.task import best_known
 
         header = reader.header()
-        known = best_known(str(header.config.get("task", "")))
+        known = best_known(header)
         source = Source(reader, partial(_driven, paths), _stamp_of(reader), known, beside_of(header))
         if once:
             typer.echo("\n".join(snapshot(source.look(), time.time())))

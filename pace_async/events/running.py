@@ -9,7 +9,8 @@ from typing import cast
 class RunHeader:
     """The run's identity and settings, fixed in its row at the start. `trust` says whether programs can reach what
     scores them: "hidden" if not, "shared" in a command task. `prompts_digest` is that of the templates of its questions
-    at its start, None for advisors with a wording of their own."""
+    at its start, None for advisors with a wording of their own. `task_folder` is absolute, and `task_suffix` the file
+    name extension of the task's programs. Both are None in a run of an earlier version."""
 
     name: str
     task: str
@@ -30,6 +31,8 @@ class RunHeader:
     config: Mapping[str, object] = field(default_factory=dict[str, object])
     trust: str = "hidden"
     prompts_digest: str | None = None
+    task_folder: str | None = None
+    task_suffix: str | None = None
 
     @property
     def shares_trust(self) -> bool:

@@ -18,7 +18,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, cast
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from pace_async.errors import CandidateFault, UsageError
@@ -29,7 +28,7 @@ from pace_async.programs.languages import LANGUAGES, PYTHON, Language
 from pace_async.programs.text import assigned, assignments
 from pace_async.search.state import Member
 from pace_async.task import Task, editable
-from pace_async.yaml_text import NAME_PATTERN, mistake
+from pace_async.yaml_text import NAME_PATTERN, mistake, read_yaml
 
 Option = str | int | float
 Site = Annotated[str, Field(pattern=NAME_PATTERN)]
@@ -134,10 +133,7 @@ class MechanismEdit:
 def load_catalogue(path: Path) -> Catalogue:
     """Load a catalogue. Raises UsageError, in one sentence that names the file and the place."""
     try:
-        raw: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-        return Catalogue.model_validate(raw)
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read as YAML: {str(error).splitlines()[0]}.") from None
+        return Catalogue.model_validate(read_yaml(path))
     except ValidationError as error:
         raise UsageError(f"{path}: {mistake(dict(error.errors()[0]), 'the catalogue')}.") from None
 

@@ -73,7 +73,7 @@ def prepare_own_program(
         raise UsageError(f"{folder} is there already: name another run by --run-dir.")
 
     def write(found: "Bounds", limit: float, *, deterministic: bool) -> None:
-        import yaml
+        from pace_async.yaml_text import dumped
 
         fields = task_yaml(
             own,
@@ -85,7 +85,7 @@ def prepare_own_program(
             deterministic=deterministic,
             scores=scores or SCORES,
         )
-        (folder / "task.yaml").write_text(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True), encoding="utf-8")
+        (folder / "task.yaml").write_text(dumped(fields), encoding="utf-8")
 
     def scored() -> tuple[float, float]:
         found = evaluate_program(folder, folder / own.file.name, unsafe_no_sandbox=unsafe_no_sandbox)

@@ -38,7 +38,7 @@ def known_of(score: float | None, header: "RunHeader") -> dict[str, float | None
     from pace_async.observe.standing import share_of_best_known
     from pace_async.task import best_known
 
-    known = best_known(str(header.config.get("task", "")))
+    known = best_known(header)
     return {"best_known": known, "of_best_known": share_of_best_known(score, known, header.direction)}
 
 

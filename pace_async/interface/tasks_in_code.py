@@ -81,7 +81,7 @@ class Task:
 
 def _files_of(task: Task) -> dict[str, str]:
     """The text of each file of the task's folder."""
-    import yaml
+    from pace_async.yaml_text import dumped
 
     if not _NAME.fullmatch(task.name):
         raise UsageError(f"{task.name!r} cannot name a task: use small letters, digits and _, and begin with a letter.")
@@ -95,8 +95,8 @@ def _files_of(task: Task) -> dict[str, str]:
         made = f"\n\ndef instances(seed):\n    return json.loads({_as_json(task.instances)!r})\n"
     files[EVALUATOR] = _evaluator(scorer, file, made)
     if task.catalogue is not None:
-        files[CATALOGUE] = yaml.safe_dump(dict(task.catalogue), sort_keys=False, allow_unicode=True)
-    files["task.yaml"] = yaml.safe_dump(_yaml_of(task, entry), sort_keys=False, allow_unicode=True)
+        files[CATALOGUE] = dumped(dict(task.catalogue))
+    files["task.yaml"] = dumped(_yaml_of(task, entry))
     for path in map(Path, task.beside):
         if path.name in files or path.name in _WRITTEN:
             raise UsageError(f"beside: {path.name!r} is the name of another file of the task.")

@@ -16,6 +16,7 @@ from pace_async.observe.progress import progress
 from pace_async.observe.roofline import advice
 from pace_async.observe.standing import on_fresh, to_best_known
 from pace_async.registry.objectives import trains
+from pace_async.task import reference_of
 
 LEADERBOARD = "select * from leaderboard limit 5"
 INDENT, NARROW = 14, 50
@@ -140,7 +141,7 @@ def _next(view: RunView, run: str, now: float) -> list[tuple[str, str]]:
     if view.best is not None and view.best.candidate:
         commands.append((f"pace show {run} {view.best.candidate}", "where it came from"))
     if few_scores(view.candidates, view.scored, view.causes):  # another run of the same kind would not help
-        task = shlex.quote(str(view.header.config.get("task", view.header.task)))
+        task = shlex.quote(reference_of(view.header))
         return [*commands, (f"pace task check {task}", "see what is wrong"), (f"pace show {run} 1", "see a failure")]
     why = "go on from here" if view.state in ("interrupted", "gave_up", "crashed") else "search further"
     commands.append((f"pace resume {run}{_raised(view, now)}", why))

@@ -25,11 +25,14 @@ READERS: Mapping[str, tuple[Callable[[Path, Wanted], Example], Path]] = {
 """Readers of examples, and the folders that imports of their evaluators come from, by the project's name."""
 
 
-def read_example(peer: str, folder: str, name: str, program: str, config: str, score: str) -> dict[str, Any]:
-    """For another process: the draft of a task called `name`, as JSON, or why there is none."""
+def read_example(peer: str, folder: str, name: str, wanted: str) -> dict[str, Any]:
+    """For another process: the draft of a task called `name`, as JSON, or why there is none. `wanted` is a Wanted as
+    JSON."""
     try:
         refuse_links_outside(Path(folder))
-        draft = drafted(name, READERS[peer][0](Path(folder), Wanted(program, config, score)))
+        asked: dict[str, Any] = json.loads(wanted)
+        given = Wanted(**{**asked, "include": tuple(asked["include"])})
+        draft = drafted(name, READERS[peer][0](Path(folder), given), given.include)
         return {"draft": json.loads(json.dumps(asdict(draft), default=_plain))}
     except UsageError as error:
         return {"refused": str(error)}
@@ -52,5 +55,5 @@ def draft_of(said: Mapping[str, Any], peer: str, folder: Path) -> Draft:
     fields.update({key: tuple(fields[key]) for key in ("requirements", "evaluate", "score", "taken", "left")})
     fields["stages"] = tuple((str(stage), float(threshold)) for stage, threshold in fields["stages"])
     fields.update(folder=folder, interface=READERS[peer][1], secret=frozenset(fields["secret"]))
-    told.update(example=Example(**fields), files=tuple(told["files"]), skipped=tuple(told["skipped"]))
+    told.update({key: tuple(told[key]) for key in ("files", "skipped", "named")}, example=Example(**fields))
     return Draft(**told)

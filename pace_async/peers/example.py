@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
-import yaml
-
 from pace_async.errors import UsageError
 from pace_async.programs.languages import LANGUAGES, named
+from pace_async.yaml_text import parsed
 
 MOST_BYTES = 4 << 20
 """Of a file of an example that is read."""
@@ -46,6 +45,8 @@ class Wanted:
     program: str = ""
     config: str = ""
     score: str = ""
+    evaluator: str = ""
+    include: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +165,9 @@ def mapping_of(path: Path) -> dict[str, Any]:
     """A YAML file as plain data. Raises UsageError."""
     read = bytes_of(path)
     try:
-        value = yaml.safe_load(read.decode("utf-8-sig"))
-    # Besides its own errors, the library lets out what Python says of a number, a date or a tag that is none.
-    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
-        said = " ".join(str(error).split())
-        raise UsageError(f"{path} is not YAML that can be read: {said[:300]}.") from None
+        value = parsed(read.decode("utf-8-sig"))
+    except ValueError as error:
+        raise UsageError(f"{path} is not YAML that can be read: {error}") from None
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -209,11 +208,7 @@ def find_program(folder: Path, stems: Sequence[str], wanted: str, suffix: str = 
     """The seed program's file, relative to the example. Raises UsageError if it is not there, or if it could be one of
     several."""
     if wanted:
-        if not (folder / wanted).is_file():
-            raise UsageError(f"{folder} has no file {wanted!r}.")
-        if not (folder / wanted).resolve().is_relative_to(folder.resolve()):
-            raise UsageError(f"The seed program must lie in {folder}, and {wanted!r} does not.")
-        return PurePosixPath(os.path.relpath((folder / wanted).resolve(), folder.resolve())).as_posix()
+        return inside(folder, wanted, "The seed program")
     for stem in stems:
         found = sorted(
             path.name
@@ -227,6 +222,27 @@ def find_program(folder: Path, stems: Sequence[str], wanted: str, suffix: str = 
             raise UsageError(f"{folder} has several seed programs ({', '.join(fitting)}): name one with --program.")
     looked = " and ".join(f"{stem}.*" for stem in stems)
     raise UsageError(f"{folder} has no seed program: looked for {looked}. Name it with --program FILE.")
+
+
+def inside(folder: Path, wanted: str, what: str) -> str:
+    """A file or folder of the example that the user names, relative to it. `what` says what it is for. Raises
+    UsageError if it is not there, or leads out of the example."""
+    if not wanted or not (folder / wanted).exists():
+        raise UsageError(f"{folder} has no file {wanted!r}.")
+    if not (folder / wanted).resolve().is_relative_to(folder.resolve()):
+        raise UsageError(f"{what} must lie in {folder}, and {wanted!r} does not.")
+    return PurePosixPath(os.path.relpath((folder / wanted).resolve(), folder.resolve())).as_posix()
+
+
+def nested(folder: Path, names: Sequence[str]) -> str:
+    """What to say of evaluators in folders of an example that has none beside its settings. Empty without any."""
+    found = sorted(path.relative_to(folder).as_posix() for name in names for path in folder.glob(f"*/{name}"))
+    return f" --evaluator FILE names one in a folder: {', '.join(found)}." if found else ""
+
+
+def another(option: str, others: Sequence[str]) -> str:
+    """The note that a file could be another one."""
+    return f"{option} names another: {', '.join(others)}"
 
 
 def wanted_config(folder: Path, wanted: str) -> str:

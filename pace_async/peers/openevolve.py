@@ -14,10 +14,13 @@ from pace_async.errors import UsageError
 from pace_async.peers.example import (
     Example,
     Wanted,
+    another,
     find_program,
+    inside,
     language_of_program,
     mapping_of,
     names_of,
+    nested,
     number_of,
     of_the_readme,
     section,
@@ -57,7 +60,7 @@ _HINTS = {
 
 def read_openevolve(folder: Path, wanted: Wanted) -> Example:
     """Raises UsageError for a folder that is no such example."""
-    evaluator, functions = _evaluator(folder)
+    evaluator, functions, more = _evaluator(folder, wanted.evaluator)
     config_file, others = _config_file(folder, wanted.config)
     config = mapping_of(folder / config_file) if config_file else {}
     suffix = str(config.get("file_suffix") or "")
@@ -78,7 +81,7 @@ def read_openevolve(folder: Path, wanted: Wanted) -> Example:
     combined = "combined_score" in text_of(folder / evaluator)
     score = (wanted.score,) if wanted.score else ("combined_score", "mean_of_metrics")
     taken = [
-        f"evaluator: {evaluator} ({', '.join(steps)})",
+        f"evaluator: {evaluator} ({'; '.join((', '.join(steps), *([another('--evaluator', more)] if more else [])))})",
         f"seed program: {program} ({language})",
         _score_line(wanted.score, combined, features),
         f"background: {source}",
@@ -87,7 +90,7 @@ def read_openevolve(folder: Path, wanted: Wanted) -> Example:
         *told,
         *([f"arguments of evaluate: {', '.join(given)} (evaluator.evaluator_args)"] if given else []),
         f"feedback: artifacts are {'shown to' if feedback else 'kept from'} the implementer",
-        *([f"config: {config_file} (--config names another: {', '.join(others)})"] if others else []),
+        *([f"config: {config_file} ({another('--config', others)})"] if others else []),
     ]
     memory = number_of(own.get("memory_limit_mb"))
     return Example(
@@ -113,21 +116,36 @@ def read_openevolve(folder: Path, wanted: Wanted) -> Example:
     )
 
 
-def _evaluator(folder: Path) -> tuple[str, set[str]]:
-    """(file name, its functions)."""
+def _evaluator(folder: Path, wanted: str) -> tuple[str, set[str], list[str]]:
+    """(file relative to the example, its functions, others that it could be)."""
+    if wanted:
+        name = inside(folder, wanted, "The evaluator")
+        names = names_of(tree_of(folder / name))
+        if "evaluate" not in names:
+            raise UsageError(f"{folder / name} has no function evaluate(program_path).")
+        return name, names, []
     others = sorted(path.name for path in folder.glob("*.py") if "eval" in path.name.lower())
+    found: dict[str, set[str]] = {}
     for name in dict.fromkeys((*EVALUATORS, *others)):
         if (folder / name).is_file():
-            names = names_of(tree_of(folder / name))
+            try:
+                names = names_of(tree_of(folder / name))
+            except UsageError:
+                if not found:
+                    raise
+                continue  # another evaluator is there
             if "evaluate" in names:
-                return name, names
+                found[name] = names
+    if found:
+        first = next(iter(found))
+        return first, found[first], [name for name in found if name != first]
     if (folder / "run_evo.py").is_file():
         raise UsageError(
             f"{folder} is not an OpenEvolve example, but looks like a Shinka one: pace task import shinka."
         )
     raise UsageError(
         f"{folder} is not an OpenEvolve example: looked for {' or '.join(EVALUATORS)} with a function "
-        "evaluate(program_path)."
+        f"evaluate(program_path).{nested(folder, EVALUATORS)}"
     )
 
 

@@ -5,7 +5,7 @@ ShinkaEvolve's user starts.
 """
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,13 @@ from pace_async.peers.constants import Constants, constants_of
 from pace_async.peers.example import (
     Example,
     Wanted,
+    another,
     find_program,
+    inside,
     language_of_program,
     mapping_of,
     names_of,
-    number_of,
+    nested,
     of_the_readme,
     section,
     text_of,
@@ -27,6 +29,7 @@ from pace_async.peers.example import (
 )
 from pace_async.peers.openevolve import COPY
 from pace_async.peers.repository import SETTINGS, place_of
+from pace_async.peers.slurm import megabytes, seconds
 
 INTERFACE = Path(__file__).parent / "shinka_path"
 TIMEOUT_S = 600.0
@@ -69,7 +72,7 @@ def read_shinka(folder: Path, wanted: Wanted) -> Example:
     config_file, others = _config_file(folder, wanted.config, said)
     config = mapping_of(folder / config_file) if config_file else {}
     evo, job = _settings(config, said)
-    evaluator = _evaluator(folder, job)
+    evaluator, more = _evaluator(folder, job, wanted.evaluator)
     place = place_of(folder, evo, wanted.program)
     seed = place.source if place is not None else _seed(folder, evo, wanted.program)
     way = _way(folder / evaluator)
@@ -79,8 +82,8 @@ def read_shinka(folder: Path, wanted: Wanted) -> Example:
             f"{'name no repository (seed_repo_path)' if place is None else 'name a repository (seed_repo_path)'}."
         )
     language = language_of_program(seed, str(evo.get("language") or ""))
-    timeout = _seconds(job.get("time"))
-    memory = _megabytes(job.get("mem"))
+    on_slurm = _on_slurm(config, said, evo)
+    timeout, memory = seconds(job.get("time"), on_slurm=on_slurm), megabytes(job.get("mem"))
     background, source = _background(folder, evo, said)
     extra = section(job, "extra_cmd_args")
     command = ["python", "-m", "shinka.pace_run", f"{COPY}/{evaluator}", "{program}", "{results}"]
@@ -89,7 +92,7 @@ def read_shinka(folder: Path, wanted: Wanted) -> Example:
     command += [word for name, value in extra.items() for word in (f"--{name}", str(value))]
     told = evo.get("use_text_feedback") is not False
     taken = [
-        f"evaluator: {evaluator} ({way})",
+        f"evaluator: {evaluator} ({'; '.join((way, *([another('--evaluator', more)] if more else [])))})",
         f"seed program: {seed} ({language})",
         f"score: {wanted.score or 'combined_score'} of metrics.json, where correct.json says that it is correct",
         f"background: {source}",
@@ -98,7 +101,7 @@ def read_shinka(folder: Path, wanted: Wanted) -> Example:
         *([f"memory_mb: {memory} (mem)"] if memory else []),
         *([f"further arguments: {' '.join(command[words:])} (extra_cmd_args)"] if extra else []),
         *([f"settings: {' and '.join(name for name in (run_file, config_file) if name)}"] if run_file else []),
-        *([f"config: {config_file} (--config names another: {', '.join(others)})"] if others else []),
+        *([f"config: {config_file} ({another('--config', others)})"] if others else []),
     ]
     return Example(
         peer="ShinkaEvolve",
@@ -117,7 +120,7 @@ def read_shinka(folder: Path, wanted: Wanted) -> Example:
         stages=(),
         interface=INTERFACE,
         taken=tuple(taken),
-        left=_left(config, said, evo, job),
+        left=(*_left(config, said, evo, job), *_unread(job, timeout, memory)),
     )
 
 
@@ -185,17 +188,34 @@ def _settings(config: Mapping[str, Any], said: Constants) -> tuple[dict[str, Any
     return evo, job
 
 
-def _evaluator(folder: Path, job: Mapping[str, Any]) -> str:
+def _evaluator(folder: Path, job: Mapping[str, Any], wanted: str) -> tuple[str, list[str]]:
+    """(file relative to the example, others that it could be). Where the settings name one there are no others."""
+    if wanted:
+        name = inside(folder, wanted, "The evaluator")
+        _way(folder / name)
+        return name, []
     named = Path(str(job.get("eval_program_path") or "")).name
-    for name in (named, *EVALUATORS):
-        if name and (folder / name).is_file():
-            _way(folder / name)
-            return name
+    if named and (folder / named).is_file():
+        _way(folder / named)
+        return named, []
+    more = sorted(path.name for path in folder.glob("*eval*.py"))
+    there = [name for name in dict.fromkeys((*EVALUATORS, *more)) if (folder / name).is_file()]
+    if there and there[0] in EVALUATORS:
+        _way(folder / there[0])
+        return there[0], [name for name in there[1:] if _is_called(folder / name)]
     raise UsageError(
         f"{folder} is not a Shinka example: looked for {' or '.join(EVALUATORS)}, which is called with --program_path "
         "and "
-        "--results_dir."
+        f"--results_dir.{nested(folder, EVALUATORS)}"
     )
+
+
+def _is_called(path: Path) -> bool:
+    try:
+        _way(path)
+    except UsageError:
+        return False
+    return True
 
 
 def _way(path: Path) -> str:
@@ -217,24 +237,18 @@ def _way(path: Path) -> str:
     )
 
 
-def _seconds(value: Any) -> float | None:
-    """Seconds of a time as hh:mm:ss. None if it is none."""
-    if not isinstance(value, str):
-        return number_of(value)
-    parts = value.split(":")
-    if not all(part.isdecimal() and len(part) < 10 for part in parts) or len(parts) > 3:
-        return None
-    seconds = 0
-    for part in parts:
-        seconds = seconds * 60 + int(part)
-    return float(seconds) or None
+def _on_slurm(config: Mapping[str, Any], said: Constants, evo: Mapping[str, Any]) -> bool:
+    """Whether the example's evaluations are jobs of Slurm, which reads a number as minutes."""
+    target = section(config, "job_config", "job", "distributed_job_config").get("_target_")
+    slurm = any(said.call(name) for name in _JOBS if name.startswith("Slurm"))
+    return slurm or any("slurm" in str(one).lower() for one in (evo.get("job_type"), target))
 
 
-def _megabytes(value: Any) -> int | None:
-    if not isinstance(value, str) or not value[:-1].isdecimal() or len(value) > 10:
-        return None
-    unit = {"G": 1024, "M": 1}.get(value[-1].upper())
-    return int(value[:-1]) * unit if unit else None
+def _unread(job: Mapping[str, Any], timeout: float | None, memory: int | None) -> Iterator[str]:
+    """A line for each limit that is no number of seconds or MiB."""
+    for name, read, field in (("time", timeout, "timeout_s"), ("mem", memory, "memory_mb")):
+        if job.get(name) is not None and read is None:
+            yield f"job_config.{name} ({str(job[name])[:40]!r} is no limit that can be read: set {field} in task.yaml)"
 
 
 def _left(

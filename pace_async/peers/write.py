@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,12 @@ from typing import Any
 import yaml
 
 from pace_async.errors import UsageError
-from pace_async.peers.example import Example, bytes_of, lines_of
+from pace_async.peers.example import Example, bytes_of, inside, lines_of, text_of
 from pace_async.peers.openevolve import COPY
 from pace_async.peers.seed import with_one_block
 from pace_async.programs.languages import language_of
 from pace_async.programs.text import is_marked
+from pace_async.yaml_text import Dumper, dumped
 
 INTERFACES = "interfaces"
 MEMORY_MB = 2048
@@ -35,7 +36,7 @@ _MOST_BYTES = 1 << 30
 @dataclass(frozen=True, slots=True)
 class Draft:
     """The texts of a task. `seed_note` says how the seed program differs from the example's, if it does. `skipped` are
-    files and folders of the example that are not copied."""
+    files and folders of the example that are not copied, and `named` those of them that its evaluator names."""
 
     name: str
     example: Example
@@ -43,6 +44,7 @@ class Draft:
     seed_note: str
     files: tuple[str, ...]
     skipped: tuple[str, ...]
+    named: tuple[str, ...]
 
 
 def name_of(folder: Path) -> str:
@@ -51,8 +53,8 @@ def name_of(folder: Path) -> str:
     return name if name[:1].isalpha() else f"task_{name}"
 
 
-def drafted(name: str, example: Example) -> Draft:
-    """Reads the example's files. Raises UsageError."""
+def drafted(name: str, example: Example, include: Sequence[str] = ()) -> Draft:
+    """Reads the example's files. `include` names files and folders of it that are copied too. Raises UsageError."""
     program = example.folder / example.source
     try:
         text = lines_of(bytes_of(program).decode("utf-8"))
@@ -60,11 +62,45 @@ def drafted(name: str, example: Example) -> Draft:
         raise UsageError(f"{program} is not UTF-8 text.") from None
     seed, note = with_one_block(text, example.language)
     skipped: list[str] = []
-    files = tuple(_files(example.folder, "", example.secret, skipped))
+    files = (*_files(example.folder, "", example.secret, skipped), *_included(example, include, skipped))
+    files = tuple(sorted(set(files)))
     size = sum((example.folder / name).stat().st_size for name in files)
     if size > _MOST_BYTES:
         raise UsageError(f"{example.folder} holds {size >> 20} MiB: move what the evaluator does not need elsewhere.")
-    return Draft(name, example, seed, note, files, tuple(skipped))
+    return Draft(name, example, seed, note, files, tuple(skipped), _named(example, skipped))
+
+
+def _included(example: Example, include: Sequence[str], skipped: list[str]) -> list[str]:
+    """The files that `include` names, relative to the example. Takes them out of `skipped`. Raises UsageError."""
+    found: list[str] = []
+    for one in include:
+        name = inside(example.folder, one, "What is included")
+        place = example.folder / name
+        paths = [place] if place.is_file() else [path for path in place.rglob("*") if path.is_file()]
+        files = [path.relative_to(example.folder).as_posix() for path in paths if "__pycache__" not in path.parts]
+        if secret := sorted(example.secret & set(files)):
+            raise UsageError(f"{example.folder / secret[0]} holds an API key, and is never copied.")
+        for path in paths:
+            if not _leads_into(path, example.folder.resolve()):
+                raise UsageError(f"{path} is a link that leads out of the example: put a copy in its place.")
+        found += files
+    skipped[:] = [name for name in skipped if not _all_within(example.folder, name, found)]
+    return found
+
+
+def _all_within(folder: Path, name: str, found: Sequence[str]) -> bool:
+    """Whether a file, or every file of a folder, is among those found."""
+    place = folder / name
+    if not place.is_dir():
+        return name in found
+    inner = {path.relative_to(folder).as_posix() for path in place.rglob("*") if path.is_file()}
+    return inner <= set(found)
+
+
+def _named(example: Example, skipped: Sequence[str]) -> tuple[str, ...]:
+    """Of the files that are not copied, those that the evaluator's text names."""
+    text = text_of(example.folder / example.evaluator)
+    return tuple(name for name in skipped if re.search(rf"[\"'/]{re.escape(Path(name).name)}[\"'/]", text))
 
 
 def refuse_links_outside(folder: Path) -> None:
@@ -142,7 +178,7 @@ def task_yaml(draft: Draft, bounds: tuple[float, float], stages: tuple[tuple[str
         ),
         ("", {"program": example.program, "language": example.language}),
         ("", {"longest_program": example.longest_program} if example.longest_program else {}),
-        ("", {"evaluate": list(example.evaluate), "path": [INTERFACES]}),
+        ("", {"evaluate": list(example.evaluate), "path": [INTERFACES, *([COPY] if "/" in example.evaluator else [])]}),
         ("", {"score": list(example.score)}),
         ("", {"valid": example.valid} if example.valid else {}),
         ("", {"feedback": example.feedback}),
@@ -170,7 +206,7 @@ def _requirements(draft: Draft) -> str:
     return " ".join((*said, *example.requirements))
 
 
-class _Blocks(yaml.SafeDumper):
+class _Blocks(Dumper):
     """Writes texts of several lines as blocks."""
 
 
@@ -184,7 +220,7 @@ _Blocks.add_representer(str, _text)
 
 def _dumped(values: dict[str, Any]) -> str:
     cleaned = {name: _clean(value) for name, value in values.items()}
-    return yaml.dump(cleaned, Dumper=_Blocks, sort_keys=False, allow_unicode=True, width=100)
+    return dumped(cleaned, _Blocks, width=100)
 
 
 def _clean(value: Any) -> Any:

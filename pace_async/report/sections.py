@@ -19,6 +19,7 @@ from pace_async.report.progress_axis import By, axis_of
 from pace_async.report.reproduce import command, versions
 from pace_async.report.syntax import line_of
 from pace_async.report.tree import tree
+from pace_async.task import reference_of
 
 IMPROVEMENTS = 100
 """The newest improvements that the table of money shows."""
@@ -258,7 +259,11 @@ def again(facts: Facts) -> Markup:
         "but threads that finish in another order give another run."
     )
     made = f"This page was written by {versions()}. The rows do not hold the versions that the run itself had."
-    return card(tag("pre", command(facts.header.config)), tag("p", notes, class_="sub"), tag("p", made, class_="sub"))
+    return card(
+        tag("pre", command({**facts.header.config, "task": reference_of(facts.header)})),
+        tag("p", notes, class_="sub"),
+        tag("p", made, class_="sub"),
+    )
 
 
 def foot(facts: Facts) -> Markup:

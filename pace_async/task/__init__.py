@@ -23,12 +23,11 @@ from pace_async.task.files import CHEATS, files_of
 from pace_async.task.finding import BUNDLED, CHECKOUT, task_folders
 from pace_async.task.loading import (
     Task,
-    best_known,
     limited,
     load_task,
     refuse_if_changed,
-    suffix_of_programs,
 )
+from pace_async.task.recorded import best_known, reference_of, suffix_of_programs, task_of_run
 from pace_async.task.spec import FULL, Bounds, CascadeStage, Setting, TaskSpec, settings_of
 
 __all__ = [
@@ -48,9 +47,11 @@ __all__ = [
     "files_of",
     "limited",
     "load_task",
+    "reference_of",
     "refuse_if_changed",
     "settings_of",
     "split_block",
     "suffix_of_programs",
     "task_folders",
+    "task_of_run",
 ]

@@ -3,9 +3,7 @@
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from pace_async.errors import UsageError
@@ -13,7 +11,7 @@ from pace_async.programs.text import editable, joined, marks, split_block
 from pace_async.task.files import digest_of, read_text
 from pace_async.task.finding import find_task, task_folders
 from pace_async.task.spec import Bounds, TaskSpec
-from pace_async.yaml_text import mistake
+from pace_async.yaml_text import mistake, read_yaml
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +69,7 @@ def load_task(name: str) -> Task:
 
 
 def _spec_of(path: Path) -> TaskSpec:
-    try:
-        raw: Any = yaml.safe_load(read_text(path))
-    except yaml.YAMLError as error:
-        raise UsageError(f"{path} is not valid YAML: {str(error).splitlines()[0]}.") from None
+    raw = read_yaml(path)
     if not isinstance(raw, dict):
         raise UsageError(f"{path} must hold the fields of a task; it is empty or not a mapping.")
     try:
@@ -119,19 +114,3 @@ def refuse_if_changed(task: Task) -> None:
             f"A file of task {task.name!r} has changed while it was evaluated, in {task.folder}: scores would not "
             "compare. Put it back, or start a new run."
         )
-
-
-def best_known(name: str) -> float | None:
-    """The best known score, read from the task's folder now. None where there is none, or the task is gone."""
-    try:
-        return _spec_of(find_task(name) / "task.yaml").target
-    except UsageError:
-        return None
-
-
-def suffix_of_programs(name: str) -> str:
-    """The file name extension of a task's programs, read from the task's folder now, Python's if the folder is gone."""
-    try:
-        return Path(_spec_of(find_task(name) / "task.yaml").program).suffix
-    except UsageError:
-        return ".py"

@@ -37,7 +37,7 @@ def money_of(reader: Reader) -> Money:
 
 
 def _facts(reader: Reader, *, learning: bool) -> Facts:
-    return gather_parts(reader, best_known(str(reader.header().config.get("task", ""))), learning=learning)
+    return gather_parts(reader, best_known(reader.header()), learning=learning)
 
 
 def run_page(name: str, facts: Facts) -> str:

@@ -50,7 +50,7 @@ def moments(log: Path) -> Iterator[tuple[float, RunView]]:
 
 def terminal(page: Page, at: float, view: RunView) -> Image.Image:
     """The terminal at a moment."""
-    known = replace(view, best_known=best_known(view.header.task), beside=beside_of(view.header, view.seed_score))
+    known = replace(view, best_known=best_known(view.header), beside=beside_of(view.header, view.seed_score))
     drawn = picture(known, at, COLUMNS, ROWS)
     page.set_content(f"<style>body{{margin:0;background:#14171b}}svg{{display:block}}</style>{drawn}")
     return _shot(page)

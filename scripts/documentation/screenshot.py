@@ -95,7 +95,7 @@ def main(arguments: list[str]) -> None:
     if not log.is_file():
         raise SystemExit(f"{log} is not there: give the folder of a run.")
     at, view = moment(log, chosen.candidates)
-    known = replace(view, best_known=best_known(view.header.task), beside=beside_of(view.header, view.seed_score))
+    known = replace(view, best_known=best_known(view.header), beside=beside_of(view.header, view.seed_score))
     chosen.output.parent.mkdir(parents=True, exist_ok=True)
     chosen.output.write_text(picture(known, at, chosen.columns, chosen.rows), encoding="utf-8")
     print(f"{chosen.output}: {view.candidates} candidates, {view.groups} groups")

@@ -13,7 +13,7 @@ from pace_async.implement.prompts import messages_for
 from pace_async.implement.repair import is_repairable
 from pace_async.programs.languages import BUILD_FAILED, PROGRAM_ENDED
 from pace_async.search.state import Member
-from pace_async.task import Task, load_task, suffix_of_programs
+from pace_async.task import Task, load_task
 from tests.support.process_tasks import DOUBLE_C, make_process_task
 
 WHOLE = DOUBLE_C.replace("// EVOLVE-BLOCK-START\n", "").replace("// EVOLVE-BLOCK-END\n", "")
@@ -80,12 +80,6 @@ def test_a_refused_output_is_described_without_the_words_of_the_evaluator() -> N
 def test_a_function_cannot_pass_its_words_off_as_a_compilers() -> None:
     said = complaint("candidate_error", f"{BUILD_FAILED}hidden=[0.8147]", "def f(x): pass", "f")
     assert "8147" not in said
-
-
-def test_a_program_that_is_written_to_a_file_has_the_ending_of_its_language(tmp_path: Path) -> None:
-    make_process_task(tmp_path / "sums")
-    assert suffix_of_programs(str(tmp_path / "sums")) == ".c"
-    assert suffix_of_programs(str(tmp_path / "gone")) == ".py"
 
 
 def test_a_task_that_mixes_the_two_kinds_is_refused_in_one_sentence(tmp_path: Path) -> None:

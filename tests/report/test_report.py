@@ -33,6 +33,7 @@ from pace_async.report.page import page
 from pace_async.report.reproduce import command
 from pace_async.report.tree import place
 from pace_async.report.visible import visible
+from pace_async.task import reference_of
 from pace_async.yaml_text import value_of
 from tests.support.browsers import look, shades
 from tests.support.finished_runs import copy_run, make_run, pace, poison
@@ -163,7 +164,8 @@ def test_each_candidate_has_a_row_and_each_ancestor_of_the_best_its_step(reporte
 
 def test_the_command_of_a_report_resolves_the_same_configuration(finished: Path, reported: str) -> None:
     with open_readonly(finished / "population.db") as reader:
-        config = reader.header().config
+        header = reader.header()
+    config = {**header.config, "task": reference_of(header)}
     words = shlex.split(command(config))
     assert words[:3] == ["pace", "run", str(config["task"])] and set(words[3::2]) <= {"--set"}
     pairs = [word.partition("=") for word in words[4::2]]

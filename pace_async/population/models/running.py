@@ -9,9 +9,10 @@ from pace_async.population.models.base import RUN_STATES, Base, one_of, refers
 
 
 class RunRow(Base):
-    """The run's identity and settings, fixed at its start. `config` is the whole resolved configuration. `trust` is
-    "shared" where programs can reach what scores them (command tasks), else "hidden". `prompts_digest` is that of the
-    templates of its questions, NULL for advisors with a wording of their own. `longest_stall_ms` and
+    """The run's identity and settings, fixed at its start. `config` is the whole resolved configuration. `task_folder`
+    is absolute, and `task_suffix` the file name extension of its programs (NULL in runs of an earlier version).
+    `trust` is "shared" where programs can reach what scores them (command tasks), else "hidden". `prompts_digest` is
+    that of the templates of its questions, NULL for advisors with a wording of their own. `longest_stall_ms` and
     `longest_turn_cpu_ms` are the longest turns of the event loop, in milliseconds of wall clock and of its thread's
     processor time, over all processes that drove the run. They are NULL until measured."""
 
@@ -20,6 +21,8 @@ class RunRow(Base):
     name: Mapped[str]
     task: Mapped[str]
     task_digest: Mapped[str]
+    task_folder: Mapped[str | None]
+    task_suffix: Mapped[str | None]
     seed: Mapped[int] = mapped_column(BigInteger)
     objective: Mapped[str]
     advisor: Mapped[str]

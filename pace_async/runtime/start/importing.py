@@ -7,10 +7,12 @@ which scores a search will move, and how low a stage scores the seed program. Op
 stops the stage's score. Here it has none, so a threshold that the seed program may miss is lowered.
 """
 
+import json
+import shlex
 import tempfile
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import anyio
@@ -69,8 +71,10 @@ def import_example(peer: str, folder: Path, target: Path | None, wanted: Wanted,
         raise UsageError(f"{folder} is not a folder.")
     name = name_of(target or folder)
     goal = target or Path(name)
-    if goal.resolve() == folder.resolve():
-        raise UsageError(f"{goal} is the example itself, which stays as it is: name a new folder, --to {name}_task.")
+    if goal.resolve().is_relative_to(folder.resolve()):
+        where = "the example itself" if goal.resolve() == folder.resolve() else "inside the example"
+        other = folder.resolve().parent / f"{name_of(folder)}_task"
+        raise UsageError(f"{goal} is {where}, which stays as it is: name a new folder outside, --to {other}.")
     refuse_if_there(goal)
     draft = anyio.run(_read, peer, folder, name, wanted)
     stages = draft.example.stages
@@ -79,6 +83,13 @@ def import_example(peer: str, folder: Path, target: Path | None, wanted: Wanted,
         lines.append(f"seed program: {draft.seed_note}")
     if draft.skipped:
         lines.append(f"not copied: {', '.join(draft.skipped)}")
+    if wanted.include:
+        lines.append(f"copied too: {', '.join(wanted.include)} (--include)")
+    named = draft.named
+    if named:
+        lines.append(
+            f"{draft.example.evaluator} names {', '.join(named)}, not copied: {_include(named)} takes them along"
+        )
     bounds = UNKNOWN_BOUNDS
     if try_seed:
         tried = anyio.run(_try, draft)
@@ -86,6 +97,9 @@ def import_example(peer: str, folder: Path, target: Path | None, wanted: Wanted,
         lines.append(said)
         if tried.reported:
             lines.append(f"seed program: its evaluator scores it {tried.score:g} and reports {tried.reported}")
+        if tried.score == 0 and draft.skipped and not tried.reported:
+            said = "seed program: it has the score 0, perhaps because files were left out"
+            lines.append(f"{said}: {_include(named or draft.skipped)} takes them along")
         stages, told = thresholds(stages, tried)
         lines += told
     else:
@@ -97,12 +111,16 @@ def import_example(peer: str, folder: Path, target: Path | None, wanted: Wanted,
 async def _read(peer: str, folder: Path, name: str, wanted: Wanted) -> Draft:
     try:
         async with with_helpers(READ_S):
-            texts = (peer, str(folder), name, wanted.program, wanted.config, wanted.score)
-            return draft_of(await in_helper(read_example, *texts), peer, folder)
+            said = json.dumps(asdict(wanted))
+            return draft_of(await in_helper(read_example, peer, str(folder), name, said), peer, folder)
     except TooMuchWork as work:
         raise UsageError(f"{folder} cannot be imported: reading it {work.detail}.") from None
     except InfrastructureFault as fault:
         raise GaveUp(f"{folder} could not be read ({fault}): try again.") from None
+
+
+def _include(names: Sequence[str]) -> str:
+    return " ".join(f"--include {shlex.quote(name)}" for name in names)
 
 
 async def _try(draft: Draft) -> SeedTrial:

@@ -73,7 +73,7 @@ from pace_async.runtime.start.refusals import asking, limits_of
 from pace_async.runtime.start.rescoring import refuse_unless_in_force
 from pace_async.runtime.start.resuming import cut_off, nothing_left, resumed_config, setting_changes
 from pace_async.runtime.start.signals import ends_as_by_ctrl_c
-from pace_async.task import Task, load_task, settings_of
+from pace_async.task import Task, load_task, settings_of, task_of_run
 
 EXIT_CODES = {"done": 0, "stopped_by_budget": 3, "interrupted": 130}
 
@@ -188,7 +188,7 @@ async def _go_on(paths: RunPaths, changes: Mapping[str, object], shown: Shown) -
                 ) from None
             config = resumed_config(standing, changes)
             store.be_patient(config.faults.patience_s, waiting(lock))
-            task = task_of(config)
+            task = limits_of(config, task_of_run(standing.header))
             refuse_unless_in_force(standing, task, paths.folder)
             if (finished := nothing_left(standing, config)) is not None:
                 await say([f"{paths.folder} is finished: {finished}"])
@@ -337,6 +337,8 @@ def header_of(config: Config, task: Task, name: str, tier: Tier) -> RunHeader:
         config=config.model_dump(mode="json"),
         trust=task.spec.trust,
         prompts_digest=None if pool else Templates.of(config.prompts, task.folder).digest,
+        task_folder=str(task.folder),
+        task_suffix=Path(task.spec.program).suffix,
     )
 
 

@@ -31,7 +31,7 @@ from pace_async.runtime.start.refusals import limits_of
 from pace_async.runtime.start.resuming import cut_off, resumed_config
 from pace_async.runtime.start.signals import ends_as_by_ctrl_c
 from pace_async.search.state import Member
-from pace_async.task import Task, load_task
+from pace_async.task import Task, task_of_run
 
 Show = Callable[[int, int, float], None]
 """Called with the number of programs that are scored, of all, and the seconds since this process began."""
@@ -74,7 +74,7 @@ async def _rescore(paths: RunPaths, best: int | None, show: Show, dry: bool) -> 
             config = resumed_config(standing, {})
             _refuse_relative(config)
             store.be_patient(config.faults.patience_s, waiting(lock), AGAIN)
-            task = _task_of(config)
+            task = limits_of(config, task_of_run(standing.header))
             todo, plan, begun = await _planned(store, standing, task, config, best)
             if dry or plan.known:
                 return plan
@@ -95,11 +95,6 @@ def _refuse_relative(config: Config) -> None:
             f"This run's rewards are relative to the {config.reward.relative_to} (reward.relative_to), whose score "
             "would change too: such a run cannot be scored again."
         )
-
-
-def _task_of(config: Config) -> Task:
-    """The task as it is now. Raises UsageError, also if its folder is gone."""
-    return limits_of(config, load_task(config.task))
 
 
 async def _planned(

@@ -10,12 +10,10 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
-
-import yaml
 
 from pace_async.runtime.start.new_task import make_task
 from pace_async.task import BLOCK_END, BLOCK_START, CHECKOUT, Task, load_task
+from pace_async.yaml_text import read_mapping
 
 TRAINED_ON = ("circle_packing", "eplb")
 """The bundled tasks of the recipe; a task that is added later changes nothing in it."""
@@ -59,7 +57,7 @@ def real_worlds() -> list[World]:
 
 def read_world(task: Task, catalogue: Path) -> World:
     """A task and its catalogue, as a world."""
-    tree = cast("dict[str, Any]", yaml.safe_load(catalogue.read_text()))
+    tree = read_mapping(catalogue)
     options = {
         str(entry["name"]): tuple(literal(option) for option in entry["options"]) for entry in tree["mechanisms"]
     }
