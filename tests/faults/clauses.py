@@ -30,6 +30,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "three Ctrl-C exit",
         "SIGTERM drains",
         "a machine that slept makes nothing stale",
+        "a stage that fails after a committed fact, and is tried again",
     ),
     "Database": (
         "locked for seconds: waits",
