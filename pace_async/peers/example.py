@@ -15,6 +15,7 @@ import yaml
 
 from pace_async.errors import UsageError
 from pace_async.programs.languages import LANGUAGES, named
+from pace_async.programs.parsed import NOT_PYTHON, parsed
 
 MOST_BYTES = 4 << 20
 """Of a file of an example that is read."""
@@ -85,8 +86,8 @@ def tree_of(path: Path) -> ast.Module:
     """The syntax tree of a Python file. Raises UsageError."""
     read = bytes_of(path)
     try:
-        return ast.parse(read.decode("utf-8-sig"), str(path))
-    except (SyntaxError, ValueError, RecursionError) as error:
+        return parsed(read.decode("utf-8-sig"), str(path))
+    except NOT_PYTHON as error:
         raise UsageError(f"{path} is not Python that can be read: {str(error)[:200]}.") from None
 
 
