@@ -260,6 +260,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "cut off before the seed program's row: a resume works",
         "no folder for temporary files",
         "SIGHUP drains like SIGTERM",
+        "the drain after the last minute is bounded",
         "a closed terminal drains",
         "two signals",
     ),
