@@ -41,6 +41,8 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "nothing may be written",
         "cut short",
         "a damaged page",
+        "a damaged page, on resume and at a run's end",
+        "the file replaced under a run",
         "no population at all",
         "storm of cancelled tasks",
         "text that no database holds",
