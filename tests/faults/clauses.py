@@ -43,6 +43,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "a damaged page",
         "a damaged page, on resume and at a run's end",
         "the file replaced under a run",
+        "the log removed after a crash",
         "no population at all",
         "storm of cancelled tasks",
         "text that no database holds",

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from pace_async.errors import GaveUp, UsageError
+from pace_async.population.schema import upgrade
 from pace_async.population.store import Store
+from tests.support.command_line import Shell
 from tests.support.population_facts import advised, evaluated, fresh, opened, rollout
 
 pytestmark = pytest.mark.anyio
@@ -78,3 +80,25 @@ async def test_damage_while_a_run_goes_on_is_found_when_it_ends(tmp_path: Path) 
         flip_pages(file)
         with pytest.raises(GaveUp, match="was damaged while its run went on"):
             await store.refuse_if_damaged()
+
+
+@pytest.mark.fault("Database", "the log removed after a crash")
+def test_a_population_without_its_rows_is_never_begun_anew_over_what_its_run_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As after `kill -9` and `rm population.db-wal`: the file has its tables, or not even these, and no row."""
+    run = tmp_path / "demo"
+    run.mkdir()
+    shell = Shell(tmp_path, monkeypatch, capsys)
+    upgrade(run / "population.db")
+    said = shell.pace("resume", "demo")
+    assert (said.code, "nothing was lost" in said.err) == (2, True)
+    (run / "events.jsonl").write_text("{}\n")
+    (run / "groups").mkdir()
+    for command in (["resume", "demo"], ["run", "circle_packing", "--run-dir", "demo"]):
+        said = shell.pace(*command)
+        assert said.code == 2
+        assert "(events.jsonl, groups)" in said.err
+        assert "back from a backup" in said.err
+        assert "nothing was lost" not in said.err
+        assert len(said.err.strip().splitlines()) == 1
