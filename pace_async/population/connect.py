@@ -86,13 +86,18 @@ def identity(place: Place) -> tuple[int, int] | None:
 
 @contextmanager
 def told_if_damaged(place: Place) -> Generator[None]:
-    """Raises UsageError, in one sentence, for the errors of a damaged file."""
+    """Raises UsageError, in one sentence, for the errors of a damaged file, and of one with a value of another type
+    than its column's."""
     try:
         yield
     except DBAPIError as error:
         if not (isinstance(place, Path) and sqlite.is_damage(error)):
             raise
         raise UsageError(f"{place} is damaged ({in_words(error)}): restore it from a backup.") from None
+    except (TypeError, ValueError, AttributeError):
+        if not (isinstance(place, Path) and (found := sqlite.mistyped(place))):
+            raise
+        raise UsageError(f"{place} was changed by another program ({found}): restore it from a backup.") from None
 
 
 def will_pass(error: DBAPIError) -> bool:

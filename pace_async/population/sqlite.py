@@ -110,6 +110,37 @@ def damage_soon(path: Path, seconds: float = QUICK_S) -> str:
     return "" if found == "ok" else " ".join(found.split())
 
 
+_KINDS = {"numbers": "'integer', 'real', 'null'", "texts": "'text', 'null'"}
+_DECLARED = {"DOUBLE": "numbers", "FLOAT": "numbers", "INTEGER": "numbers", "BIGINT": "numbers", "BOOLEAN": "numbers"}
+
+
+def mistyped(path: Path) -> str:
+    """The first value of another type than its column's, in words, empty if there is none. SQLite takes any value in
+    any column. Reads every row."""
+    checked = engine(path, "read")
+    try:
+        with checked.begin() as connection:
+            columns = connection.exec_driver_sql(
+                "SELECT m.name, c.name, c.type FROM sqlite_master m JOIN pragma_table_info(m.name) c "
+                "WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite%'"
+            ).all()
+            for table, column, declared in columns:
+                kind = _DECLARED.get(str(declared), "texts" if declared == "TEXT" else "")
+                if not kind:
+                    continue
+                found = connection.exec_driver_sql(
+                    f'SELECT typeof("{column}"), count(*) FROM "{table}" WHERE typeof("{column}") NOT IN '
+                    f"({_KINDS[kind]}) GROUP BY 1"
+                ).first()
+                if found is not None:
+                    return f"{table}.{column} holds {kind}, and {found[1]} of its values are of the type {found[0]}"
+    except DatabaseError as error:
+        return str(error.orig) if is_damage(error) else ""
+    finally:
+        checked.dispose()
+    return ""
+
+
 def is_damage(error: DBAPIError) -> bool:
     """Whether the file itself is damaged."""
     return _code(error).startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))

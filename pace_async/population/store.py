@@ -77,7 +77,8 @@ class Store:
         refuse_unless_current(state, str(place))
         store = cls(place, Writer(engine(place, "write")), reading_engine(place))
         try:
-            yield store
+            with told_if_damaged(place):
+                yield store
         finally:
             with anyio.move_on_after(CLOSE_S, shield=True):
                 await store.close()

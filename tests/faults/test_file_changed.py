@@ -1,6 +1,8 @@
 """A population's file that is replaced or damaged: said in one sentence, by the run and by its resume."""
 
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from pace_async.errors import GaveUp, UsageError
 from pace_async.population.schema import upgrade
 from pace_async.population.store import Store
 from tests.support.command_line import Shell
+from tests.support.finished_runs import make_run
 from tests.support.population_facts import advised, evaluated, fresh, opened, rollout
 
 pytestmark = pytest.mark.anyio
@@ -102,3 +105,20 @@ def test_a_population_without_its_rows_is_never_begun_anew_over_what_its_run_lef
         assert "back from a backup" in said.err
         assert "nothing was lost" not in said.err
         assert len(said.err.strip().splitlines()) == 1
+
+
+@pytest.mark.fault("Database", "a value of another type in a column of numbers")
+@pytest.mark.parametrize("value", ["'abc'", "x'00ff'"], ids=["text", "blob"])
+def test_a_value_of_another_type_is_one_sentence_in_every_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], value: str
+) -> None:
+    database = make_run(tmp_path / "run") / "population.db"
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        connection.execute(f"UPDATE candidates SET score = {value}, merit = {value} WHERE candidate > 0")
+    shell = Shell(tmp_path, monkeypatch, capsys)
+    for command in (["status", "run"], ["report", "run"], ["best", "run"], ["resume", "run", "--candidates", "44"]):
+        said = shell.pace(*command)
+        assert said.code == 2, command
+        assert "candidates.score holds numbers" in said.err, command
+        assert len(said.err.strip().splitlines()) == 1, command

@@ -14,7 +14,16 @@ from sqlalchemy.exc import DatabaseError
 
 from pace_async.errors import UsageError
 from pace_async.events import AdvisorCall, Fact, IslandActed, RunHeader
-from pace_async.population.connect import Place, damage, dangling, engine, in_words, locate, refuse_unless_sound
+from pace_async.population.connect import (
+    Place,
+    damage,
+    dangling,
+    engine,
+    in_words,
+    locate,
+    refuse_unless_sound,
+    told_if_damaged,
+)
 from pace_async.population.models import RunRow
 from pace_async.population.postgres import mark as server_mark
 from pace_async.population.reading import questions, stream
@@ -235,7 +244,8 @@ def open_readonly(where: str | Place, run: str | None = None) -> Generator[Reade
         with reader._open() as connection:  # pyright: ignore[reportPrivateUsage]
             state = state_of(connection, str(place))
         refuse_unless_current(state, str(place))
-        yield reader
+        with told_if_damaged(place):
+            yield reader
     finally:
         opened.dispose()
 
