@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from pace_async.errors import InfrastructureFault, UsageError
+from pace_async.outside import sound
 
 DISK_FAULTS = {
     "disk_full": "the disk is full",
@@ -43,7 +44,7 @@ def write_whole(path: Path, content: bytes | str) -> None:
     try:
         try:
             with draft.open("wb") as stream:
-                stream.write(content.encode() if isinstance(content, str) else content)
+                stream.write(sound(content).encode() if isinstance(content, str) else content)
                 stream.flush()
                 os.fsync(stream.fileno())
             draft.replace(path)

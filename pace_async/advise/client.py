@@ -20,7 +20,6 @@ import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from math import isfinite
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, TypeVar
@@ -34,11 +33,17 @@ from pace_async.advise.chat import PLAIN_TEXT, ChatTemplate, Message, TextFormat
 from pace_async.advise.engines import wire
 from pace_async.errors import InfrastructureFault
 from pace_async.events import TokenSpan
+from pace_async.outside import sound
 from pace_async.weights import BASE
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
 _ROUNDING = 1e-6
+LEAST_LOGPROB = -1e38
+"""Log-probabilities are kept as float32."""
+MOST_TOKENS = 1 << 32
+LONGEST_LABEL = 9
+"""Digits of a version."""
 
 
 def special_token_ids(model: Path) -> frozenset[int]:
@@ -75,9 +80,10 @@ class Numbers:
     """`Labels` that are version numbers. All are believed."""
 
     async def version(self, label: str) -> int:
-        if not label.isdecimal():
-            raise InfrastructureFault("bad_spans", f"weight version {label!r} is not a number")
-        return int(label)
+        version = _number_of(label)
+        if version is None:
+            raise InfrastructureFault("bad_spans", f"weight version {label[:40]!r} is not a number")
+        return version
 
     async def oldest(self, before: str, after: str) -> int:
         return min(await self.version(before), await self.version(after))
@@ -131,6 +137,7 @@ class HttpEngine:
 
     async def encode(self, text: str) -> tuple[int, ...]:
         """Encode the text as data: the spelling of a special token inside it becomes ordinary tokens."""
+        text = sound(text)
         if self._template is not None:
             return await self._template.question(text)
         return await self._as_data(text, special=True)
@@ -171,7 +178,7 @@ class HttpEngine:
         kept = await self._mark() if self._special.intersection(token_ids) else None
         tokens = [token for token in token_ids if token == kept or token not in self._special]
         request = wire.DetokenizeRequest(tokens=tokens)
-        return (await self._ask("POST", "/detokenize", wire.DetokenizeAnswer, request)).prompt
+        return sound((await self._ask("POST", "/detokenize", wire.DetokenizeAnswer, request)).prompt)
 
     async def generate(
         self, prompt_ids: tuple[int, ...], *, max_tokens: int, temperature: float, seed: int
@@ -230,7 +237,7 @@ class HttpEngine:
     async def served_version(self) -> int | None:
         """The served version. None if the weights are unknown or have no number."""
         label = await self.label()
-        return int(label) if label.isdecimal() else None
+        return _number_of(label)
 
     async def aclose(self) -> None:
         await self._http.aclose()
@@ -280,7 +287,7 @@ class HttpEngine:
             kind_of_fault = "engine_refused" if response.status_code < 500 else "engine_error"
             raise InfrastructureFault(kind_of_fault, f"{path}: {response.status_code} {response.text[:300]}")
         try:
-            return kind.model_validate_json(response.content)
+            return _read(kind, response.content)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])
@@ -292,6 +299,24 @@ def _without_end(tokens: tuple[int, ...], own: tuple[int, ...]) -> tuple[int, ..
     on."""
     ends = (at + len(own) for at in range(len(tokens) - len(own) + 1) if tokens[at : at + len(own)] == own)
     return tokens[: next(ends, len(tokens))]
+
+
+def _read(kind: type[Answer], content: bytes) -> Answer:
+    """The answer, with texts made sound. Half of a surrogate pair is JSON, and pydantic takes it for a mistake. Raises
+    ValidationError."""
+    try:
+        return kind.model_validate_json(content)
+    except ValidationError as error:
+        try:
+            value: object = json.loads(content.decode("utf-8", "replace"))
+        except (ValueError, RecursionError):
+            raise error from None
+        return kind.model_validate_json(sound(json.dumps(value, ensure_ascii=False)))
+
+
+def _number_of(label: str) -> int | None:
+    """The version that a label is the number of."""
+    return int(label) if label.isdecimal() and len(label) <= LONGEST_LABEL else None
 
 
 def _cut(text: str, word: str) -> list[str]:
@@ -317,6 +342,8 @@ def _sampled(answer: wire.GenerateAnswer, max_tokens: int) -> ServedAnswer:
         finish = "length"
     else:
         raise InfrastructureFault("bad_answer", f"generation ended by {choice.finish_reason}")
+    if not all(0 <= token < MOST_TOKENS for token in tokens):
+        raise InfrastructureFault("bad_answer", f"a token id that is not between 0 and {MOST_TOKENS}")
     spans = choice.weight_versions
     if spans is not None:
         _refuse_unless_whole(spans, len(tokens))
@@ -328,7 +355,7 @@ def _logprobs(choice: wire.CompletionChoice, tokens: tuple[int, ...]) -> tuple[f
     if tuple(entry.token_id for entry in entries) != tokens:
         raise InfrastructureFault("bad_logprobs", f"{len(entries)} log-probabilities for {len(tokens)} tokens")
     for at, entry in enumerate(entries):
-        if not (isfinite(entry.logprob) and entry.logprob <= _ROUNDING):
+        if not LEAST_LOGPROB <= entry.logprob <= _ROUNDING:
             raise InfrastructureFault("bad_logprobs", f"log-probability {entry.logprob} at token {at}")
     return tuple(min(entry.logprob, 0.0) for entry in entries)
 

@@ -14,7 +14,15 @@ class StopConfig(Section):
         default=240, ge=1, description="Candidates evaluated; no default if updates or minutes are set."
     )
     updates: int | None = Field(default=None, ge=1, description="Groups consumed, skipped ones too.")
-    minutes: float | None = Field(default=None, gt=0, description="Wall-clock minutes of this process.")
+    minutes: float | None = Field(
+        default=None, gt=0, description="Wall-clock minutes of this process. The drain after them is bounded too."
+    )
+    drain_s: float | None = Field(
+        default=None,
+        gt=0,
+        description="How long the drain after `stop.minutes` may take, in seconds; by default `faults.drain_s`. "
+        "Unfinished evaluations are then left for a resume.",
+    )
     budget: float | None = Field(
         default=None,
         gt=0,

@@ -5,7 +5,7 @@ twice. Most callers need only `evaluate`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -14,6 +14,7 @@ import anyio
 from pace_async.errors import InfrastructureFault
 from pace_async.events import CascadeScore, EvaluationAttempted, Outcome
 from pace_async.frozen_values import fast_init
+from pace_async.outside import LARGEST, is_bounded, sound
 from pace_async.task import FULL, TaskSpec
 
 HIDDEN = 0
@@ -107,7 +108,7 @@ class EvaluationRequest:
     @classmethod
     def of(cls, spec: TaskSpec, identity: EvaluationId, program: str, seed: int) -> "EvaluationRequest":
         """A request with the task's limits for the stage, and its needs."""
-        return cls(identity, program, seed, Limits.of(spec, identity.stage), Needs.of(spec))
+        return cls(identity, sound(program), seed, Limits.of(spec, identity.stage), Needs.of(spec))
 
     @property
     def lease(self) -> int:
@@ -239,8 +240,17 @@ async def evaluate(evaluator: Evaluator, request: EvaluationRequest) -> Evaluati
     """Submit, wait, and leave the evaluation if the waiting task is cancelled."""
     await evaluator.submit(request)
     try:
-        return await evaluator.result(request.id)
+        return _bounded(await evaluator.result(request.id))
     except anyio.get_cancelled_exc_class():
         with anyio.CancelScope(shield=True):
             await evaluator.leave(request.id)
         raise
+
+
+def _bounded(found: Evaluation) -> Evaluation:
+    """An evaluation that the tables take, whichever evaluator, node or memo it came from."""
+    if (found.score is None or is_bounded(found.score)) and all(map(is_bounded, found.metrics.values())):
+        return found
+    why = f"the score or a metric is not between -{LARGEST:g} and {LARGEST:g}"
+    attempts = tuple(replace(one, outcome="invalid_score") if one.accepted else one for one in found.attempts)
+    return replace(found, outcome="invalid_score", score=None, metrics={}, detail=why, attempts=attempts)

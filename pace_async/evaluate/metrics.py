@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from pace_async.evaluate.scorer.strict_json import DEEPEST, Invalid, measure
+from pace_async.outside import LARGEST, is_bounded, sound
 from pace_async.task import TaskSpec
 from pace_async.task.command import FEEDBACK_FILE, LAST_LINE, MEAN, PRINTED
 
@@ -204,6 +205,8 @@ def _number(name: str, value: object) -> float:
     number = _as_float(value)
     if not math.isfinite(number):
         raise _Wrong(f"the metric {name} is not finite ({number})")
+    if not is_bounded(number):
+        raise _Wrong(f"the metric {name} is not between -{LARGEST:g} and {LARGEST:g} ({number})")
     return number
 
 
@@ -239,8 +242,8 @@ def _numbers(said: Mapping[str, Any]) -> dict[str, float]:
             break
         if isinstance(value, int | float) and len(name) <= LONGEST_NAME:
             number = _as_float(value)
-            if math.isfinite(number):
-                found[name] = number
+            if is_bounded(number):
+                found[sound(name)] = number
     return found
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pace_async.durable import disk_fault
 from pace_async.errors import CandidateFault
+from pace_async.outside import sound_file
 from pace_async.programs.compiled import LONGEST_PROGRAM
 from pace_async.removal import remove_tree
 
@@ -104,7 +105,7 @@ def _text(name: str, folder: int) -> str | None:
     if len(content) > MOST_BYTES:
         raise CandidateFault("program_too_long", f"{status.st_size} bytes, of {LONGEST_PROGRAM} characters allowed")
     try:
-        return content.decode("utf-8")
+        return sound_file(content.decode("utf-8"))
     except UnicodeDecodeError:
         raise CandidateFault("not_text", f"{name} is not UTF-8 text") from None
 

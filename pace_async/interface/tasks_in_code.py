@@ -125,13 +125,14 @@ def _yaml_of(task: Task, entry: str) -> dict[str, Any]:
 
 def _seed_of(task: Task) -> tuple[str, str]:
     """The seed program with its marks, and its entry."""
+    from pace_async.programs.parsed import NOT_PYTHON, parsed
     from pace_async.programs.text import BLOCK_END, BLOCK_START, END_MARK, START_MARK
 
     text = given_text(task.seed)
     text = text_of(Path(task.seed)) if text is None else text
     try:
-        functions = [one.name for one in ast.parse(text).body if isinstance(one, ast.FunctionDef)]
-    except (SyntaxError, ValueError) as error:
+        functions = [one.name for one in parsed(text).body if isinstance(one, ast.FunctionDef)]
+    except NOT_PYTHON as error:
         raise UsageError(f"seed is not a Python program: {error}.") from None
     if not task.entry and len(functions) != 1:
         raise UsageError(f"entry is missing: the seed program has {len(functions)} functions; name the one to call.")

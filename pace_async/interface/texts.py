@@ -4,6 +4,7 @@ import io
 from pathlib import Path
 
 from pace_async.errors import UsageError
+from pace_async.outside import sound_file
 
 MOST_MB = 64
 """A larger file is not read into memory. Programs of more than 262,144 characters have an outcome of their own."""
@@ -21,7 +22,8 @@ def text_of(file: Path) -> str:
             content = stream.read((MOST_MB << 20) + 1)
         if len(content) > MOST_MB << 20:
             raise UsageError(f"{file} has more than {MOST_MB} MiB, so it is no program.")
-        return io.StringIO(content.decode("utf-8"), newline=None).read()  # with ends of lines as open() reads them
+        text = sound_file(content.decode("utf-8"))
+        return io.StringIO(text, newline=None).read()  # with ends of lines as open() reads them
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise UsageError(f"Cannot read {file}: {why}.") from None

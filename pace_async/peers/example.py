@@ -13,7 +13,8 @@ from typing import Any, cast
 
 from pace_async.errors import UsageError
 from pace_async.programs.languages import LANGUAGES, named
-from pace_async.yaml_text import parsed
+from pace_async.programs.parsed import NOT_PYTHON, parsed
+from pace_async.yaml_text import parsed as parsed_yaml
 
 MOST_BYTES = 4 << 20
 """Of a file of an example that is read."""
@@ -86,8 +87,8 @@ def tree_of(path: Path) -> ast.Module:
     """The syntax tree of a Python file. Raises UsageError."""
     read = bytes_of(path)
     try:
-        return ast.parse(read.decode("utf-8-sig"), str(path))
-    except (SyntaxError, ValueError, RecursionError) as error:
+        return parsed(read.decode("utf-8-sig"), str(path))
+    except NOT_PYTHON as error:
         raise UsageError(f"{path} is not Python that can be read: {str(error)[:200]}.") from None
 
 
@@ -165,7 +166,7 @@ def mapping_of(path: Path) -> dict[str, Any]:
     """A YAML file as plain data. Raises UsageError."""
     read = bytes_of(path)
     try:
-        value = parsed(read.decode("utf-8-sig"))
+        value = parsed_yaml(read.decode("utf-8-sig"))
     except ValueError as error:
         raise UsageError(f"{path} is not YAML that can be read: {error}") from None
     if value is None:

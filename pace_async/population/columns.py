@@ -6,39 +6,31 @@ JSON: the same for every key and text. A number that is not finite becomes null,
 """
 
 import math
-import re
 from collections.abc import Mapping
 from typing import Any, cast
 
 from sqlalchemy import JSON, Dialect, Text, TypeDecorator
 from sqlalchemy.dialects.postgresql import JSONB
 
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-
-
-def clean(text: str) -> str:
-    """`text` with each NUL and each surrogate code point replaced by U+FFFD."""
-    if text.isascii() and "\0" not in text:  # fast path for nearly every text
-        return text
-    return _UNSTORABLE.sub("\ufffd", text) if _UNSTORABLE.search(text) else text
+from pace_async.outside import sound
 
 
 def clean_json(value: object) -> object:
     """`value` as strict JSON can hold it: texts cleaned, mappings and sequences copied, non-finite numbers None."""
     if isinstance(value, str):
-        return clean(value)
+        return sound(value)
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):
         mapping = cast("Mapping[object, object]", value)
-        return {clean(str(key)): clean_json(item) for key, item in mapping.items()}
+        return {sound(str(key)): clean_json(item) for key, item in mapping.items()}
     if isinstance(value, list | tuple):
         return [clean_json(item) for item in cast("list[object]", value)]
     return value
 
 
 class CleanText(TypeDecorator[str]):
-    """TEXT that passes through `clean`."""
+    """TEXT that passes through `sound`."""
 
     impl = Text
     cache_ok = True
@@ -53,8 +45,8 @@ class CleanText(TypeDecorator[str]):
 
 
 def clean_or_none(text: str | None) -> str | None:
-    """`clean`, for a column that may be NULL."""
-    return text if text is None or (text.isascii() and "\0" not in text) else clean(text)
+    """`sound`, for a column that may be NULL."""
+    return text if text is None or (text.isascii() and "\0" not in text) else sound(text)
 
 
 class CleanJson(TypeDecorator[dict[str, Any]]):

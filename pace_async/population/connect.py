@@ -3,6 +3,8 @@
 All other code uses SQLAlchemy alone. The differences are in `sqlite` and `postgres`.
 """
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -71,6 +73,36 @@ def damage(connection: Connection) -> list[str]:
 def changed_meanwhile(connection: Connection) -> bool:
     """Whether what this connection read may be of two moments. A server never mixes them."""
     return _is_file(connection) and sqlite.changed_meanwhile(connection)
+
+
+def damage_soon(place: Place) -> str:
+    """The first damage that a quick check finds, in words, empty if there is none. A server checks its own files."""
+    return sqlite.damage_soon(place) if isinstance(place, Path) else ""
+
+
+def identity(place: Place) -> tuple[int, int] | None:
+    """What tells a file from one that stands in its place later. None for a server, and for a file that is gone."""
+    try:
+        found = place.stat() if isinstance(place, Path) else None
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino) if found is not None else None
+
+
+@contextmanager
+def told_if_damaged(place: Place) -> Generator[None]:
+    """Raises UsageError, in one sentence, for the errors of a damaged file, and of one with a value of another type
+    than its column's."""
+    try:
+        yield
+    except DBAPIError as error:
+        if not (isinstance(place, Path) and sqlite.is_damage(error)):
+            raise
+        raise UsageError(f"{place} is damaged ({in_words(error)}): restore it from a backup.") from None
+    except (TypeError, ValueError, AttributeError):
+        if not (isinstance(place, Path) and (found := sqlite.mistyped(place))):
+            raise
+        raise UsageError(f"{place} was changed by another program ({found}): restore it from a backup.") from None
 
 
 def will_pass(error: DBAPIError) -> bool:

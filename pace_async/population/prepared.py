@@ -15,7 +15,8 @@ from sqlalchemy import Connection, Dialect, LargeBinary
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql import ClauseElement
 
-from pace_async.population.columns import clean, clean_or_none
+from pace_async.outside import sound
+from pace_async.population.columns import clean_or_none
 
 _Convert = Callable[[Any], Any]
 
@@ -125,7 +126,7 @@ def _values(
         for place in texts:
             text = picked[place]
             if text is not None and not (text.isascii() and "\0" not in text):
-                picked[place] = clean(text)
+                picked[place] = sound(text)
         for place, convert in others:
             picked[place] = convert(picked[place])
         return picked

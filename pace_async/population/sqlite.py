@@ -11,6 +11,7 @@ which SQLite then never looks at again. Such a connection serves only until the 
 """
 
 import os
+import time
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
@@ -122,6 +123,60 @@ def damage(connection: Connection) -> list[str]:
     except DatabaseError as error:
         return [str(error.orig)]
     return [line for line in found if line != "ok"]
+
+
+QUICK_S = 2.0
+
+
+def damage_soon(path: Path, seconds: float = QUICK_S) -> str:
+    """The first damage that a quick check finds within so many seconds, in words, empty if it finds none."""
+    checked, until = engine(path, "read"), time.monotonic() + seconds
+    try:
+        with checked.connect() as connection:
+            own: Any = connection.connection.driver_connection
+            own.set_progress_handler(lambda: time.monotonic() > until, 10_000)
+            found = str(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar())
+    except DatabaseError as error:
+        return str(error.orig) if is_damage(error) else ""
+    finally:
+        checked.dispose()
+    return "" if found == "ok" else " ".join(found.split())
+
+
+_KINDS = {"numbers": "'integer', 'real', 'null'", "texts": "'text', 'null'"}
+_DECLARED = {"DOUBLE": "numbers", "FLOAT": "numbers", "INTEGER": "numbers", "BIGINT": "numbers", "BOOLEAN": "numbers"}
+
+
+def mistyped(path: Path) -> str:
+    """The first value of another type than its column's, in words, empty if there is none. SQLite takes any value in
+    any column. Reads every row."""
+    checked = engine(path, "read")
+    try:
+        with checked.begin() as connection:
+            columns = connection.exec_driver_sql(
+                "SELECT m.name, c.name, c.type FROM sqlite_master m JOIN pragma_table_info(m.name) c "
+                "WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite%'"
+            ).all()
+            for table, column, declared in columns:
+                kind = _DECLARED.get(str(declared), "texts" if declared == "TEXT" else "")
+                if not kind:
+                    continue
+                found = connection.exec_driver_sql(
+                    f'SELECT typeof("{column}"), count(*) FROM "{table}" WHERE typeof("{column}") NOT IN '
+                    f"({_KINDS[kind]}) GROUP BY 1"
+                ).first()
+                if found is not None:
+                    return f"{table}.{column} holds {kind}, and {found[1]} of its values are of the type {found[0]}"
+    except DatabaseError as error:
+        return str(error.orig) if is_damage(error) else ""
+    finally:
+        checked.dispose()
+    return ""
+
+
+def is_damage(error: DBAPIError) -> bool:
+    """Whether the file itself is damaged."""
+    return _code(error).startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
 
 
 _PASSING = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR_WRITE")

@@ -18,7 +18,18 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pace_async.errors import GaveUp, PaceBug, UsageError
 from pace_async.events import Fact, RunHeader
-from pace_async.population.connect import Place, engine, hold, in_words, is_held_by_session, locate, reading_engine
+from pace_async.population.connect import (
+    Place,
+    damage_soon,
+    engine,
+    hold,
+    identity,
+    in_words,
+    is_held_by_session,
+    locate,
+    reading_engine,
+    told_if_damaged,
+)
 from pace_async.population.reading.load import header_of, load_record, load_standing
 from pace_async.population.reading.questions import rows_of
 from pace_async.population.reading.record import RunRecord, Standing
@@ -57,7 +68,8 @@ class Store:
         """Open a population. With `create`, a missing one is created. Raises UsageError for a file that is damaged, no
         population, or of another schema."""
         place = locate(where)
-        state = await anyio.to_thread.run_sync(schema_state, place)
+        with told_if_damaged(place):
+            state = await anyio.to_thread.run_sync(schema_state, place)
         if state == "none":
             if not create:
                 raise UsageError(f"There is no population at {place}.")
@@ -65,7 +77,8 @@ class Store:
         refuse_unless_current(state, str(place))
         store = cls(place, Writer(engine(place, "write")), reading_engine(place))
         try:
-            yield store
+            with told_if_damaged(place):
+                yield store
         finally:
             with anyio.move_on_after(CLOSE_S, shield=True):
                 await store.close()
@@ -76,8 +89,29 @@ class Store:
         self._writer.patience_s, self._say, self._then = seconds, say, then
 
     def guard(self, check: Callable[[], None]) -> None:
-        """Call `check` before every transaction, in the writer's thread. What it raises refuses the commit."""
-        self._writer.guard = check
+        """Call `check` before every transaction, in the writer's thread. What it raises refuses the commit. A file that
+        another one replaced is refused too: SQLite would write on into the one without a name."""
+        first = identity(self.place)
+
+        def same() -> None:
+            check()
+            if identity(self.place) != first:
+                raise GaveUp(
+                    f"{self.place} was removed or replaced while its run went on: nothing more is written, and what "
+                    "was committed is in the file that stood there. Put that one, or a backup, in its place, and "
+                    f"{self._then}."
+                )
+
+        self._writer.guard = same
+
+    async def refuse_if_damaged(self) -> None:
+        """A last look when a run has ended. Raises GaveUp if its file was replaced, or a quick check finds damage."""
+        await anyio.to_thread.run_sync(self._writer.guard)
+        if found := await anyio.to_thread.run_sync(damage_soon, self.place):
+            raise GaveUp(
+                f"{self.place} was damaged while its run went on ({found}): `pace db check` says more; restore it from "
+                f"a backup, and {self._then}."
+            )
 
     async def close(self) -> None:
         """Finish pending writes and close the file. `open` calls this."""
@@ -118,7 +152,7 @@ class Store:
         """Read in a thread, because the answer is long and must not block the event loop."""
         reader = engine(self.place, "read")
         try:
-            with reader.begin() as connection:
+            with told_if_damaged(self.place), reader.begin() as connection:
                 return load_record(connection, name)
         finally:
             reader.dispose()
@@ -176,8 +210,9 @@ class Store:
         return await self._uncut.run(self._ask(question))
 
     async def _ask(self, question: Callable[[Connection], T]) -> T:
-        async with self._reader.begin() as connection:
-            return await connection.run_sync(question)
+        with told_if_damaged(self.place):
+            async with self._reader.begin() as connection:
+                return await connection.run_sync(question)
 
     async def _write(self, work: Callable[[Connection], T]) -> T:
         done: list[T] = []

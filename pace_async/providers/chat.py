@@ -23,6 +23,7 @@ import anyio.to_thread
 
 from pace_async.config import ProviderConfig
 from pace_async.errors import StageFault
+from pace_async.outside import LARGEST, counted, sound
 from pace_async.providers.base import ChatAnswer
 from pace_async.providers.failures import CallFailed, failure_of
 from pace_async.providers.prices import Price, listed_price
@@ -131,11 +132,11 @@ class LitellmChat:
     def _answer(self, found: Received, response: Any, seconds: float) -> ChatAnswer:
         """Raises CallFailed, with what came, if the service failed in the middle of it."""
         answer = ChatAnswer(
-            text=found.text,
-            finish=found.finish,
+            text=sound(found.text),
+            finish=sound(found.finish),
             refused=found.refused,
-            prompt_tokens=found.prompt_tokens,
-            completion_tokens=found.completion_tokens,
+            prompt_tokens=counted(found.prompt_tokens),
+            completion_tokens=counted(found.completion_tokens),
             cost_usd=self._cost(found, response),
             seconds=seconds,
         )
@@ -150,8 +151,8 @@ class LitellmChat:
             return None
         own = self._price.cost(found.prompt_tokens, found.completion_tokens) if self._price is not None else 0.0
         listed = response._hidden_params.get("response_cost") if response is not None and self._is_listed else None
-        if not isinstance(listed, int | float):
-            return own
+        if not isinstance(listed, int | float) or not 0 <= listed < LARGEST:
+            return own if own < LARGEST else None
         return max(float(listed), own) if found.added else float(listed)
 
     def _given(self) -> Price | None:

@@ -8,6 +8,10 @@ from pace_async.durable import write_whole
 from pace_async.errors import UsageError
 
 RUNS = Path("runs")
+ROWS_LOST = (
+    "its rows are gone, as when population.db-wal is removed after a crash; put population.db and its -wal back from "
+    "a backup,"
+)
 NAMED = 5
 """How many runs a message names if the requested run does not exist."""
 
@@ -64,6 +68,12 @@ class RunPaths:
             return True  # even if it is damaged
         return True
 
+    @property
+    def left_by_run(self) -> str:
+        """Names of what only a run with a first row leaves in its folder, in words, empty if nothing is there."""
+        there = (self.events, self.groups, self.learner)
+        return ", ".join(one.name for one in there if one.is_dir() or (one.is_file() and one.stat().st_size))
+
     def point_to(self, url: str) -> None:
         """Record that the folder's run is on a server. Raises InfrastructureFault if the disk fails."""
         write_whole(self.pointer, f"{url}\n{self.name}\n")
@@ -118,6 +128,11 @@ def new_run_paths(task: str, run_dir: Path | None, taken: Collection[str] = ()) 
         run_dir = RUNS / f"{task}-{number}"
     if RunPaths(run_dir).holds_run:
         raise UsageError(f"{run_dir} already holds a run: `pace resume {run_dir}` goes on with it.")
+    if left := RunPaths(run_dir).left_by_run:
+        raise UsageError(
+            f"{run_dir} holds what a run left there ({left}), and no population with it: {ROWS_LOST} or name another "
+            "folder for a new run."
+        )
     if run_dir.exists() and not run_dir.is_dir():
         raise UsageError(f"{run_dir} is a file; --run-dir must name a folder.")
     return RunPaths(run_dir)

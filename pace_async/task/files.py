@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pace_async.errors import UsageError
+from pace_async.outside import sound_file
 from pace_async.task.spec import TaskSpec
 
 CHEATS = "cheats"
@@ -62,9 +63,9 @@ def unreadable(path: Path, error: OSError) -> UsageError:
 
 
 def read_text(path: Path) -> str:
-    """Raises UsageError for a file that cannot be read, or is not UTF-8 text."""
+    """Raises UsageError for a file that cannot be read, or is not UTF-8 text. A byte order mark is left out."""
     try:
-        return path.read_text(encoding="utf-8")
+        return sound_file(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise unreadable(path, error) from None
     except UnicodeDecodeError:

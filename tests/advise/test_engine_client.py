@@ -119,6 +119,10 @@ async def test_rounding_above_zero_is_taken_as_zero() -> None:
         ("bad_logprobs", {"logprobs": logprobs(-1.0, 0.01, -1.0)}),
         ("bad_logprobs", {"logprobs": logprobs(-1.0, float("nan"), -1.0)}),
         ("bad_logprobs", {"logprobs": logprobs(-1.0, float("-inf"), -1.0)}),
+        ("bad_logprobs", {"logprobs": logprobs(-1.0, -1e300, -1.0)}),
+        ("bad_answer", {"token_ids": [4, 5, -1], "logprobs": logprobs(-1.0, -1.0, -1.0, tokens=(4, 5, -1))}),
+        ("bad_answer", {"token_ids": [4, 5, 1 << 40], "logprobs": logprobs(-1.0, -1.0, -1.0, tokens=(4, 5, 1 << 40))}),
+        ("bad_spans", {"weight_versions": [span("9" * 5000, 0, 3)]}),
         ("bad_answer", {"logprobs": logprobs(-1.0, None, -1.0)}),
         ("bad_answer", {"logprobs": None}),
         ("bad_answer", {"token_ids": []}),
@@ -184,3 +188,19 @@ async def test_an_engine_that_never_answers_is_an_infrastructure_fault() -> None
 def test_special_tokens_are_read_from_the_tokenizer_file(tmp_path: Any) -> None:
     assert special_token_ids(save_tiny_model(tmp_path / "model", seed=0)) == {END, END + 1}
     assert special_token_ids(tmp_path) == frozenset()
+
+
+@pytest.mark.fault("Programs as weapons", "half a sign, a NUL or a byte order mark in a text from outside")
+async def test_half_a_sign_in_an_answer_or_a_prompt_is_the_replacement_character() -> None:
+    asked: list[str] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        asked.append(json.loads(request.content).get("prompt", ""))
+        if request.url.path == "/tokenize":
+            return httpx.Response(200, json={"count": 1, "max_model_len": 9, "tokens": [4]})
+        return httpx.Response(200, text='{"prompt": "set WIDTH \\ud83d to \\u0000 5 \\ud83e\\udd8a"}')
+
+    async with HttpEngine("http://engine", transport=httpx.MockTransport(respond)) as engine:
+        assert await engine.decode((4,)) == "set WIDTH \ufffd to \ufffd 5 \U0001f98a"
+        assert await engine.encode("a \ud83d b\0") == (4,)
+    assert asked == ["", "a \ufffd b\ufffd"]

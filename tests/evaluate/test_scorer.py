@@ -108,6 +108,7 @@ async def test_instances_and_scores_of_a_seed_stay_the_same_whatever_score_chang
         ([b"1", b"2", b'"3"'], "each output must be a number"),
         ([b"1", b"2", b"true"], "each output must be a number"),
         ([b"1e308", b"1e308", b"1e308"], "score is not a finite number: inf"),
+        ([b"5e307", b"5e307", b"5e307"], "score is not between -1e+308 and 1e+308"),
         ([b"1", b"2", b"NaN"], "the output is not JSON: NaN is not allowed"),
     ],
 )

@@ -26,6 +26,7 @@ from pace_async.errors import InfrastructureFault
 from pace_async.evaluate.sandbox.cold import GRACE_S
 from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.evaluate.sandbox.wiring import ControlGroupPool, Descriptors, Wiring
+from pace_async.programs.parsed import statements_of
 
 READY_S = 60.0
 START_S = 10.0
@@ -256,9 +257,9 @@ def start_warm_parent(tier: Tier, hidden: Sequence[Path], imports: Sequence[str]
 
 
 def imports_of(program: str) -> tuple[str, ...]:
-    """The modules that a task's seed program imports at its top level, in order."""
+    """The modules that a task's seed program imports at its top level, in order. None if it is not Python."""
     names: list[str] = []
-    for step in ast.parse(program).body:
+    for step in statements_of(program):
         if isinstance(step, ast.Import):
             names += [alias.name for alias in step.names]
         elif isinstance(step, ast.ImportFrom) and step.level == 0 and step.module is not None:

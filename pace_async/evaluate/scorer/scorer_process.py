@@ -39,6 +39,7 @@ from typing import Any, BinaryIO, cast
 
 from pace_async.evaluate.scorer.raised import Raised
 from pace_async.evaluate.scorer.strict_json import Invalid, parse_all
+from pace_async.outside import LARGEST, is_bounded, sound
 
 LONGEST_REASON = 4096
 # Errors that wrongly shaped outputs cause. Any other error is the evaluator's or the machine's.
@@ -99,7 +100,9 @@ def read_score(result: object) -> tuple[float, dict[str, float]]:
             raise Invalid(why, why)
         if not math.isfinite(number):
             raise Invalid(f"{name} is not a finite number: {number!r}"[:200])
-        numbers[str(name)] = number
+        if not is_bounded(number):
+            raise Invalid(f"{name} is not between -{LARGEST:g} and {LARGEST:g}"[:200])
+        numbers[sound(str(name))] = number
     return numbers.pop("score"), numbers
 
 

@@ -24,6 +24,7 @@ def one_of(column: str, words: tuple[str, ...]) -> CheckConstraint:
 
 
 def finite(column: str) -> CheckConstraint:
+    """Between the bounds of `outside.LARGEST`, which is checked where a number comes in."""
     return CheckConstraint(f"{column} > -1e308 AND {column} < 1e308", name=f"{column}_finite")
 
 

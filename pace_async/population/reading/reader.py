@@ -23,6 +23,7 @@ from pace_async.population.connect import (
     in_words,
     locate,
     refuse_unless_sound,
+    told_if_damaged,
 )
 from pace_async.population.models import RunRow
 from pace_async.population.postgres import mark as server_mark
@@ -246,7 +247,8 @@ def open_readonly(where: str | Place, run: str | None = None) -> Generator[Reade
         with reader._open() as connection:  # pyright: ignore[reportPrivateUsage]
             state = state_of(connection, str(place))
         refuse_unless_current(state, str(place))
-        yield reader
+        with told_if_damaged(place):
+            yield reader
     finally:
         opened.dispose()
 

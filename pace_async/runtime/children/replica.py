@@ -22,7 +22,7 @@ import anyio
 
 from pace_async.advise.base import Completion, Voided
 from pace_async.advise.chat import PLAIN_TEXT, TextFormat
-from pace_async.advise.client import HttpEngine
+from pace_async.advise.client import LONGEST_LABEL, HttpEngine
 from pace_async.advise.engines.wire import SamplingParams
 from pace_async.errors import InfrastructureFault
 from pace_async.learn.base import LogprobScorer
@@ -95,7 +95,7 @@ class PushLabels:
         return min([*versions, *[await self.version(name) for name in names[first + 1 : last]]])
 
     def _number(self, label: str) -> int:
-        if not (self._numbered and label.isdecimal()):
+        if not (self._numbered and label.isdecimal() and len(label) <= LONGEST_LABEL):
             raise InfrastructureFault("bad_spans", f"weights {label!r} are none that this run has pushed")
         return int(label)
 

@@ -1,7 +1,8 @@
 """One experiment from its first answer to its final program. A model whose program fails is shown the error.
 
 Invariant: each answer, and the failure of its program, is committed before the next answer is requested. So a resume
-pays for no recorded answer twice. The reward is that of the last outcome.
+pays for no recorded answer twice. Nor does a retry after a failed service: the tries so far are always those of the
+run's state, which has them as soon as they are committed. The reward is that of the last outcome.
 
 Where a bandit chooses among several models, the choice is committed together with the experiment. It rests on the
 rollouts whose lease is closed, so under `--sync` on those up to the last group. A resumed run chooses as the
@@ -54,16 +55,17 @@ def chosen_implementer(
 async def implemented_and_evaluated(
     core: Core, patience: Patience, island: int, decision: Decision, experiment: Experiment
 ) -> tuple[Implemented, Evaluation]:
-    """The last program and its evaluation on the hidden instances. `experiment` may have tries of an earlier process.
-    If the machine failed the evaluation, the same program is evaluated again. Raises CandidateFault if the last answer
-    is not a program, Lost, LeftOpen, BudgetReached, GaveUp."""
+    """The last program and its evaluation on the hidden instances. If the machine failed the evaluation, the same
+    program is evaluated again. Raises CandidateFault if the last answer is not a program, Lost, LeftOpen,
+    BudgetReached, GaveUp."""
     limits, begun, passed = core.config.implementer.repair, decision.implemented, decision.passed
+    underway = core.state.running[experiment.lease]
     while True:
-        if begun is not None and not experiment.tries:  # of an implementer that leaves none, the catalogue
-            made, tries = begun, ()
+        if begun is not None and not underway.tries:  # of an implementer that leaves none, the catalogue
+            made = begun
         else:
             ask = partial(_implemented, core, island, decision.parent, experiment)
-            made, tries = await patience.tried(IMPLEMENT, experiment.lease, ask)
+            made = await patience.tried(IMPLEMENT, experiment.lease, ask)
         if begun is None or made.program != begun.program:
             passed = ()
         core.show(StageChanged(island, experiment.lease, "evaluate"))
@@ -77,33 +79,29 @@ async def implemented_and_evaluated(
             evaluation_detail=evaluation.detail,
             evaluation_feedback=evaluation.feedback or None,
         )
-        tries = (*tries, tried)
-        if not asks_again(tries, limits):
+        if not asks_again((*underway.tries[:-1], tried), limits):
             return made, evaluation
         await core.record(_failed(experiment.lease, tried, evaluation, core.stages.clock.now()), *evaluation.attempts)
-        experiment, begun = replace(experiment, tries=tries), None
+        begun = None
 
 
-async def _implemented(
-    core: Core, island: int, parent: Member, experiment: Experiment
-) -> tuple[Implemented, tuple[ImplementerTry, ...]]:
-    """A program, and the tries before it. Raises CandidateFault if the last allowed answer gives no program."""
-    tries, limits = experiment.tries, core.config.implementer.repair
-    if tries and tries[-1].evaluation is None:
-        last = tries[-1]
-        if last.outcome == "ok" and last.program is not None:
-            return Implemented(last.program, tried=last), tries[:-1]
-        if not asks_again(tries, limits):
-            raise Unusable(last)
-    core.show(StageChanged(island, experiment.lease, "implement"))
+async def _implemented(core: Core, island: int, parent: Member, experiment: Experiment) -> Implemented:
+    """A program. Raises CandidateFault if the last allowed answer gives none."""
+    underway, limits = core.state.running[experiment.lease], core.config.implementer.repair
     while True:
-        try:
-            return await core.stages.implementer.implement(core.task, parent, experiment), tries
-        except Unusable as fault:
-            tries = (*tries, fault.tried)
+        tries = underway.tries
+        if tries and tries[-1].evaluation is None:
+            last = tries[-1]
+            if last.outcome == "ok" and last.program is not None:
+                return Implemented(last.program, tried=last)
             if not asks_again(tries, limits):
+                raise Unusable(last)
+        core.show(StageChanged(island, experiment.lease, "implement"))
+        try:
+            return await core.stages.implementer.implement(core.task, parent, replace(experiment, tries=tries))
+        except Unusable:
+            if underway.tries == tries:  # no call committed the answer
                 raise
-            experiment = replace(experiment, tries=tries)
 
 
 @dataclass(slots=True)

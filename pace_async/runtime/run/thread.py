@@ -176,7 +176,7 @@ async def _try_out(core: Core, patience: Patience, work: LeaseWork, decision: De
             raise CandidateFault("unparsed", decision.detail)
         model = decision.chosen.model if decision.chosen is not None else None
         briefing = _briefing(core, work, decision, decision.experiment)
-        experiment = Experiment(lease, decision.idea_text, decision.experiment, decision.tries, model, briefing)
+        experiment = Experiment(lease, decision.idea_text, decision.experiment, model=model, briefing=briefing)
         implemented, evaluation = await implemented_and_evaluated(core, patience, work.island, decision, experiment)
         if evaluation.score is not None and _claims_best(core, work.island, evaluation.score):
             claim = _claim(core, work, implemented, evaluation, evaluation.score)

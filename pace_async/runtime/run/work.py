@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pace_async.errors import PaceBug
-from pace_async.events import Advised, CascadeScore, CascadeStageEnded, Claimed, ImplementerChosen, ImplementerTry
+from pace_async.events import Advised, CascadeScore, CascadeStageEnded, Claimed, ImplementerChosen
 from pace_async.frozen_values import fast_init
 from pace_async.implement.base import Implemented
 from pace_async.search.state import Island, Member
@@ -22,14 +22,13 @@ from pace_async.state.run_state import RunState, Underway
 @dataclass(frozen=True, slots=True)
 class Decision:
     """The advisor's decision for a lease that has no candidate yet. `chosen` is the implementer that a bandit chose.
-    The results of an earlier process, if any: `tries`, the answers of an implementer, `implemented`, the last program,
-    and `passed`, the cheap stages that it has passed."""
+    The results of an earlier process, if any: `implemented`, the last program, and `passed`, the cheap stages that it
+    has passed. What models answered is in the run's state."""
 
     parent: Member
     idea_text: str
     experiment: str | None
     detail: str = ""
-    tries: tuple[ImplementerTry, ...] = ()
     chosen: ImplementerChosen | None = None
     implemented: Implemented | None = None
     passed: tuple[CascadeScore, ...] = ()
@@ -73,7 +72,6 @@ def _decision(state: RunState, underway: Underway) -> Decision | None:
         idea_text=_idea_text(state, island, advice),
         experiment=advice.experiment,
         detail="" if advice.experiment is not None else "the answer could not be parsed",
-        tries=underway.tries,
         chosen=underway.chosen,
         implemented=implemented,
         passed=passed,

@@ -119,6 +119,7 @@ async def conduct(resources: RunResources, display: str, logs: Sequence[Chosen] 
         if resources.record.header.shares_trust:
             chosen = await resources.store.standing(resources.record.header.name)
             keep_best(paths.best(Path(resources.task.spec.program).suffix), chosen.best)
+    await resources.store.refuse_if_damaged()
     if DISPLAYS[display].announces:
         columns = output.size()[0] if output.terminal else None
         await say(closing_words(bus.view, paths.folder, time.time(), columns))

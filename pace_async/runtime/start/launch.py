@@ -63,7 +63,7 @@ from pace_async.runtime.children.engines import refuse_unless_served
 from pace_async.runtime.children.external import refuse_unless_fit
 from pace_async.runtime.run.core import default_horizon
 from pace_async.runtime.run.loop_turns import TimedLoop
-from pace_async.runtime.run_paths import RunPaths, claimed, find_run_paths, new_run_paths
+from pace_async.runtime.run_paths import ROWS_LOST, RunPaths, claimed, find_run_paths, new_run_paths
 from pace_async.runtime.start.asked import bill_of
 from pace_async.runtime.start.assemble import RunResources, conduct, say, waiting
 from pace_async.runtime.start.descriptors import ensure_descriptors
@@ -182,6 +182,11 @@ async def _go_on(paths: RunPaths, changes: Mapping[str, object], shown: Shown) -
             try:
                 standing = await store.standing(name)
             except NoRun:
+                if left := paths.left_by_run:
+                    raise UsageError(
+                        f"{paths.folder} holds no run, and yet what a run left there ({left}): {ROWS_LOST} or begin a "
+                        "new run in another folder."
+                    ) from None
                 raise UsageError(
                     f"The start of {paths.folder} was cut off before its run was written, and nothing was lost: "
                     f"`pace run TASK --run-dir {paths.folder}` begins it."

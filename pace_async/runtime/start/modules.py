@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 
+from pace_async.programs.parsed import statements_of
 from pace_async.task import Task
 
 _REQUIREMENT = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)")
@@ -81,10 +82,10 @@ def _evaluator(task: Task) -> Path | None:
 def _imports(file: Path) -> Iterator[str]:
     """The absolute imports that a file cannot work without, with dots."""
     try:
-        tree = ast.parse(file.read_text(encoding="utf-8-sig", errors="replace"))
-    except (OSError, SyntaxError, ValueError, RecursionError):
+        text = file.read_text(encoding="utf-8-sig", errors="replace")
+    except OSError:
         return
-    yield from _needed(tree.body)
+    yield from _needed(statements_of(text))
 
 
 def _needed(body: Sequence[ast.AST]) -> Iterator[str]:

@@ -50,7 +50,7 @@ async def drive(
                     outside.start_soon(obey_signals, core, scope)
                 if keys is not None:
                     outside.start_soon(keys, core)
-                await _search_and_learn(core, engine, learner)
+                await _search_and_learn(core, engine, learner, scope)
             outside.cancel_scope.cancel()
         state = STATES.get(core.stopping or "interrupted", "done")
         reason = core.stopping or ""
@@ -73,7 +73,10 @@ async def _last_word(core: Core, state: str, reason: str) -> None:
         await core.record(*_measured(core), RunStateChanged(state, reason, core.stages.clock.now()))
 
 
-async def _search_and_learn(core: Core, engine: SupervisedEngine | None, learner: WatchedLearner | None) -> None:
+async def _search_and_learn(
+    core: Core, engine: SupervisedEngine | None, learner: WatchedLearner | None, scope: anyio.CancelScope
+) -> None:
+    """Return when the run has ended. A drain that takes too long cancels `scope`."""
     async with anyio.create_task_group() as beside:
         if engine is not None:
             beside.start_soon(keep_engine, core, engine)
@@ -84,7 +87,7 @@ async def _search_and_learn(core: Core, engine: SupervisedEngine | None, learner
         if core.stages.evaluator.machines() is not None:
             beside.start_soon(_show_machines, core)
         if core.config.stop.minutes is not None:
-            beside.start_soon(_stop_in_time, core, core.config.stop.minutes)
+            beside.start_soon(_stop_in_time, core, core.config.stop.minutes, scope)
         async with anyio.create_task_group() as group:
             patience = Patience(core)
             for island in sorted(core.state.islands):
@@ -122,9 +125,17 @@ def _measured(core: Core) -> tuple[LoopMeasured, ...]:
     return (LoopMeasured(1000 * turns.longest_wall, 1000 * turns.longest_cpu, core.stages.clock.now()),)
 
 
-async def _stop_in_time(core: Core, minutes: float) -> None:
-    await core.stages.clock.sleep(minutes * 60)
+async def _stop_in_time(core: Core, minutes: float, scope: anyio.CancelScope) -> None:
+    """Drain after so many minutes. What is unfinished when the drain's own time is over stays open for a resume."""
+    clock, stop = core.stages.clock, core.config.stop
+    await clock.sleep(minutes * 60)
+    if core.stopping is not None:
+        return
     core.stop("minutes")
+    drain_s = core.config.faults.drain_s if stop.drain_s is None else stop.drain_s
+    await core.record(RunStateChanged("draining", f"minutes, for at most {drain_s:g} s", clock.now()))
+    await clock.sleep(drain_s)
+    scope.cancel()
 
 
 def _first(errors: BaseExceptionGroup[Exception]) -> Exception:

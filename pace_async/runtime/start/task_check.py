@@ -30,6 +30,7 @@ from pace_async.evaluate.scorer.scorer_log import printed, scorer_log
 from pace_async.implement.assemble import MOVE_MARKS, unused_block
 from pace_async.implement.catalogue import Mechanism, MechanismEdit, apply_edit, load_catalogue
 from pace_async.observe.formatting import SHARED_MEANS
+from pace_async.outside import sound_file
 from pace_async.programs.compiled import compiled, program_hash
 from pace_async.programs.languages import PYTHON, Language
 from pace_async.programs.text import assignments
@@ -299,7 +300,7 @@ async def _known_cheat(task: Task, file: Path, honest: float, scoring: _Scoring)
     """Whether a program of the task's own folder of cheats gains nothing over the seed program's score."""
     name = f"cheat {file.stem} gains nothing"
     try:
-        program = await anyio.Path(file).read_text(encoding="utf-8")
+        program = sound_file(await anyio.Path(file).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         return Check(name, False, f"{file} cannot be read: {error}", "fix or remove it")
     found = await scoring.score(program)
