@@ -8,6 +8,7 @@ stops the stage's score. Here it has none, so a threshold that the seed program 
 """
 
 import json
+import os
 import shlex
 import tempfile
 import time
@@ -73,8 +74,8 @@ def import_example(peer: str, folder: Path, target: Path | None, wanted: Wanted,
     goal = target or Path(name)
     if goal.resolve().is_relative_to(folder.resolve()):
         where = "the example itself" if goal.resolve() == folder.resolve() else "inside the example"
-        other = folder.resolve().parent / f"{name_of(folder)}_task"
-        raise UsageError(f"{goal} is {where}, which stays as it is: name a new folder outside, --to {other}.")
+        other = os.path.relpath(folder.resolve().parent / f"{name_of(folder)}_task")
+        raise UsageError(f"{goal} is {where}, which stays as it is: name a new folder, --to {other}.")
     refuse_if_there(goal)
     draft = anyio.run(_read, peer, folder, name, wanted)
     stages = draft.example.stages
