@@ -1,9 +1,9 @@
 """YAML as a person writes it: strict where a slip would go unnoticed, with one sentence for each mistake."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -35,7 +35,8 @@ class _Loader(yaml.SafeLoader):
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode):
                 raise _Slip(f"A list or mapping cannot be a key (line {line}).")
-            key: Any = self.construct_object(key_node, deep=True) if key_node.tag != _MERGE else _MERGE  # pyright: ignore[reportUnknownMemberType]
+            construct: Callable[..., object] = cast("Any", self).construct_object
+            key = construct(key_node, deep=True) if key_node.tag != _MERGE else _MERGE
             if key in seen:
                 shown = "<<" if key is _MERGE else key
                 raise _Slip(f"Key {shown!r} stands twice (line {line}): keep one.")

@@ -32,7 +32,7 @@ def calm(policy: Any) -> None:
     for module in policy.modules():
         module.training = module is policy or bool(getattr(module, "gradient_checkpointing", False))
         if module.training:
-            kept: dict[str, object] = vars(module)
+            kept = cast("dict[str, object]", vars(module))
             for name in [name for name, value in kept.items() if isinstance(value, float)]:
                 if any(part in name for part in _RANDOM):
                     setattr(module, name, 0.0)

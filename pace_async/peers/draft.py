@@ -31,7 +31,8 @@ def read_example(peer: str, folder: str, name: str, wanted: str) -> dict[str, An
     try:
         refuse_links_outside(Path(folder))
         asked: dict[str, Any] = json.loads(wanted)
-        given = Wanted(**{**asked, "include": tuple(asked["include"])})
+        asked["include"] = tuple(asked["include"])
+        given = Wanted(**asked)
         draft = drafted(name, READERS[peer][0](Path(folder), given), given.include)
         return {"draft": json.loads(json.dumps(asdict(draft), default=_plain))}
     except UsageError as error:

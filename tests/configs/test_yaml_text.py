@@ -1,6 +1,7 @@
 """YAML as people mean it: one loader for settings, tasks, catalogues and the examples of others."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -71,10 +72,12 @@ def test_what_another_mapping_has_may_be_taken_over_and_changed() -> None:
 
 def test_a_key_that_stands_twice_is_refused_in_every_file_and_flag(tmp_path: Path) -> None:
     make_task("mine", tmp_path / "mine")
-    for name, load in (
-        ("task.yaml", load_task),
-        ("catalogue.yaml", lambda at: load_catalogue(Path(at) / "catalogue.yaml")),
-    ):
+
+    def catalogue(at: str) -> object:
+        return load_catalogue(Path(at) / "catalogue.yaml")
+
+    loaders: tuple[tuple[str, Callable[[str], object]], ...] = (("task.yaml", load_task), ("catalogue.yaml", catalogue))
+    for name, load in loaders:
         again = tmp_path / name.split(".")[0]
         shutil.copytree(tmp_path / "mine", again)
         file = again / name
