@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from pace_async.errors import UsageError
+from pace_async.errors import PaceError, UsageError
 from pace_async.population import postgres, sqlite
 from pace_async.population.postgres import Server
 
@@ -95,14 +95,24 @@ def told_if_damaged(place: Place) -> Generator[None]:
     than its column's."""
     try:
         yield
+    except PaceError:
+        raise  # some are a ValueError, too, and say already what is wrong
     except DBAPIError as error:
         if not (isinstance(place, Path) and sqlite.is_damage(error)):
             raise
-        raise UsageError(f"{place} is damaged ({in_words(error)}): restore it from a backup.") from None
+        raise _damaged(place, error) from None
     except (TypeError, ValueError, AttributeError):
-        if not (isinstance(place, Path) and (found := sqlite.mistyped(place))):
+        try:
+            found = sqlite.mistyped(place) if isinstance(place, Path) else ""
+        except DBAPIError as error:
+            raise _damaged(place, error) from None
+        if not found:
             raise
         raise UsageError(f"{place} was changed by another program ({found}): restore it from a backup.") from None
+
+
+def _damaged(place: Place, error: DBAPIError) -> UsageError:
+    return UsageError(f"{place} cannot be read, because it is damaged ({in_words(error)}): restore it from a backup.")
 
 
 def will_pass(error: DBAPIError) -> bool:

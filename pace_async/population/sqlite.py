@@ -149,7 +149,7 @@ _DECLARED = {"DOUBLE": "numbers", "FLOAT": "numbers", "INTEGER": "numbers", "BIG
 
 def mistyped(path: Path) -> str:
     """The first value of another type than its column's, in words, empty if there is none. SQLite takes any value in
-    any column. Reads every row."""
+    any column. Reads every row. Raises DatabaseError for a damaged file."""
     checked = engine(path, "read")
     try:
         with checked.begin() as connection:
@@ -167,8 +167,6 @@ def mistyped(path: Path) -> str:
                 ).first()
                 if found is not None:
                     return f"{table}.{column} holds {kind}, and {found[1]} of its values are of the type {found[0]}"
-    except DatabaseError as error:
-        return str(error.orig) if is_damage(error) else ""
     finally:
         checked.dispose()
     return ""
