@@ -1,14 +1,15 @@
 """What public reports of others find here: python scripts/checks/public_reports.py [--write] [NAME ...]
 
 Small inputs made from public reports lie in ../shared/cases, or where PACE_CASES says. Each is run in a folder of its
-own and judged by a right value, not by eye. `--write` makes docs/results/public_reports.md of the results. Exit code 1
-if a case is wrong that is judged here. A case whose folder is absent is skipped and counted, and one that needs a chat
-server or a model is listed without a judgement.
+own and judged by a right value, not by eye. One that needs a chat server or a model is judged by the tests that were
+made of it. `--write` makes docs/results/public_reports.md of the results. Exit code 1 if a case is wrong. A case whose
+folder is absent is skipped and counted.
 """
 
 import argparse
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 CASES = Path(os.environ.get("PACE_CASES", ROOT.parent / "shared" / "cases"))
 PAGE = ROOT / "docs" / "results" / "public_reports.md"
-PATIENCE_S = 300
+PATIENCE_S, TESTED_S = 300, 900
 RIGHT, WRONG, ABSENT, UNJUDGED = "right", "not yet", "no such folder here", "not judged by the script"
 
 
@@ -50,12 +51,14 @@ Judge = Callable[[Path, Pace], bool]
 @dataclass(frozen=True, slots=True)
 class Case:
     """`source` is a public report of this kind, as repository#number, or nothing where none was found. `judge` says
-    whether the result is right, given a copy of the case's folder."""
+    whether the result is right, given a copy of the case's folder. `tests` are those of the project that hold the right
+    value, where there is no judge."""
 
     folder: str
     situation: str
     source: str = ""
     judge: Judge | None = None
+    tests: str = ""
 
 
 def _pace(place: Path) -> Pace:
@@ -88,7 +91,8 @@ def _scored(pace: Pace, task: str, program: str, *more: str) -> Any:
 
 def _bom(place: Path, pace: Pace) -> bool:
     _imported(pace, "openevolve", "bom2")
-    return "\ufeff" not in (place / "made" / "initial_program.py").read_text(encoding="utf-8")
+    said = pace("run", "./made", "--implementer", "openai/none", "--dry-run")
+    return _scored(pace, "./made", "made/initial_program.py").get("outcome") == "ok" and said.code == 0
 
 
 def _check_ends(place: Path, pace: Pace) -> bool:
@@ -174,16 +178,28 @@ def _data(place: Path, pace: Pace) -> bool:
 LITELLM, TRANSFORMERS = "BerriAI/litellm#9001", "huggingface/transformers#29988"
 TABLE = (
     Case(
-        "search/01_thinking_cannot_be_used", "the check before a run asks with less room than thinking needs", LITELLM
+        "search/01_thinking_cannot_be_used",
+        "the check before a run asks with less room than thinking needs",
+        LITELLM,
+        tests="tests/implement/test_form_of_calls.py -k room_to_think",
     ),
-    Case("search/03_half_a_sign_in_a_text_program", "an answer holds half an emoji"),
+    Case(
+        "search/03_half_a_sign_in_a_text_program",
+        "an answer holds half an emoji",
+        tests="tests/package/test_outside.py -k half_a_sign",
+    ),
     Case("search/06_bom_seed", "a seed program begins with a byte order mark", judge=_bom),
     Case("search/07_check_ends_with_a_traceback", "a seed program with a slip is checked", judge=_check_ends),
     Case("search/09_large_artifacts", "an evaluator returns artifacts of 210 kB", judge=_large_artifacts),
     Case("search/11_second_evaluator", "an example has two evaluators, or one in a folder", judge=_second_evaluator),
     Case("search/12_slurm_limits", "times and memory in Slurm's forms", judge=_slurm),
     Case("search/14_from_another_directory", "a run is read and resumed from another directory", judge=_elsewhere),
-    Case("search/15_system_message_refused", "a server refuses the system message", "vllm-project/vllm#2964"),
+    Case(
+        "search/15_system_message_refused",
+        "a server refuses the system message",
+        "vllm-project/vllm#2964",
+        tests="tests/implement/test_form_of_calls.py -k system_message",
+    ),
     Case("search/16_chatty_evaluator", "an evaluator prints 7 MB", judge=_chatty),
     Case("search/17_number_that_is_a_text", "1e-3 in a YAML file", "yaml/pyyaml#173", _number),
     Case("search/18_key_twice_in_task_yaml", "a key stands twice in a YAML file", "yaml/pyyaml#165", _twice),
@@ -191,28 +207,96 @@ TABLE = (
     Case("search/20_import_into_itself", "an example is imported into its own folder", judge=_into_itself),
     Case("search/21_artifacts_cost_the_score", "artifacts that JSON cannot hold", judge=_tuple_keys),
     Case("search/22_data_left_behind", "an evaluator reads a database", judge=_data),
-    Case("learning/add_eos", "a tokenizer ends each prompt with the end token"),
-    Case("learning/answer_room", "max_tokens for which no context has room"),
+    Case(
+        "learning/add_eos",
+        "a tokenizer ends each prompt with the end token",
+        tests="tests/advise/test_end_of_prompts.py",
+    ),
+    Case(
+        "learning/answer_room",
+        "max_tokens for which no context has room",
+        tests="tests/implement/test_form_of_calls.py -k no_context_has_room",
+    ),
     Case("learning/ascii_locale", "commands in a locale of ASCII"),
-    Case("learning/attention_dropout", "the model's settings ask for attention dropout"),
-    Case("learning/bad_generation_config", "a generation_config.json that cannot be saved", TRANSFORMERS),
-    Case("learning/consolidated_file", "consolidated.safetensors beside an index"),
-    Case("learning/content_list", "an answer's content is a list of parts"),
-    Case("learning/dropped_options", "options that a model does not take"),
-    Case("learning/dynamic_rope", "rotary scaling that depends on the longest row"),
-    Case("learning/finish_error", "a provider calls an answer broken with HTTP 200"),
-    Case("learning/gateway_504", "a gateway's 504 after the request was sent"),
-    Case("learning/hidden_replay", "a reset connection is posted again by the library"),
-    Case("learning/moe_aux_loss", "a mixture's auxiliary loss is added"),
+    Case(
+        "learning/attention_dropout",
+        "the model's settings ask for attention dropout",
+        tests="tests/learn/test_steady.py -k without_dropout",
+    ),
+    Case(
+        "learning/bad_generation_config",
+        "a generation_config.json that cannot be saved",
+        TRANSFORMERS,
+        tests="tests/learn/test_model_folders.py -k generation_config",
+    ),
+    Case(
+        "learning/consolidated_file",
+        "consolidated.safetensors beside an index",
+        tests="tests/learn/test_model_folders.py -k consolidated",
+    ),
+    Case(
+        "learning/content_list",
+        "an answer's content is a list of parts",
+        tests="tests/implement/test_what_came_back.py -k in_parts",
+    ),
+    Case(
+        "learning/dropped_options",
+        "options that a model does not take",
+        tests="tests/implement/test_form_of_calls.py -k does_not_take_is_refused",
+    ),
+    Case(
+        "learning/dynamic_rope",
+        "rotary scaling that depends on the longest row",
+        tests="tests/learn/test_row_positions.py",
+    ),
+    Case(
+        "learning/finish_error",
+        "a provider calls an answer broken with HTTP 200",
+        tests="tests/implement/test_what_came_back.py -k 'broken or half_an_answer'",
+    ),
+    Case(
+        "learning/gateway_504",
+        "a gateway's 504 after the request was sent",
+        tests="tests/implement/test_one_request.py -k gateway",
+    ),
+    Case(
+        "learning/hidden_replay",
+        "a reset connection is posted again by the library",
+        tests="tests/implement/test_one_request.py -k breaks_after",
+    ),
+    Case("learning/moe_aux_loss", "a mixture's auxiliary loss is added", tests="tests/learn/test_steady.py -k mixture"),
     Case("learning/moe_names", "versions of fused experts"),
-    Case("learning/odd_answers", "answers of odd forms"),
-    Case("learning/ollama_lookup", "the price of an ollama model is looked up"),
-    Case("learning/other_formats", "weights of other libraries in a model's folder"),
-    Case("learning/preflight_thinking", "the check before a run refuses a thinking model", LITELLM),
-    Case("learning/reasoning_outside", "reasoning tokens beside completion_tokens"),
+    Case(
+        "learning/odd_answers",
+        "answers of odd forms",
+        tests="tests/implement/test_what_came_back.py -k 'strange_numbers or without_a_choice or holds_an_error'",
+    ),
+    Case(
+        "learning/ollama_lookup",
+        "the price of an ollama model is looked up",
+        tests="tests/implement/test_one_request.py -k nobody_but_the_provider",
+    ),
+    Case(
+        "learning/other_formats",
+        "weights of other libraries in a model's folder",
+        tests="tests/learn/test_model_folders.py -k no_other_librarys",
+    ),
+    Case(
+        "learning/preflight_thinking",
+        "the check before a run refuses a thinking model",
+        LITELLM,
+        tests="tests/implement/test_form_of_calls.py -k room_to_think",
+    ),
+    Case(
+        "learning/reasoning_outside",
+        "reasoning tokens beside completion_tokens",
+        tests="tests/implement/test_what_came_back.py -k 'beyond_the_prompt or reasoning_beside'",
+    ),
     Case("learning/tied_head", "tied settings with a head of its own"),
     Case("learning/wal_growth", "readers that overlap without a gap"),
-    Case("learning/zero_price", "models that are listed at 0 USD"),
+    Case(
+        "learning/zero_price", "models that are listed at 0 USD", tests="tests/implement/test_form_of_calls.py -k price"
+    ),
 )
 
 
@@ -221,7 +305,7 @@ def result_of(case: Case, cases: Path = CASES) -> str:
     if not (cases / case.folder).is_dir():
         return ABSENT
     if case.judge is None:
-        return UNJUDGED
+        return _tested(case.tests) if case.tests else UNJUDGED
     with tempfile.TemporaryDirectory(prefix="pace-case-") as made:
         place = Path(made) / "case"
         shutil.copytree(cases / case.folder, place)
@@ -233,6 +317,13 @@ def result_of(case: Case, cases: Path = CASES) -> str:
             return WRONG
 
 
+def _tested(tests: str) -> str:
+    """Whether the tests pass, and there are some."""
+    words = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *shlex.split(tests)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, stdin=subprocess.DEVNULL, check=False, timeout=TESTED_S)
+    return RIGHT if done.returncode == 0 else WRONG
+
+
 def page(results: dict[Case, str]) -> str:
     """The page of the table."""
     counts = Counter(results.values())
@@ -241,20 +332,24 @@ def page(results: dict[Case, str]) -> str:
         "",
         "Reports of people who do this job elsewhere became small inputs, which were tried here. A source is a public "
         "report of the same kind (repository#number). Where none was found, none is named. A case is judged by a right "
-        "value. Those that need a chat server or a model are not judged by the script: what they ask is tested in "
-        "`tests/`, as far as it holds.",
+        "value: by the commands of its folder, or, if it needs a server or a model, by the tests that were made "
+        "of it. Cases that are not judged were right before, or have no right value.",
         "",
         f"Made by `python scripts/checks/public_reports.py --write`: "
         f"{', '.join(f'{number} {name}' for name, number in sorted(counts.items()))}.",
         "",
-        "| case | source | situation | result now |",
-        "|---|---|---|---|",
+        "| case | source | situation | judged by | result now |",
+        "|---|---|---|---|---|",
         *(
-            f"| {case.folder} | {case.source or '–'} | {case.situation} | {result} |"
+            f"| {case.folder} | {case.source or '–'} | {case.situation} | {_judge_of(case)} | {result} |"
             for case, result in results.items()
         ),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _judge_of(case: Case) -> str:
+    return f"`{case.tests}`" if case.tests else "–" if case.judge is None else "its commands"
 
 
 def main(arguments: list[str]) -> int:

@@ -26,4 +26,4 @@ def test_a_result_is_a_right_value_or_none(tmp_path: Path) -> None:
     wrong = Case("a", "a file", judge=lambda place, pace: (place / "absent").read_text(encoding="utf-8") == "7")
     found = {case: result_of(case, tmp_path) for case in (right, wrong, Case("a", "unjudged"), Case("b", "absent"))}
     assert list(found.values()) == [RIGHT, WRONG, UNJUDGED, ABSENT]
-    assert f"| a | – | a file | {RIGHT} |" in page(found)
+    assert f"| a | – | a file | its commands | {RIGHT} |" in page(found)
