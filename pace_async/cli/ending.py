@@ -60,7 +60,7 @@ def remove(
 
     Example: pace rm circle_packing-1 --yes
     """
-    from pace_async.errors import GaveUp, UsageError
+    from pace_async.errors import UsageError
     from pace_async.population.lock import RunLock
     from pace_async.removal import remove_tree
 
@@ -76,7 +76,7 @@ def remove(
             typer.confirm(f"Remove {folder} ({contents})?", abort=True)
         remove_tree(folder)
     if folder.exists():
-        raise GaveUp(f"Not all of {folder} could be removed: look at its owner and its permissions.")
+        raise UsageError(f"Not all of {folder} could be removed: look at its owner and its permissions.")
     typer.echo(f"Removed {folder} ({contents}).{' Its rows on the server stay there.' if server else ''}")
 
 

@@ -61,7 +61,7 @@ def faults_of(folder: Path) -> list[str]:
 
 @pytest.mark.fault("Disk, everywhere", "no space for a group file: paused, told, and gone on by itself")
 async def test_without_room_for_a_group_a_run_pauses_shows_it_and_goes_on(tmp_path: Path) -> None:
-    with small_disk(tmp_path / "groups") as disk:
+    with small_disk(tmp_path / "groups", 8192) as disk:
         clock = Waits(fill(disk), until=3)
         async with simulated(tmp_path, settings(**SHAPE), World(seed=9)) as run:
             clock.run = run
@@ -79,7 +79,7 @@ async def test_without_room_for_a_group_a_run_pauses_shows_it_and_goes_on(tmp_pa
 async def test_a_disk_full_beyond_patience_ends_the_run_with_a_sentence_and_a_resume_goes_on(
     tmp_path: Path,
 ) -> None:
-    with small_disk(tmp_path / "groups") as disk:
+    with small_disk(tmp_path / "groups", 8192) as disk:
         filler = fill(disk)
         async with simulated(tmp_path, settings(**SHAPE), World(seed=9)) as run:
             change_stages(run.core, clock=Waits(filler, until=0, seconds=250.0))

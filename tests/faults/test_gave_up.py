@@ -14,8 +14,10 @@ REMEDIES = (
     ".remedy}",
     "see to the disk, then {then}",
     "and {self._then}",
+    "self._last_words(",
 )
-"""One of them stands in each sentence, or is put into it; `then`, `_then` and `remedy` say what to do."""
+"""One of them stands in each sentence, or is put into it; `then`, `_then` and `remedy` say what to do. `_last_words`
+ends in `pace resume`."""
 
 
 def sentences() -> list[tuple[str, str]]:

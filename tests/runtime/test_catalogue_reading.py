@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from pace_async.advise.settings_wording import SettingsWording
 from pace_async.cli.main import main
 from pace_async.errors import UsageError
 from pace_async.runtime.children.advisor_folder import READER, TINY
@@ -33,7 +34,8 @@ def test_a_catalogue_that_the_advisor_cannot_read_is_refused_before_a_run(tmp_pa
 def test_only_an_advisor_that_reads_catalogues_gets_a_folder_and_a_wording_of_its_own(tmp_path: Path) -> None:
     paths = RunPaths(tmp_path)
     assert run_folder(config_with("tiny"), paths, TASK) == TINY
-    assert wording_for(config_with("tiny"), TASK) is None
+    assert isinstance(wording_for(config_with("tiny"), TASK), SettingsWording)
+    assert wording_for(config_with("tiny"), without_catalogue()) is None
     assert not paths.advisor.exists()
     folder = run_folder(config_with("reader"), paths, TASK)
     assert folder == paths.advisor == run_folder(config_with("reader"), paths, TASK)

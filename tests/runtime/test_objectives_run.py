@@ -34,7 +34,7 @@ async def test_alpha_follows_from_the_groups_recorded_before_it_also_after_a_res
             staleness__mode="sync",  # so that the seed alone decides what the rewards are
             stop__candidates=candidates,
         )
-        async with simulated(tmp_path, config, World(seed=2)) as run:
+        async with simulated(tmp_path, config, World(seed=5)) as run:
             with anyio.fail_after(60):
                 assert await drive(run.core) == "done"
             groups = await run.store.query("select group_number, alpha from groups order by group_number")

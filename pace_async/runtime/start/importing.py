@@ -117,7 +117,7 @@ async def _read(peer: str, folder: Path, name: str, wanted: Wanted) -> Draft:
     except TooMuchWork as work:
         raise UsageError(f"{folder} cannot be imported: reading it {work.detail}.") from None
     except InfrastructureFault as fault:
-        raise GaveUp(f"{folder} could not be read ({fault}): try again.") from None
+        raise GaveUp(f"{folder} could not be read ({fault}): try again later.") from None
 
 
 def _include(names: Sequence[str]) -> str:
