@@ -304,4 +304,6 @@ def _restrain() -> None:
     look_ups: Any = utils
     look_ups.ProviderConfigManager.get_provider_model_info = staticmethod(_nothing)
     look_ups._get_max_position_embeddings = _nothing
+    # Its class is completed when it is first used, with warnings that litellm ignores only now.
+    look_ups.ModelResponse()
     _restrained = True
