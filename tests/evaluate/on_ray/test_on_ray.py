@@ -307,11 +307,13 @@ async def test_an_own_head_listens_on_loopback_only_and_no_program_reaches_it(
 ) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     task = make_task(tmp_path / "task")
+    earlier = set(psutil.Process().children(recursive=True))  # such as a cluster that other tests share
     async with open_ray_evaluator(task, EvaluationConfig(warm=False), tier=await pick_tier(False)) as evaluator:
         limits = Limits.of(task.spec)
         with anyio.fail_after(DEADLINE_S):
             assert (await evaluate(evaluator, replace(request(task.program), limits=limits))).score == 6
-        listening = [found for process in psutil.Process().children(recursive=True) for found in _listening(process)]
+        own = set(psutil.Process().children(recursive=True)) - earlier
+        listening = [found for process in own for found in _listening(process)]
         assert {"gcs_server", "raylet"} <= {name for name, _, _ in listening}
         assert [one for one in listening if not _is_loopback(one[1])] == []
         program = REACHES.replace("PORTS", str(sorted({port for _, _, port in listening})))
