@@ -48,6 +48,8 @@ def answer_proper(text: str) -> str:
 
 def _end_outside_code(text: str) -> int:
     """Where the last closing mark ends that stands outside code, 0 without one."""
+    if _CLOSING.search(text) is None:  # as in most answers, which need not be read line by line
+        return 0
     at = last = inside = 0
     closing = ""  # what ends the code: a fence, or the last line of an edit
     for line in text.split("\n"):

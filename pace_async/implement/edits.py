@@ -208,8 +208,7 @@ def _fenced(lines: list[str]) -> list[tuple[str, str]]:
     fence, language, body = "", "", list[str]()
     for line in lines:
         if fence:
-            mark = line.strip()
-            if len(mark) >= len(fence) and set(mark) == {fence[0]}:
+            if fence in line and set(line.strip()) == {fence[0]}:
                 blocks.append((language, "".join(f"{kept}\n" for kept in body)))
                 fence = ""
             else:
