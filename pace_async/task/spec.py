@@ -96,10 +96,10 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields):
     cascade: tuple[CascadeStage, ...] = Field(
         default=(), description="Cheap stages, in order, that a program has to pass before the full evaluation."
     )
-    shown_metrics: tuple[str, ...] = Field(
-        default=(),
-        description="Metrics of a hidden scorer that models are told, with three digits. Those of a command task are "
-        "all told.",
+    shown_metrics: dict[str, str] = Field(
+        default_factory=dict[str, str],
+        description="Metrics of a hidden scorer that models are told, with three digits, and what each means; or only "
+        "their names, as a list. Those of a command task are all told.",
     )
     longest_program: int | None = Field(
         default=None, gt=0, description="Characters that a whole program may have; a longer one is not evaluated."
@@ -114,6 +114,11 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields):
     @classmethod
     def _group_is_known(cls, group: str | None) -> str | None:
         return group if group is None else TASK_GROUPS.named(group).name
+
+    @field_validator("shown_metrics", mode="before")
+    @classmethod
+    def _names_are_enough(cls, shown: Mapping[str, str] | list[str]) -> Mapping[str, str]:
+        return dict.fromkeys(shown, "") if isinstance(shown, list) else shown
 
     @model_validator(mode="after")
     def _kind_has_its_fields(self) -> "TaskSpec":

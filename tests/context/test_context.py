@@ -60,7 +60,7 @@ def test_what_was_tried_is_told_with_numbers_gains_causes_and_equal_results() ->
 def test_metrics_of_a_hidden_scorer_are_told_only_if_the_task_lists_them() -> None:
     state = a_history()
     assert "hidden" not in told(state).partition("# The parent")[2].partition("```")[0]
-    spec = TASK.spec.model_copy(update={"shown_metrics": ("spread",)})
+    spec = TASK.spec.model_copy(update={"shown_metrics": {"spread": ""}})
     text = told(state, task=replace(TASK, spec=spec), parent=state.islands[1].members[0])
     assert "spread 0.123" in text and "hidden 7" not in text and "0.123456" not in text
 

@@ -212,6 +212,7 @@ def test_a_block_holds_entry_helpers_and_settings_and_outside_stand_only_imports
 async def test_another_algorithm_in_the_block_gets_another_score(name: str, tmp_path: Path) -> None:
     seed, other = await found_of(name, OTHERS[name], tmp_path / "log")
     assert (seed.outcome, other.outcome) == ("ok", "ok"), (seed.detail, other.detail)
+    assert load_task(name).spec.shown_metrics.keys() <= (seed.metrics or {}).keys()
     if name == "eplb":
         assert seed.metrics is not None
         assert other.metrics is not None
