@@ -22,6 +22,8 @@ RUN = 0
 """The key of the view of a whole run. Islands count from 1."""
 LONGEST_CAUSE = 300
 """Characters kept of why a candidate has no score."""
+UNCONFIRMED = "evaluated again, it was much worse than it claimed, measured against the first program"
+"""The cause of a suspicious candidate. Its detail has scores on fresh instances, which no model is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ class Memory:
                 outcome=fact.outcome,
                 score=fact.score,
                 gain=gain_of(self.direction, fact.score, self.scores.get(advice.parent)),
-                cause="" if scored else " ".join(fact.detail.split())[:LONGEST_CAUSE],
+                cause="" if scored else cause_of(fact),
                 seconds=round(fact.seconds, 3),
                 metrics=fact.metrics if scored else {},
             )
@@ -156,6 +158,11 @@ class Memory:
         if key not in self.views:
             self.views[key] = Results(self.direction)
         return self.views[key]
+
+
+def cause_of(fact: Evaluated) -> str:
+    """Why a candidate has no score, as models are told."""
+    return UNCONFIRMED if fact.outcome == "suspicious" else " ".join(fact.detail.split())[:LONGEST_CAUSE]
 
 
 def _ideas_of(advice: Advised) -> tuple[tuple[int, str], ...]:

@@ -22,6 +22,7 @@ from pace_async.implement.base import Experiment
 from pace_async.implement.prompts import messages_for
 from pace_async.search.state import Member
 from pace_async.state.apply import apply
+from pace_async.state.memory import UNCONFIRMED, cause_of
 from pace_async.state.rescored import NewScore, Rescoring, rescored
 from pace_async.state.run_state import RunState
 from tests.support.contexts import PROGRAM, TASK, begun, evaluated, rollout
@@ -244,3 +245,10 @@ def test_corrected_scores_are_told_and_gains_with_them() -> None:
     text = told(state, parent=Member(0, PROGRAM, 1.0))
     assert "- candidate 1 from 0, idea 1: 1.25, +0.25" in text and "4 tried in all, 1 with a score" in text
     assert "below_threshold 1" in text and "1.50000001" not in text
+
+
+def test_models_are_told_no_score_on_fresh_instances() -> None:
+    detail = "claimed 9.25, which fresh instances do not confirm: 1.75, 1.8"
+    unconfirmed = replace(evaluated(7, 1, 0, PROGRAM, None, detail), outcome="suspicious")
+    assert cause_of(unconfirmed) == UNCONFIRMED and not set("0123456789") & set(UNCONFIRMED)
+    assert cause_of(evaluated(7, 1, 0, PROGRAM, None, "ValueError:\n x")) == "ValueError: x"
