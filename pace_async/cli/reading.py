@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pace_async.interface.documents import Failing, Rollback, Waiting
 
 _FROM_FRESH = "on instances that no other score comes from"
-_FROM_AGAIN = "from a second evaluation, by which the best is chosen"
+_FROM_AGAIN = "from a second evaluation"
 SHOWN_EQUAL = 8
 """Most candidates that are named as equal to the best."""
 _CONSERVED = ("admitted", "trained", "skipped", "aborted", "expired", "open")
@@ -97,7 +97,8 @@ def _stands(score: float | None, fresh: float | None, known: float | None, heade
 
     lines: dict[str, object] = {}
     if fresh is not None:
-        lines["fresh score"] = f"{fresh:.10g}, {_FROM_AGAIN if header.shares_trust else _FROM_FRESH}"
+        chosen = ", by which the best is chosen" if header.by_confirmed else ""
+        lines["fresh score"] = f"{fresh:.10g}, {_FROM_AGAIN if header.shares_trust else _FROM_FRESH}{chosen}"
     if known is not None:
         lines["best known"] = known if score is None else to_best_known(score, known, header.direction)
     return lines

@@ -10,7 +10,8 @@ class RunHeader:
     """The run's identity and settings, fixed in its row at the start. `trust` says whether programs can reach what
     scores them: "hidden" if not, "shared" in a command task. `prompts_digest` is that of the templates of its questions
     at its start, None for advisors with a wording of their own. `task_folder` is absolute, and `task_suffix` the file
-    name extension of the task's programs. Both are None in a run of an earlier version."""
+    name extension of the task's programs. Both are None in a run of an earlier version. `noisy`: equal programs may get
+    different scores (False in runs of an earlier version)."""
 
     name: str
     task: str
@@ -33,11 +34,17 @@ class RunHeader:
     prompts_digest: str | None = None
     task_folder: str | None = None
     task_suffix: str | None = None
+    noisy: bool = False
 
     @property
     def shares_trust(self) -> bool:
         """Whether a program can write its own score, because its evaluator runs beside it."""
         return self.trust == "shared"
+
+    @property
+    def by_confirmed(self) -> bool:
+        """Whether the best program is the one with the best confirmed score, because a single score says less."""
+        return self.shares_trust or self.noisy
 
     @property
     def policy(self) -> str:

@@ -129,10 +129,10 @@ class _Program(TypedDict):
 
 
 class BestProgram(_Program):
-    """The best candidate. `fresh_score` is that on the instances that confirmed it, None if it was not tried. Of a
-    command task it is the score by which the best is chosen, `noise` is what two evaluations of one program usually
-    differ by, and `equal` are the candidates that differ from the best by no more. Elsewhere these are None and
-    empty."""
+    """The best candidate. `fresh_score` is that on the instances that confirmed it, None if it was not tried. In a
+    command task, and where scores are noisy, it is the score by which the best is chosen, `noise` is what two
+    evaluations of one program usually differ by, and `equal` are the candidates that differ from the best by no more.
+    Elsewhere these are None and empty."""
 
     program: str
     fresh_score: float | None

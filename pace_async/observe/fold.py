@@ -245,11 +245,11 @@ def _above(view: RunView, event: Evaluated, best: Best) -> bool:
     """Whether a candidate stands above the best so far, as in the leaderboard."""
     assert event.score is not None
     new, old = (event.score, confirmed(event.fresh)), (best.score, best.fresh)
-    return ranks_above(view.header.direction, new, old, by_confirmed=view.header.shares_trust)
+    return ranks_above(view.header.direction, new, old, by_confirmed=view.header.by_confirmed)
 
 
 def _equals(view: RunView, event: Evaluated, best: Best) -> bool:
-    return event.score == best.score and (not view.header.shares_trust or confirmed(event.fresh) == best.fresh)
+    return event.score == best.score and (not view.header.by_confirmed or confirmed(event.fresh) == best.fresh)
 
 
 def _causes(view: RunView, event: Evaluated) -> Mapping[Cause, int]:

@@ -87,7 +87,7 @@ def _standing(facts: Facts) -> list[tuple[str, str]]:
             (
                 formatting.score(facts.best["fresh_score"]),
                 f"the best {tried_again(shares_trust=facts.header.shares_trust)}"
-                + (", by which it is chosen" if facts.header.shares_trust else ""),
+                + (", by which it is chosen" if facts.header.by_confirmed else ""),
             )
         )
     if facts.best["equal"]:

@@ -1,9 +1,10 @@
 """Which program of a run is the best, and which are equal to it.
 
-Where programs share a sandbox with what scores them (`trust` is "shared"), a score is what was said once. There the
-best is the one with the best *confirmed* score, that of the second evaluation. A program without one never claimed to
-be the best, and comes after those. Everywhere else the best is the one with the best score: a second evaluation is made
-on other instances, and scores on several sets compare less well than those on the one hidden set.
+Where programs share a sandbox with what scores them (`trust` is "shared"), a score is what was said once, and where
+equal programs get different scores (`noisy`), the best score is partly luck. There the best is the one with the best
+*confirmed* score, that of the second evaluation. A program without one never claimed to be the best, and comes after
+those. Everywhere else the best is the one with the best score: a second evaluation is made on other instances, and
+scores on several sets compare less well than those on the one hidden set.
 
 Two evaluations of one program differ by noise. Programs whose confirmed scores differ by no more than that usually is
 (the median over the confirmed programs) are called equal to the best.
@@ -54,8 +55,8 @@ def equals_of(best: int, tried: tuple[Tried, ...], direction: str) -> Equals:
 
 def best_candidate(connection: Connection, run_id: int) -> int | None:
     """The best program, in the order of the leaderboard. None before the first score."""
-    trust, direction = _run(connection, run_id)
-    if trust == SHARED and (tried := tried_of(connection, run_id)):
+    by_confirmed, direction = _run(connection, run_id)
+    if by_confirmed and (tried := tried_of(connection, run_id)):
         sign = -1.0 if direction == "maximize" else 1.0
         return min(tried, key=lambda one: (sign * one.confirmed, sign * one.score, one.candidate)).candidate
     best = select(CandidateRow.candidate).where(CandidateRow.run_id == run_id, CandidateRow.merit.is_not(None))
@@ -85,13 +86,14 @@ def tried_of(connection: Connection, run_id: int) -> tuple[Tried, ...]:
 
 
 def equal_to_best(connection: Connection, run_id: int, best: int) -> Equals:
-    """What is equal to the best where programs share a sandbox with what scores them. Elsewhere nothing."""
-    trust, direction = _run(connection, run_id)
-    if trust != SHARED:
+    """What is equal to the best where the best is chosen by confirmed scores. Elsewhere nothing."""
+    by_confirmed, direction = _run(connection, run_id)
+    if not by_confirmed:
         return Equals(None, ())
     return equals_of(best, tried_of(connection, run_id), direction)
 
 
-def _run(connection: Connection, run_id: int) -> tuple[str, str]:
-    row = connection.execute(select(RunRow.trust, RunRow.direction).where(RunRow.run_id == run_id)).one()
-    return row.trust, row.direction
+def _run(connection: Connection, run_id: int) -> tuple[bool, str]:
+    """Whether the best is chosen by confirmed scores, and the direction."""
+    row = connection.execute(select(RunRow.trust, RunRow.noisy, RunRow.direction).where(RunRow.run_id == run_id)).one()
+    return row.trust == SHARED or row.noisy, row.direction

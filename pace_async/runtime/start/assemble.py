@@ -116,7 +116,7 @@ async def conduct(resources: RunResources, display: str, logs: Sequence[Chosen] 
                 ended = await drive(core, engine, learner, signals=True, keys=keys_on(screen))
         finally:
             keep_best(paths.best(Path(resources.task.spec.program).suffix), core.state.best)
-        if resources.record.header.shares_trust:
+        if resources.record.header.by_confirmed:
             chosen = await resources.store.standing(resources.record.header.name)
             keep_best(paths.best(Path(resources.task.spec.program).suffix), chosen.best)
     await resources.store.refuse_if_damaged()

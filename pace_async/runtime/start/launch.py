@@ -344,6 +344,7 @@ def header_of(config: Config, task: Task, name: str, tier: Tier) -> RunHeader:
         prompts_digest=None if pool else Templates.of(config.prompts, task.folder).digest,
         task_folder=str(task.folder),
         task_suffix=Path(task.spec.program).suffix,
+        noisy=not task.spec.deterministic,
     )
 
 
