@@ -14,9 +14,9 @@ from pace_async.programs.helpers import TooMuchWork, in_helper
 from pace_async.programs.languages import PYTHON
 
 
-def answered(answer: str, parent: str, language: str = PYTHON, entry: str = "") -> dict[str, Any]:
+def answered(answer: str, parent: str, language: str = PYTHON, entry: str = "", seen: str = "") -> dict[str, Any]:
     """Runs in another process: the result of `program_of`, or its fault."""
-    return _result(program_of, answer, parent, language, entry)
+    return _result(program_of, answer, parent, language, entry, seen)
 
 
 def left(text: str, parent: str, language: str = PYTHON, entry: str = "") -> dict[str, Any]:
@@ -24,9 +24,9 @@ def left(text: str, parent: str, language: str = PYTHON, entry: str = "") -> dic
     return _result(program_left, text, parent, language, entry)
 
 
-def _result(make: Callable[..., str], text: str, parent: str, language: str, entry: str) -> dict[str, Any]:
+def _result(make: Callable[..., str], text: str, parent: str, language: str, *more: str) -> dict[str, Any]:
     try:
-        program = make(text, parent, language, entry)
+        program = make(text, parent, language, *more)
     except UselessProgram as fault:
         return {"kind": fault.kind, "detail": fault.detail, "program": fault.program}
     except CandidateFault as fault:
@@ -34,11 +34,11 @@ def _result(make: Callable[..., str], text: str, parent: str, language: str, ent
     return {"program": program, "examined": examined(program, language)}
 
 
-async def made_of(answer: str, parent: str, language: str = PYTHON, entry: str = "") -> str:
-    """The program that an answer makes of its parent, which has to define `entry`. Raises CandidateFault, and
-    InfrastructureFault if no process is available."""
+async def made_of(answer: str, parent: str, language: str = PYTHON, entry: str = "", seen: str = "") -> str:
+    """The program that an answer makes of its parent, which has to define `entry`. `seen` is the parent as the author
+    saw it, if functions were folded. Raises CandidateFault, and InfrastructureFault if no process is available."""
     refuse_too_long(answer)
-    return await _made(answered, answer, parent, language, entry)
+    return await _made(answered, answer, parent, language, entry, seen)
 
 
 async def made_by_agent(text: str, parent: str, language: str = PYTHON, entry: str = "") -> str:
@@ -46,9 +46,9 @@ async def made_by_agent(text: str, parent: str, language: str = PYTHON, entry: s
     return await _made(left, text, parent, language, entry)
 
 
-async def _made(work: Callable[..., dict[str, Any]], text: str, parent: str, language: str, entry: str) -> str:
+async def _made(work: Callable[..., dict[str, Any]], text: str, parent: str, language: str, *more: str) -> str:
     try:
-        result = await in_helper(work, text, parent, language, entry)
+        result = await in_helper(work, text, parent, language, *more)
     except TooMuchWork as found:
         raise CandidateFault(found.kind, f"making a program of it {found.detail}") from None
     if "examined" in result:

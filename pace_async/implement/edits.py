@@ -10,7 +10,10 @@ here, because that would credit the advisor with an effect that it did not cause
     malformed_edit, empty_search, search_not_found, search_ambiguous,
     edit_leaves_block, edits_overlap                                            of edits
     program_too_long, mixed_answer, markers_in_block, empty_block, answer_too_long,
-    syntax_error, no_entry, unchanged                                           of either
+    hidden_lines_lost, syntax_error, no_entry, unchanged                        of either
+
+Where its author saw folded functions (`programs.folding`), edits apply to what was seen, or else to the whole block. A
+folded line that the answer keeps is unfolded. A whole block has every folded line, or a new definition of its function.
 """
 
 import re
@@ -20,6 +23,7 @@ from itertools import pairwise
 from pace_async.errors import CandidateFault
 from pace_async.programs.block_use import defines
 from pace_async.programs.compiled import LONGEST_PROGRAM, compiled, program_hash
+from pace_async.programs.folding import is_folded, lost_names, unfolded
 from pace_async.programs.languages import PYTHON, Language, language_of
 from pace_async.programs.text import END_MARK, START_MARK, editable
 from pace_async.thinking import answer_proper
@@ -55,13 +59,37 @@ class WholeBlock:
     text: str
 
 
-def program_of(answer: str, parent: str, language: str = PYTHON, entry: str = "") -> str:
+def program_of(answer: str, parent: str, language: str = PYTHON, entry: str = "", seen: str = "") -> str:
     """The program that `answer` makes of `parent`, whose whole text may change if it has no marks. `entry` is the
-    function that it has to define. Raises CandidateFault, or ValueError if the parent's marks are not a block."""
+    function that it has to define, `seen` the parent as its author saw it, if functions were folded. Raises
+    CandidateFault, or ValueError if the parent's marks are not a block."""
     before, block, after = editable(parent)
     parsed = parse(answer, language_of(language))
-    new = parsed.text if isinstance(parsed, WholeBlock) else apply_edits(block, parsed, parent)
+    if seen and seen != parent:
+        new = _of_folded(parsed, seen, block, parent)
+    else:
+        new = parsed.text if isinstance(parsed, WholeBlock) else apply_edits(block, parsed, parent)
     return _with_block((before, new, after), parent, language, entry)
+
+
+def _of_folded(parsed: WholeBlock | tuple[Edit, ...], seen: str, block: str, parent: str) -> str:
+    """The new block of an answer to a program with folded functions."""
+    shown = editable(seen)[1]
+    if isinstance(parsed, WholeBlock):
+        text = parsed.text
+        if lost := lost_names(text, shown):
+            raise CandidateFault("hidden_lines_lost", f"the block has neither the line of {lost[0]} nor a definition")
+    else:
+        try:
+            text = apply_edits(shown, parsed, seen)
+        except CandidateFault as fault:
+            if fault.kind != "search_not_found":
+                raise
+            text = apply_edits(block, parsed, parent)
+    text = unfolded(text, shown, parent)
+    if any(is_folded(line) for line in text.splitlines()):
+        raise CandidateFault("hidden_lines_lost", "a line that stands for hidden ones is changed")
+    return text
 
 
 def program_left(text: str, parent: str, language: str = PYTHON, entry: str = "") -> str:

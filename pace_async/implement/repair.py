@@ -30,6 +30,7 @@ UNUSABLE = frozenset(
         "search_ambiguous",
         "edit_leaves_block",
         "edits_overlap",
+        "hidden_lines_lost",
         "empty_block",
         "markers_in_block",
         "syntax_error",

@@ -1,0 +1,203 @@
+"""A program with functions and tables left out that do not matter now, and the way back.
+
+A folded function is one line, `def f(x): ...  # 40-57 hidden`, and so is a folded table, `TRAITS = ...  # 3-14 hidden`.
+Each such line stands once, so that text which holds it can be unfolded exactly. Folded are functions and assignments of
+several lines at the margin, and methods of classes at the margin. All else is shown.
+
+They are found by indentation and not by parsing, because a parser can take too long for the event loop. A wrong guess,
+as about a string that looks like code, shows more or less and never loses a character. Pure.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from pace_async.programs.text import is_marked
+
+LEAST_SAVED = 60
+"""Characters that a folded line has to save."""
+LONGEST_SIGNATURE = 30
+"""Lines. What looks longer is no signature."""
+LEAST_TABLE = 4
+"""Lines of a table that may be folded."""
+_DEFINITION = re.compile(r"([ \t]*)(?:async[ \t]+)?(def|class)[ \t]+(\w+)")
+_TABLE = re.compile(r"(\w+)(?:[ \t]*:[^=\n]+)?[ \t]*=[^=].*[\[({][ \t]*(?:#.*)?$")
+_KEY = re.compile(r"[\"'](\w+)[\"'][ \t]*:|\b(\w+)[ \t]*=")
+_COMMENT = re.compile(r"[ \t]+#[^\"']*$")
+_FOLDED = re.compile(r"# (\d+)-(\d+) hidden\s*$")
+_STUB = re.compile(r"[:=]\s*\.\.\.[ \t]*(?:#.*)?(?:\n|$)")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A function, method or table, in the lines `first` to `last`, from 0. The lines below `body` are left out when it
+    is folded, and `head` is shown. `names` are its own, and those of the functions in it or the keys of a table."""
+
+    name: str
+    names: frozenset[str]
+    head: str
+    first: int
+    body: int
+    last: int
+    is_table: bool = False
+
+    def text(self, lines: Sequence[str]) -> str:
+        """All of it."""
+        return "".join(lines[self.first : self.last + 1])
+
+    def folded(self, end: int) -> str:
+        """The line that stands for its lines and for those below, up to the line before `end`."""
+        return f"{self.head} ...  # {self.first + 1}-{end} hidden\n"
+
+
+def names_in(text: str) -> frozenset[str]:
+    """Every word that could be a name."""
+    return frozenset(_NAME.findall(text))
+
+
+def is_folded(line: str) -> bool:
+    """Whether the line says that it stands for others."""
+    return _FOLDED.search(line) is not None
+
+
+def folded(program: str, needed: Collection[str], mentioned: Collection[str] = ()) -> str:
+    """The program without functions of which no name is needed, and without tables of which no name is needed or
+    mentioned. As it is if it has a line that looks folded."""
+    lines = program.splitlines(keepends=True)
+    if any(is_folded(line) for line in lines):
+        return program
+    both = {*needed, *mentioned}
+    hidden = [
+        part
+        for part in parts(lines)
+        if _may_go(lines, part) and part.names.isdisjoint(both if part.is_table else needed)
+    ]
+    text, at = list[str](), 0
+    for part, following in zip_longest(hidden, hidden[1:]):
+        text += lines[at : part.first]
+        at = part.last + 1
+        if following is not None and _margin(following.head) == _margin(part.head):
+            between = lines[at : following.first]
+            at = at if "".join(between).strip() else following.first
+        text.append(part.folded(at))
+    return "".join([*text, *lines[at:]])
+
+
+def unfolded(text: str, seen: str, program: str) -> str:
+    """The text with the folded lines that it took from `seen`, a folded `program`, replaced by what they stand for."""
+    lines = program.splitlines(keepends=True)
+    whole = {line: "".join(lines[first:last]) for line, first, last in _ranges(seen)}
+    return "".join(whole.get(line.rstrip(), line) for line in text.splitlines(keepends=True))
+
+
+def lost_names(text: str, seen: str) -> list[str]:
+    """Names of what is folded in `seen`, and of which the text has neither the line nor a definition."""
+    lines = {line.rstrip() for line in text.splitlines()}
+    names = [(line, _name_of(line)) for line, _, _ in _ranges(seen)]
+    return [name for line, name in names if line not in lines and not _defines(text, name)]
+
+
+def changed_names(program: str, others: Iterable[str]) -> frozenset[str]:
+    """Names of the program's functions and tables that one of the others does not have in the same words."""
+    lines = program.splitlines(keepends=True)
+    texts = {part.name: part.text(lines) for part in parts(lines)}
+    return frozenset(name for other in others for name, text in texts.items() if text not in other)
+
+
+def parts(lines: Sequence[str]) -> Iterator[Part]:
+    """Functions and tables at the margin and methods of classes at the margin, in order."""
+    at, inner = 0, ""
+    while at < len(lines):
+        line = lines[at]
+        if line.strip() and not line[0].isspace():
+            inner = ""
+        match = _DEFINITION.match(line)
+        part = None
+        if match is None:
+            part = _table(lines, at)
+        elif match[2] == "class" and not match[1]:
+            inner = _margin_below(lines, at)
+        elif match[2] == "def" and match[1] in ("", inner):
+            part = _function(lines, at, match)
+        if part is not None:
+            yield part
+        at = at + 1 if part is None else part.last + 1
+
+
+def _function(lines: Sequence[str], first: int, match: re.Match[str]) -> Part | None:
+    """The function that begins here, None if it is on one line."""
+    signature = list[str]()
+    depth = 0
+    for line in lines[first : first + LONGEST_SIGNATURE]:
+        signature.append(_COMMENT.sub("", line.rstrip()).strip())
+        depth += _depth(signature[-1])
+        if depth <= 0:
+            break
+    if depth > 0 or not signature[-1].endswith(":"):
+        return None
+    body, last = first + len(signature), first + len(signature) - 1
+    for at in range(body, len(lines)):
+        if lines[at].strip():
+            if len(_margin(lines[at])) <= len(match[1]):
+                break
+            last = at
+    inside = (found[3] for line in lines[body : last + 1] if (found := _DEFINITION.match(line)))
+    head = match[1] + re.sub(r"([(\[]) | (?=[)\]])", r"\1", " ".join(signature))
+    return Part(match[3], frozenset((match[3], *inside)), head, first, body, last)
+
+
+def _table(lines: Sequence[str], first: int) -> Part | None:
+    """The assignment of several lines that begins here at the margin."""
+    match = _TABLE.match(lines[first])
+    if match is None:
+        return None
+    depth, last = 0, first
+    for last in range(first, len(lines)):
+        depth += _depth(_COMMENT.sub("", lines[last].rstrip()))
+        if depth <= 0:
+            break
+    if depth > 0 or last - first + 1 < LEAST_TABLE:
+        return None
+    keys = (key for line in lines[first + 1 : last + 1] for found in _KEY.findall(line) for key in found if key)
+    return Part(match[1], frozenset((match[1], *keys)), f"{match[1]} =", first, first + 1, last, is_table=True)
+
+
+def _may_go(lines: Sequence[str], part: Part) -> bool:
+    """Not what is short, and nothing around the block's marks."""
+    inside = lines[part.body : part.last + 1]
+    return sum(map(len, inside)) >= LEAST_SAVED and not any(is_marked(line) for line in inside)
+
+
+def _depth(code: str) -> int:
+    return sum(code.count(mark) for mark in "([{") - sum(code.count(mark) for mark in ")]}")
+
+
+def _margin(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _margin_below(lines: Sequence[str], at: int) -> str:
+    """White space before the first line of a class's body."""
+    following = next((line for line in lines[at + 1 :] if line.strip()), "")
+    return _margin(following) or "\0"
+
+
+def _ranges(seen: str) -> Iterator[tuple[str, int, int]]:
+    """The folded lines of a text, and from where to where they stand in the program."""
+    for line in seen.splitlines():
+        if match := _FOLDED.search(line):
+            yield line.rstrip(), int(match[1]) - 1, int(match[2])
+
+
+def _name_of(line: str) -> str:
+    match = _DEFINITION.match(line)
+    return match[3] if match is not None else line.partition(" ")[0]
+
+
+def _defines(text: str, name: str) -> bool:
+    """Whether the text defines the name, by more than three dots."""
+    name = re.escape(name)
+    pattern = rf"^[ \t]*(?:(?:async[ \t]+)?def[ \t]+{name}\b|{name}[ \t]*(?::[^=\n]+)?=)(?P<rest>.*(?:\n.*)?)"
+    return any(not _STUB.search(match["rest"]) for match in re.finditer(pattern, text, re.MULTILINE))

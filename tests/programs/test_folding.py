@@ -1,0 +1,156 @@
+"""Programs shown without the code that does not matter: what is left out, and that it comes back exactly."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pace_async.programs.folding import changed_names, folded, is_folded, lost_names, parts, unfolded
+
+BODY = "    total = 0  # a comment that is long enough to be worth a line\n    return total + x\n"
+PROGRAM = f'''"""What it does."""
+import math
+
+# EVOLVE-BLOCK-START
+step = 0.5
+TABLE = {{
+    "first": (1.0, 2.0, 3.0, 4.0, 5.0),
+    "second": (1.0, 2.0, 3.0, 4.0, 5.0),
+    "third": (1.0, 2.0, 3.0, 4.0, 5.0),
+}}
+
+
+@cached
+def first(x):
+{BODY}
+
+def second(
+    x: int,  # the number (
+    *rest: tuple[int, ...],
+) -> dict[str, int]:
+{BODY}
+
+class Solver(Base):
+    """Solves."""
+
+    limit = 3
+
+    def solve(self, x):
+        def inner(x):
+            return x
+
+{BODY.replace("    ", "        ")}
+    async def rest(self, x):
+{BODY.replace("    ", "        ")}
+
+def short(x): return x
+
+
+def brief(x):
+    return x
+# EVOLVE-BLOCK-END
+print(first(2))
+'''
+
+
+def test_functions_methods_and_tables_become_a_line_each_and_the_rest_stays() -> None:
+    seen = folded(PROGRAM, ())
+    assert [line for line in seen.splitlines() if is_folded(line)] == [
+        "TABLE = ...  # 6-10 hidden",
+        "def first(x): ...  # 14-18 hidden",
+        "def second(x: int, *rest: tuple[int, ...],) -> dict[str, int]: ...  # 19-24 hidden",
+        "    def solve(self, x): ...  # 32-38 hidden",
+        "    async def rest(self, x): ...  # 39-41 hidden",
+    ]
+    for kept in (
+        '"""What it does."""',
+        "step = 0.5",
+        "@cached",
+        "    limit = 3",
+        "def short(x): return x",
+        "def brief",
+    ):
+        assert kept in seen
+    assert "total" not in seen and '"first"' not in seen
+
+
+def test_what_is_needed_is_whole() -> None:
+    assert BODY in folded(PROGRAM, {"first"}) and "def second(x: int" in folded(PROGRAM, {"first"})
+    assert "def inner" in folded(PROGRAM, {"inner"}) and "async def rest(self, x): ..." in folded(PROGRAM, {"inner"})
+    assert '"second": (1.0' in folded(PROGRAM, (), mentioned={"second"})
+    assert '"second": (1.0' in folded(PROGRAM, {"TABLE"})
+    assert "def second(x: int, " in folded(PROGRAM, (), mentioned={"second"})
+
+
+def test_lines_that_an_answer_keeps_moves_or_drops_are_unfolded_as_they_stand() -> None:
+    seen = folded(PROGRAM, ())
+    line = "def first(x): ...  # 14-18 hidden\n"
+    moved = f"{line}step = 1\n"
+    assert unfolded(moved, seen, PROGRAM) == f"def first(x):\n{BODY}\n\nstep = 1\n"
+    assert lost_names(seen, seen) == []
+    assert lost_names(seen.replace(line, ""), seen) == ["first"]
+    assert lost_names(seen.replace(line, "def first(x, y=1):\n    return x\n"), seen) == []
+    assert lost_names(seen.replace("TABLE = ...", "TABLE: dict = {}  # ..."), seen) == []
+    assert unfolded("def first(x): ...  # 1-99 hidden\n", seen, PROGRAM) == "def first(x): ...  # 1-99 hidden\n"
+
+
+def test_a_function_around_the_block_and_a_program_with_a_line_that_looks_folded_stay() -> None:
+    around = f"def first(x):\n    # EVOLVE-BLOCK-START\n{BODY}    # EVOLVE-BLOCK-END\n"
+    assert folded(around, ()) == around
+    alike = f"def first(x):\n{BODY}# 3-4 hidden\n"
+    assert folded(alike, ()) == alike
+
+
+def test_what_another_program_has_in_other_words_is_changed() -> None:
+    other = PROGRAM.replace("return total + x\n\n\ndef second", "return total - x\n\n\ndef second")
+    assert changed_names(PROGRAM, [other]) == {"first"}
+    assert changed_names(PROGRAM, [PROGRAM]) == frozenset()
+
+
+@pytest.mark.parametrize(
+    "file", sorted(Path("tasks").resolve().glob("*/initial.py")), ids=lambda file: file.parent.name
+)
+def test_bundled_programs_come_back_and_get_much_shorter(file: Path) -> None:
+    program = file.read_text("utf-8")
+    seen = folded(program, ())
+    assert unfolded(seen, seen, program) == program
+    assert len(seen) < 0.6 * len(program)
+
+
+LINES = st.sampled_from(
+    (
+        *(
+            "def f(x):",
+            "    def g(",
+            "        x):",
+            "class C:",
+            "    return x",
+            "        long = 'line ' * 30",
+            "",
+            "x = [",
+            "]",
+        ),
+        *(
+            "    # EVOLVE-BLOCK-START",
+            '"""',
+            "\tdef tabs(self): # :",
+            "):",
+            "async def h(",
+            "T = {",
+            '  "key": {',
+            "  }",
+            "}",
+        ),
+    )
+)
+
+
+@given(st.lists(LINES, max_size=40), st.sets(st.sampled_from(("f", "g", "h", "C", "T", "key"))))
+def test_any_text_comes_back(lines: list[str], needed: set[str]) -> None:
+    for program in ("\n".join(lines), "\n".join(lines) + "\n"):
+        seen = folded(program, needed)
+        assert unfolded(seen, seen, program) == program
+        assert sum(
+            len(part.text(program.splitlines(keepends=True))) for part in parts(program.splitlines(keepends=True))
+        ) <= len(program)
