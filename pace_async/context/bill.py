@@ -55,11 +55,11 @@ def in_words(calls: list[CallBill], candidates: int | None) -> str:
     tokens = sum(each.tokens_in for each in calls), sum(each.tokens_out for each in calls)
     priced = [each.usd for each in calls if each.usd is not None]
     whole = sum(priced) if len(priced) == len(calls) else None
-    said = f"about {tokens[0]} tokens in and {tokens[1]} out a candidate{_usd(whole)} ({'; '.join(parts)})"
+    text = f"about {tokens[0]} tokens in and {tokens[1]} out a candidate{_usd(whole)} ({'; '.join(parts)})"
     if candidates is not None:
         run = None if whole is None else whole * candidates
-        said += f"; {candidates} candidates: {tokens[0] * candidates} in, {tokens[1] * candidates} out{_usd(run)}"
-    return said if whole is not None else f"{said}; a model without a listed price is not counted in USD"
+        text += f"; {candidates} candidates: {tokens[0] * candidates} in, {tokens[1] * candidates} out{_usd(run)}"
+    return text if whole is not None else f"{text}; a model without a listed price is not counted in USD"
 
 
 def _usd(usd: float | None) -> str:

@@ -4,22 +4,31 @@ Pure. Made again on a resume from the committed advice and the state.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pace_async.context.figures import digits_for, score_text
 from pace_async.context.questions import Prompts, Rendered, rendered
 from pace_async.context.sections import Levels
-from pace_async.context.texts import beside, limits_text, listed, one_line, row_text, task_text
-from pace_async.context.value import FAILED, Row, program_of, view_of
+from pace_async.context.texts import beside, limits_text, listed, one_line, row_of, task_text
+from pace_async.context.value import FAILED, program_of, view_of
+from pace_async.programs.folding import changed_names, folded, names_in
+from pace_async.programs.languages import PYTHON
 from pace_async.search.results import TriedOut
 from pace_async.search.state import Island, Member
 from pace_async.state.run_state import RunState
 
 MOST_NAMED = 4
 """Programs that a specification may bring along."""
+LEAST_SAVED = 800
+"""Characters that folding has to save."""
+HIDDEN = (
+    " A line that ends in `hidden` stands for code that the specification does not need: keep it as it is, or put a "
+    "new definition in its place."
+)
 _NAMED = re.compile(r"\bcandidates?\s+#?([0-9]{1,9}(?:\s*(?:,|and|or|,\s*and)\s*#?[0-9]{1,9})*)", re.IGNORECASE)
+_NEEDS = re.compile(r"^[\s>*_#`-]*(?:\d+[.)]\s*)?[*_`]*Needs[*_`]*\s*:(.*)$", re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +45,7 @@ class Briefing:
     def render(self, program: Levels, parent: Member, values: Mapping[str, Any]) -> Rendered:
         """The question, around the text of the program that is to be changed. `values` are those of the templates."""
         spec = self.prompts.task.spec
-        digits = digits_for([parent.score, *(member.score for member in self.named)])
+        digits = self.digits(parent)
 
         def whole(text: str) -> Levels:
             return lambda level: text if level == 0 else None
@@ -54,13 +63,26 @@ class Briefing:
         extra = {**values, "reasoning": one_line(self.reasoning)}
         return rendered(self.prompts.templates, ("implementer_system", "implement"), levels, self.prompts.budget, extra)
 
+    def digits(self, parent: Member) -> int:
+        """Significant digits that tell the scores in the question apart."""
+        return digits_for([parent.score, *(member.score for member in self.named)])
+
+    def seen(self, program: str, specification: str) -> str:
+        """The program as its author sees it: without what the specification does not need, if it says what it needs."""
+        needs = needed(specification)
+        if needs is None or self.prompts.task.spec.language != PYTHON:
+            return program
+        changed = changed_names(program, [member.program for member in self.named])
+        seen = folded(program, needs | changed, names_in(specification))
+        return seen if len(program) - len(seen) >= LEAST_SAVED else program
+
     def page(self, parent: Member) -> str:
         """The same as a file for an author who works in a folder, without the task and the program."""
-        digits = digits_for([parent.score, *(member.score for member in self.named)])
+        digits = self.digits(parent)
         parts = {
             "Why": one_line(self.reasoning),
             "Programs that the experiment may use": self._named(parent, digits, whole=True),
-            "What failed before on this program and on what it came from": self._failed(digits)(0) or "",
+            "Failed on this program and its line": self._failed(digits)(0) or "",
         }
         return "\n\n".join(f"# {name}\n\n{text}" for name, text in parts.items() if text) + "\n"
 
@@ -75,10 +97,7 @@ class Briefing:
         return "\n\n".join(parts)
 
     def _failed(self, digits: int) -> Levels:
-        def line(one: TriedOut) -> Callable[[int], str]:
-            return lambda longest: row_text(Row(one, None), digits, longest)
-
-        return listed([line(one) for one in self.failed])
+        return listed([row_of(tested, digits) for tested in self.failed])
 
 
 def briefing_of(
@@ -98,7 +117,14 @@ def briefing_of(
     return Briefing(prompts, reasoning, tuple(named[:MOST_NAMED]), tuple(missing[:MOST_NAMED]), tuple(failed))
 
 
+def needed(specification: str) -> frozenset[str] | None:
+    """Names in the lines `Needs: ...`: the functions of the parent that the author has to see. None without such a
+    line, and then the author sees all of them."""
+    lines = _NEEDS.findall(specification)
+    return names_in(" ".join(lines)) if lines else None
+
+
 def named_candidates(text: str) -> list[int]:
     """The numbers in `candidate 17` or `candidates 3, 5 and 8`, each once, in their order."""
-    found = [int(number) for match in _NAMED.finditer(text) for number in re.findall(r"[0-9]+", match[1])]
-    return list(dict.fromkeys(found))
+    numbers = (int(number) for match in _NAMED.finditer(text) for number in re.findall(r"[0-9]+", match[1]))
+    return list(dict.fromkeys(numbers))

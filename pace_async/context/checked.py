@@ -5,7 +5,7 @@ The same first question says what a run's prompts hold and about what they cost,
 
 from typing import Any
 
-from pace_async.context.briefing import Briefing
+from pace_async.context.briefing import HIDDEN, Briefing
 from pace_async.context.questions import Near, Prompts, Questions, Rendered
 from pace_async.context.sections import CUT, SHARES
 from pace_async.context.templates import NAMES, Templates
@@ -74,11 +74,15 @@ def _first(seed: Member) -> Context:
 
 def _implement(prompts: Prompts, seed: Member) -> Rendered:
     spec = prompts.task.spec
-    shown = f"It is candidate 0.\n{fenced(seed.program, spec.written_in.fences[0])}"
+    briefing = Briefing(prompts, EXAMPLE)
+    specification = f"{EXAMPLE}\nNeeds: {spec.entry or 'none'}"
+    seen = briefing.seen(seed.program, specification)
+    note = HIDDEN if seen != seed.program else ""
+    shown = f"It is candidate 0.{note}\n{fenced(seen, spec.written_in.fences[0])}"
     values: dict[str, Any] = {
         **FORM,
         "idea": EXAMPLE,
-        "specification": fenced(EXAMPLE, "text"),
+        "specification": fenced(specification, "text"),
         "request": "Carry out the specification.",
     }
-    return Briefing(prompts, EXAMPLE).render(lambda level: shown if level == 0 else None, seed, values)
+    return briefing.render(lambda level: shown if level == 0 else None, seed, values)

@@ -3,7 +3,7 @@
 Each section has levels, from all that it could show down to nothing, and a share of the budget that it never exceeds.
 The rule of what goes first:
 
-1. A section that is larger than its share shows less. The task and the parent have no share.
+1. A section that is larger than its share, or than LEAST, shows less. The task and the parent have no share.
 2. While the whole is too large, the sections of ORDER show less, one after the other until it is empty.
 3. Only then the middle of the task's text is cut, and last the middle of the parent's program.
 
@@ -17,15 +17,17 @@ from dataclasses import dataclass
 NOTE = "[{} characters of the middle are left out]"
 SHARES: Mapping[str, float] = {
     "limits": 0.15,
-    "results": 0.35,
-    "ideas": 0.2,
-    "lineage": 0.12,
-    "failed": 0.1,
-    "under_way": 0.1,
-    "best": 0.4,
-    "other": 0.2,
+    "results": 0.075,
+    "ideas": 0.045,
+    "lineage": 0.04,
+    "failed": 0.04,
+    "under_way": 0.04,
+    "best": 0.2,
+    "other": 0.1,
     "named": 0.5,
 }
+LEAST = 900
+"""Characters that a section may have whatever its share is."""
 ORDER = ("other", "under_way", "best", "lineage", "failed", "ideas", "named", "results", "limits")
 """What shows less first."""
 CUT = ("task", "program")
@@ -52,7 +54,7 @@ def fitted(sections: Mapping[str, Levels], budget: int) -> Fitted:
     """The sections within `budget` characters."""
     texts, levels = dict[str, str](), dict[str, int]()
     for name, levels_of in sections.items():
-        limit = budget * SHARES[name] if name in SHARES else None
+        limit = max(LEAST, budget * SHARES[name]) if name in SHARES else None
         texts[name], levels[name] = levels_of(0) or "", 0
         while limit is not None and len(texts[name]) > limit:
             _less(sections, texts, levels, name)

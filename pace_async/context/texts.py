@@ -5,12 +5,13 @@ words of our own, so that neither can imitate a heading.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from difflib import unified_diff
 from functools import lru_cache
+from itertools import groupby
 
 from pace_async.context.figures import digits_for, gain_text, score_text
-from pace_async.context.sections import Levels
+from pace_async.context.sections import Levels, without_middle
 from pace_async.context.value import Context, Row, Surroundings
 from pace_async.programs.text import steps
 from pace_async.search.results import TriedOut, counted
@@ -19,18 +20,47 @@ from pace_async.task import Task, TaskSpec
 
 MOST_STEPS = 300_000
 """Step limit of a comparison in the event loop."""
-AROUND = 2
+AROUND = 1
 """Unchanged lines shown around a change."""
-ROWS: tuple[tuple[int, int, int], ...] = ((8, 8, 260), (6, 6, 180), (5, 4, 120), (3, 2, 80), (1, 0, 60))
-"""Levels of the table of results: best ones, recent ones, characters of an experiment."""
-LISTED: tuple[tuple[int, int], ...] = ((12, 300), (8, 200), (5, 120), (2, 80))
-"""Levels of a list: its items, characters of each."""
+REMOVED = 3
+"""Lines shown of a longer run of removed ones. The parent has them all."""
+ROWS: tuple[tuple[int, int, int, int], ...] = (
+    *((8, 8, 260, 260), (8, 8, 200, 120), (8, 8, 150, 80), (8, 8, 110, 60), (8, 8, 80, 50)),
+    *((6, 6, 80, 50), (5, 4, 80, 50), (3, 2, 70, 50), (1, 0, 50, 50)),
+)
+"""Levels of the table of results: best ones, recent ones, characters of an experiment among the FIRST of each, and of
+the others."""
+LISTED: tuple[tuple[int, int, int], ...] = (
+    *(
+        (12, 300, 300),
+        (12, 200, 120),
+        (12, 140, 80),
+        (12, 110, 60),
+        (12, 80, 50),
+        (8, 80, 50),
+        (5, 80, 50),
+        (2, 60, 50),
+    ),
+)
+"""Levels of a list: its items, characters of each of the FIRST, and of the others."""
+FIRST = 3
+BESIDE: tuple[int | None, ...] = (None, 2000, 1000)
+"""Levels of a program beside the parent: its characters, None for all."""
+_BULLET = re.compile(r"(?:[-*+]|\d{1,2}[.)])\s+")
+_NEEDS = "needs:"
 
 
 def one_line(text: str, longest: int | None = None) -> str:
     """The text with each run of white space replaced by one space, cut at `longest` characters."""
     line = " ".join(text.split())
     return line if longest is None or len(line) <= longest else f"{line[: longest - 3]}..."
+
+
+def gist(experiment: str, longest: int) -> str:
+    """An experiment on one line, without the numbers of its steps, and without what its author was shown."""
+    lines = (line.strip().replace("`", "") for line in experiment.split("\n"))
+    steps_of_it = (_BULLET.sub("", line, count=1) for line in lines if not line.lower().startswith(_NEEDS))
+    return one_line(" ".join(steps_of_it), longest)
 
 
 def fence_for(text: str) -> str:
@@ -53,7 +83,7 @@ def task_text(spec: TaskSpec) -> str:
 def limits_text(spec: TaskSpec, around: Surroundings) -> str:
     """How a program is called, and what it has."""
     processors = spec.cpus or (1 if not spec.is_command else around.processors)
-    has = [f"{spec.timeout_s:g} s of wall-clock time and {spec.memory_mb} MiB of memory for all of its evaluation"]
+    has = [f"{spec.timeout_s:g} s and {spec.memory_mb} MiB for all of its evaluation"]
     if processors is not None:
         has.append(f"{processors} processor{'s' if processors > 1 else ''}")
     if spec.gpus:
@@ -61,7 +91,7 @@ def limits_text(spec: TaskSpec, around: Surroundings) -> str:
     has.append("no network")
     lines = [f"{contract(spec)}. It has {', '.join(has)}."]
     if around.packages and spec.language == "python" and not spec.environment.prefix:
-        lines.append(f"Besides the standard library it can import: {', '.join(around.packages)}.")
+        lines.append(f"Besides the standard library it can import {', '.join(around.packages)}.")
     return "\n".join(lines)
 
 
@@ -77,34 +107,37 @@ def program_text(context: Context, spec: TaskSpec, longest: int | None) -> str:
     metrics = "".join(f", {name} {value:g}" for name, value in context.metrics.items())
     best = "" if context.best is not None else " No program that you can see is better."
     head = f"Candidate {context.parent.candidate}, score {score_of(context, context.parent)}{metrics}.{best}"
-    said = (
-        f"\nWhat its evaluator wrote, which is data:\n{fenced(context.parent.feedback, 'text')}"
-        if (context.parent.feedback)
-        else ""
-    )
-    return f"{head} It has {len(program)} characters{left}.{said}\n{fenced(program, spec.written_in.fences[0])}"
+    feedback = context.parent.feedback
+    wrote = f"\nWhat its evaluator wrote, which is data:\n{fenced(feedback, 'text')}" if feedback else ""
+    return f"{head} It has {len(program)} characters{left}.{wrote}\n{fenced(program, spec.written_in.fences[0])}"
 
 
 def member_levels(context: Context, member: Member | None, spec: TaskSpec) -> Levels:
-    """A program beside the parent: whole or as its difference, whichever is shorter, then only its score."""
+    """A program beside the parent: whole or as its difference, whichever is shorter, then without the middle of that,
+    then only its score."""
 
     def text(level: int) -> str | None:
         if member is None:
             return ""
         head = f"Candidate {member.candidate}, score {score_of(context, member)}"
-        if level == 0:
-            return f"{head}, {beside(member.program, context.parent, spec)}"
-        return f"{head}. Its text is left out." if level == 1 else None
+        if level < len(BESIDE):
+            return f"{head}, {beside(member.program, context.parent, spec, BESIDE[level])}"
+        return f"{head}. Its text is left out." if level == len(BESIDE) else None
 
     return text
 
 
-def beside(program: str, parent: Member, spec: TaskSpec) -> str:
-    """The program whole, or what leads to it from the parent if that is shorter."""
+def beside(program: str, parent: Member, spec: TaskSpec, longest: int | None = None) -> str:
+    """The program whole, or what leads to it from the parent if that is shorter, without the middle of what is longer
+    than `longest`."""
     difference = _difference(parent.program, program)
     if difference is None or len(difference) >= len(program):
-        return f"whole:\n{fenced(program, spec.written_in.fences[0])}"
-    return f"as a difference from candidate {parent.candidate}:\n{fenced(difference, 'diff')}"
+        return f"whole:\n{fenced(_cut(program, longest), spec.written_in.fences[0])}"
+    return f"as a difference from candidate {parent.candidate}:\n{fenced(_cut(difference, longest), 'diff')}"
+
+
+def _cut(text: str, longest: int | None) -> str:
+    return text if longest is None else without_middle(text, longest)
 
 
 @lru_cache(maxsize=256)
@@ -117,8 +150,16 @@ def _difference(before: str, after: str) -> str | None:
     a, b = a[first : len(a) - last], b[first : len(b) - last]
     if steps(a, b) > MOST_STEPS:
         return None
-    lines = list(unified_diff(a, b, lineterm="", n=AROUND))[2:]
-    return "\n".join("@@" if line.startswith("@@ ") else line for line in lines)
+    return "\n".join(_shortened(list(unified_diff(a, b, lineterm="", n=AROUND))[2:]))
+
+
+def _shortened(lines: Sequence[str]) -> Iterator[str]:
+    """A unified difference without its line numbers. Of a long run of removed lines only the first are shown."""
+    for removed, run in groupby(lines, key=lambda line: line.startswith("-")):
+        part = list(run)
+        if removed and len(part) > REMOVED + 1:
+            part[REMOVED:] = [f"-... and {len(part) - REMOVED} more lines removed"]
+        yield from ("@@" if line.startswith("@@ ") else line for line in part)
 
 
 def _common(a: Sequence[str], b: Sequence[str]) -> int:
@@ -133,13 +174,13 @@ def results_levels(context: Context, digits: int) -> Levels:
     def text(level: int) -> str | None:
         if level >= len(ROWS):
             return None
-        best, recent, longest = ROWS[level]
+        best, recent, long, short = ROWS[level]
         tops, news = context.best_rows[:best], context.recent_rows[:recent]
         lines: list[str] = []
-        if tops:
-            lines += ["Best:", *(row_text(row, digits, longest) for row in tops)]
-        if news:
-            lines += ["Latest:", *(row_text(row, digits, longest) for row in news)]
+        for name, rows in (("Best (score, gain over its parent, seconds):", tops), ("Latest:", news)):
+            lengths = (long if place < FIRST else short for place in range(len(rows)))
+            if rows:
+                lines += [name, *(row_text(row, digits, length) for row, length in zip(rows, lengths, strict=True))]
         return "\n".join([*lines, _counts(context, len({row.tested.candidate for row in (*tops, *news)}))])
 
     return text
@@ -147,10 +188,14 @@ def results_levels(context: Context, digits: int) -> Levels:
 
 def row_text(row: Row, digits: int, longest: int) -> str:
     """One result on one line."""
-    one = row.tested
-    return f"- candidate {one.candidate} from {one.parent}{_of_idea(one.idea)}: {_outcome(row, digits)}: " + one_line(
-        one.experiment, longest
-    )
+    tested = row.tested
+    head = f"- candidate {tested.candidate} from {tested.parent}: {_outcome(row, digits)}"
+    return f"{head}: {gist(tested.experiment, longest)}"
+
+
+def row_of(tested: TriedOut, digits: int) -> Callable[[int], str]:
+    """One result on one line of a length that is given later."""
+    return lambda longest: row_text(Row(tested, None), digits, longest)
 
 
 def _of_idea(idea: int | None) -> str:
@@ -158,12 +203,12 @@ def _of_idea(idea: int | None) -> str:
 
 
 def _outcome(row: Row, digits: int) -> str:
-    one = row.tested
-    if one.score is None:
-        return f"{one.outcome}{f' ({one_line(one.cause, 120)})' if one.cause else ''}"
-    gain = f", {gain_text(one.gain)}" if one.gain is not None else ""
+    tested = row.tested
+    if tested.score is None:
+        return f"{tested.outcome}{f' ({one_line(tested.cause, 120)})' if tested.cause else ''}"
+    gain = f", {gain_text(tested.gain)}" if tested.gain is not None else ""
     same = f", exactly as {row.same_as}" if row.same_as is not None else ""
-    return f"{score_text(one.score, digits)}{gain}{same}, {one.seconds:.2g} s"
+    return f"{score_text(tested.score, digits)}{gain}{same}, {tested.seconds:.2g} s"
 
 
 def _counts(context: Context, shown: int) -> str:
@@ -184,32 +229,48 @@ def listed(lines: Sequence[Callable[[int], str]], more: int = 0, what: str = "")
             return ""
         if level >= len(LISTED):
             return None
-        count, longest = LISTED[level]
+        count, long, short = LISTED[level]
         gone = more + max(0, len(lines) - count)
-        return "\n".join([*(line(longest) for line in lines[:count]), *([f"{gone} more {what}."] if gone else [])])
+        shown = [line(long if place < FIRST else short) for place, line in enumerate(lines[:count])]
+        return "\n".join([*shown, *([f"{gone} more {what}."] if gone else [])])
 
     return text
 
 
 def lineage_levels(context: Context, digits: int) -> Levels:
-    """The changes that led to the parent, its own first. What the table says of them is not said again."""
-    said = {row.tested.candidate for row in (*context.best_rows[: ROWS[0][0]], *context.recent_rows[: ROWS[0][1]])}
+    """The changes that led to the parent with their gains, its own first. Then those that the table does not show."""
+    chain = " from ".join(
+        [*(f"{tested.candidate} ({gain_text(tested.gain) or tested.outcome})" for tested in context.lineage)]
+        + [str(tested.parent) for tested in context.lineage[-1:]]
+    )
+    others = [tested for tested in context.lineage if tested.candidate not in _in_table(context)]
+    rows = listed([row_of(tested, digits) for tested in others])
 
-    def line(one: TriedOut) -> Callable[[int], str]:
-        if one.candidate in said:
-            return lambda longest: f"- candidate {one.candidate} from {one.parent}, as above"
-        return lambda longest: row_text(Row(one, None), digits, longest)
+    def text(level: int) -> str | None:
+        if not context.lineage:
+            return ""
+        below = rows(level)
+        return None if below is None or (level and not others) else f"{chain}\n{below}".rstrip()
 
-    return listed([line(one) for one in context.lineage])
+    return text
 
 
 def failed_levels(context: Context, digits: int) -> Levels:
-    """What failed on this very parent."""
+    """What failed on this very parent. What the table says of it is not said again."""
+    shown = _in_table(context)
 
-    def line(one: TriedOut) -> Callable[[int], str]:
-        return lambda longest: row_text(Row(one, None), digits, longest)
+    def line(tested: TriedOut) -> Callable[[int], str]:
+        if tested.candidate in shown:
+            return lambda _: f"- candidate {tested.candidate}, as above"
+        return row_of(tested, digits)
 
-    return listed([line(one) for one in context.failed])
+    return listed([line(tested) for tested in context.failed])
+
+
+def _in_table(context: Context) -> set[int]:
+    """Candidates that the whole table has."""
+    rows = (*context.best_rows[: ROWS[0][0]], *context.recent_rows[: ROWS[0][1]])
+    return {row.tested.candidate for row in rows}
 
 
 def ideas_levels(context: Context) -> Levels:
@@ -226,7 +287,7 @@ def under_way_levels(context: Context) -> Levels:
         (
             lambda longest, each=each: (
                 f"- candidate {each.candidate} from {each.parent}{_of_idea(each.idea)}: "
-                f"{one_line(each.experiment, longest)}"
+                f"{gist(each.experiment, longest)}"
             )
         )
         for each in context.under_way

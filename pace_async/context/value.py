@@ -81,7 +81,10 @@ class Context:
         """Every score that is shown."""
         members = [member.score for member in (self.parent, self.best, self.other) if member is not None]
         rows = [row.tested.score for row in (*self.best_rows, *self.recent_rows)]
-        return [*members, *(score for score in (*rows, *(one.score for one in self.lineage)) if score is not None)]
+        return [
+            *members,
+            *(score for score in (*rows, *(tested.score for tested in self.lineage)) if score is not None),
+        ]
 
 
 def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, untried: int) -> Context:
@@ -102,8 +105,8 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
         best=better,
         other=_other([parent, *([better] if better is not None else [])], members),
         metrics=_shown(own.metrics if own is not None else {}, spec),
-        best_rows=tuple(Row(one, None) for one in top),
-        recent_rows=tuple(Row(one, view.equal_to(one)) for one in recent if one not in top),
+        best_rows=tuple(Row(tested, None) for tested in top),
+        recent_rows=tuple(Row(tested, view.equal_to(tested)) for tested in recent if tested not in top),
         lineage=tuple(view.lineage(parent.candidate, LINEAGE)),
         failed=tuple(view.failed_from(parent.candidate, FAILED)),
         ideas=tuple(idea for idea in view.waiting(untried) if idea.number not in taken),
@@ -133,24 +136,24 @@ def program_of(state: RunState, island: Island, candidate: int) -> Member | None
 def _programs(state: RunState, island: Island) -> list[Member]:
     """Programs that the island may see, the best of its own first, each once."""
     elites = [] if state.memory.mode == "island" else [state.visible.elites[n] for n in sorted(state.visible.elites)]
-    found = {member.candidate: member for member in (*island.members[:LOOKED_AT], *elites)}
-    return list(found.values())
+    programs = {member.candidate: member for member in (*island.members[:LOOKED_AT], *elites)}
+    return list(programs.values())
 
 
 def _other(shown: Sequence[Member], members: Iterable[Member]) -> Member | None:
     """The program that differs most from those that are shown, if it differs much."""
     best, furthest = None, DIFFERS
     for member in sorted(members, key=attrgetter("candidate")):
-        distance = min(unlike(member.program, one.program) for one in shown)
+        distance = min(unlike(member.program, known.program) for known in shown)
         if distance > furthest:
             best, furthest = member, distance
     return best
 
 
 @lru_cache(maxsize=4096)
-def unlike(one: str, other: str) -> float:
+def unlike(program: str, other: str) -> float:
     """The share of lines that only one of two programs has, in [0, 1]."""
-    a, b = _lines(one), _lines(other)
+    a, b = _lines(program), _lines(other)
     return 1.0 - len(a & b) / len(a | b) if a | b else 0.0
 
 
@@ -171,9 +174,8 @@ def _under_way(state: RunState, island: Island) -> tuple[UnderWay, ...]:
         return ()
     running = [state.running[lease] for lease in sorted(state.running)]
     advised = [each.advice for each in running if each.advice is not None and each.island != island.number]
-    found = [
+    return tuple(
         UnderWay(advice.lease, advice.parent, advice.idea, advice.experiment)
         for advice in advised
         if advice.experiment is not None
-    ]
-    return tuple(found)
+    )

@@ -10,7 +10,7 @@ from pace_async.events import ImplementerTry
 from pace_async.implement.answers import made_of
 from pace_async.implement.base import Experiment, Implemented, Unusable
 from pace_async.implement.edits import UselessProgram
-from pace_async.implement.prompts import messages_for
+from pace_async.implement.prompts import messages_for, seen_program
 from pace_async.implement.repair import program_to_change
 from pace_async.programs.compiled import hash_off_loop
 from pace_async.programs.languages import PYTHON
@@ -85,7 +85,9 @@ async def program_in(
         raise CandidateFault("length", "the answer was cut at its longest length")
     if not answer.text.strip():
         raise CandidateFault("empty_answer", "the model wrote nothing")
-    program = await made_of(answer.text, program_to_change(parent.program, experiment.tries), language, entry)
+    seen = seen_program(parent, experiment)
+    before = program_to_change(parent.program, experiment.tries)
+    program = await made_of(answer.text, before, language, entry, seen)
     await refuse_parent(program, parent.program, experiment, language)
     return program
 

@@ -9,7 +9,9 @@ its error. The wording is our own.
 
 from collections.abc import Mapping, Sequence
 
-from pace_async.context.briefing import Briefing
+from pace_async.context.briefing import HIDDEN, Briefing
+from pace_async.context.figures import score_text
+from pace_async.context.questions import Rendered
 from pace_async.context.texts import contract, fence_for, fenced, one_line
 from pace_async.events import ImplementerTry, Outcome
 from pace_async.implement.base import Experiment
@@ -56,8 +58,7 @@ def _form(spec: TaskSpec, program: str) -> dict[str, str]:
     start, end = marks(language.comment)
     if is_marked(program):
         bounds = (
-            f"Only the lines between `{start}` and `{end}` may change; the rest of the program stays as it is, and "
-            "these two lines are not part of the block."
+            f"Only the block between `{start}` and `{end}` may change. These two lines and the rest stay as they are."
         )
         content = "the block, without its two marker lines"
     else:
@@ -69,7 +70,8 @@ def messages_for(task: Task, parent: Member, experiment: Experiment) -> Messages
     """System and user message. After a failed try they ask the model to correct the program of that try, or, if it made
     none, to give a usable answer."""
     if experiment.briefing is not None:
-        return _briefed(task, parent, experiment, experiment.briefing)
+        question = question_for(task, parent, experiment, experiment.briefing)
+        return ({"role": "system", "content": question.system}, {"role": "user", "content": question.text})
     spec = task.spec
     goal = "Higher is better." if spec.direction == "maximize" else "Lower is better."
     program = program_to_change(parent.program, experiment.tries)
@@ -78,12 +80,12 @@ def messages_for(task: Task, parent: Member, experiment: Experiment) -> Messages
     ending = "" if program.endswith("\n") else "\n"
     fence = fence_for(program)
     request = _after(experiment.tries, program, spec) if experiment.tries else "Carry out the experiment."
-    said = "" if begun or not parent.feedback else f"{said_of(parent.feedback)}\n\n"
+    feedback = "" if begun or not parent.feedback else f"{said_of(parent.feedback)}\n\n"
     user = (
         f"Task: {spec.background.strip()}\n\n"
         f"Requirements: {spec.coding_requirements.strip()} {contract(spec)}; it has {spec.timeout_s:g} s and "
         f"{spec.memory_mb} MiB in all. {goal}\n\n"
-        f"The program, {what}:\n{fence}{spec.written_in.fences[0]}\n{program}{ending}{fence}\n\n{said}"
+        f"The program, {what}:\n{fence}{spec.written_in.fences[0]}\n{program}{ending}{fence}\n\n{feedback}"
         f"Idea: {one_line(experiment.idea)}\n"
         f"Experiment: {one_line(experiment.description)}\n\n"
         f"{request}"
@@ -91,18 +93,20 @@ def messages_for(task: Task, parent: Member, experiment: Experiment) -> Messages
     return ({"role": "system", "content": _system(spec, parent.program)}, {"role": "user", "content": user})
 
 
-def _briefed(task: Task, parent: Member, experiment: Experiment, briefing: Briefing) -> Messages:
+def question_for(task: Task, parent: Member, experiment: Experiment, briefing: Briefing) -> Rendered:
     """The same from the templates, with all that the briefing has."""
     spec = task.spec
     program = program_to_change(parent.program, experiment.tries)
     begun = program != parent.program
     longest = spec.longest_program
     left = f", {max(0, longest - len(program))} of {longest} are left" if longest is not None else ""
-    what = (
-        "in which the work was begun" if begun else f"candidate {parent.candidate}, whose score is {parent.score:.10g}"
-    )
-    said = "" if begun or not parent.feedback else f"{said_of(parent.feedback)}\n\n"
-    shown = f"It is {what}, with {len(program)} characters{left}.\n{said}{fenced(program, spec.written_in.fences[0])}"
+    score = score_text(parent.score, briefing.digits(parent))
+    what = "in which the work was begun" if begun else f"candidate {parent.candidate}, score {score}"
+    feedback = "" if begun or not parent.feedback else f"{said_of(parent.feedback)}\n\n"
+    seen = seen_program(parent, experiment)
+    note = HIDDEN if seen != program else ""
+    code = fenced(seen, spec.written_in.fences[0])
+    shown = f"It is {what}, with {len(program)} characters{left}.{note}\n{feedback}{code}"
 
     def whole(level: int) -> str | None:
         return shown if level == 0 else None
@@ -114,8 +118,15 @@ def _briefed(task: Task, parent: Member, experiment: Experiment, briefing: Brief
         "specification": fenced(experiment.description, "text"),
         "request": _after(experiment.tries, program, spec) if experiment.tries else "Carry out the specification.",
     }
-    made = briefing.render(whole, parent, values)
-    return ({"role": "system", "content": made.system}, {"role": "user", "content": made.text})
+    return briefing.render(whole, parent, values)
+
+
+def seen_program(parent: Member, experiment: Experiment) -> str:
+    """The program as its author sees it. In a repair it is whole."""
+    program = program_to_change(parent.program, experiment.tries)
+    if experiment.briefing is None or experiment.tries:
+        return program
+    return experiment.briefing.seen(program, experiment.description)
 
 
 def _after(tries: Sequence[ImplementerTry], program: str, spec: TaskSpec) -> str:

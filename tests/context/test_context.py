@@ -47,9 +47,9 @@ def a_history() -> RunState:
 
 def test_what_was_tried_is_told_with_numbers_gains_causes_and_equal_results() -> None:
     text = told(a_history(), parent=Member(1, PROGRAM, 1.5))
-    assert "- candidate 1 from 0, idea 1: 1.5, +0.5, 0.25 s: experiment 1" in text
-    assert "- candidate 2 from 0, idea 4: 1.50000001, +0.5" in text
-    assert "- candidate 4 from 2, idea 10: 1.5, -1e-08, exactly as 1" in text
+    assert "- candidate 1 from 0: 1.5, +0.5, 0.25 s: experiment 1" in text
+    assert "- candidate 2 from 0: 1.50000001, +0.5" in text
+    assert "- candidate 4 from 2: 1.5, -1e-08, exactly as 1" in text
     assert "candidate_error (ZeroDivisionError: it failed): experiment 3" in text
     assert "4 tried in all, 3 with a score" in text and "candidate_error 1" in text
     assert "- idea 11: (explore) other idea of lease 4" in text
@@ -147,16 +147,16 @@ def test_the_implementer_gets_reasons_named_programs_and_errors_of_its_line() ->
     state = a_history()
     prompts = Prompts(TASK, Templates.of(PromptsConfig()))
     parent = state.islands[1].members[0]
-    said = "Take the loop of candidates 2 and 99.\nKeep the rest."
-    briefing = briefing_of(prompts, state, state.islands[1], parent, said, "because it is slow")
+    specification = "Take the loop of candidates 2 and 99.\nKeep the rest."
+    briefing = briefing_of(prompts, state, state.islands[1], parent, specification, "because it is slow")
     assert [member.candidate for member in briefing.named] == [2] and briefing.missing == (99,)
-    experiment = Experiment(6, "(combine) an idea", said, briefing=briefing)
+    experiment = Experiment(6, "(combine) an idea", specification, briefing=briefing)
     system, user = messages_for(TASK, parent, experiment)
     assert "Deviation:" in system["content"] and "<<<<<<< SEARCH" in system["content"]
     text = user["content"]
     assert "Take the loop of candidates 2 and 99.\nKeep the rest." in text and "because it is slow" in text
     assert "Candidate 2, score 1.50000001" in text and "Candidate 99: its program is not kept." in text
-    assert "# What failed before on this program and on what it came from" in text and "ZeroDivisionError" in text
+    assert "# Failed on this program and its line" in text and "ZeroDivisionError" in text
     assert parent.program in text
 
 
@@ -222,14 +222,14 @@ def test_a_context_is_a_value() -> None:
 def test_an_agent_finds_the_same_in_a_file_of_its_folder() -> None:
     state = a_history()
     parent = state.islands[1].members[0]
-    said = "Take the loop of candidate 2.\nKeep the rest."
+    specification = "Take the loop of candidate 2.\nKeep the rest."
     prompts = Prompts(TASK, Templates.of(PromptsConfig()))
-    briefing = briefing_of(prompts, state, state.islands[1], parent, said, "because it is slow")
-    files = files_for(TASK, parent, Experiment(6, "an idea", said, briefing=briefing))
-    assert said in files["EXPERIMENT.md"] and "because it is slow" in files["BRIEFING.md"]
+    briefing = briefing_of(prompts, state, state.islands[1], parent, specification, "because it is slow")
+    files = files_for(TASK, parent, Experiment(6, "an idea", specification, briefing=briefing))
+    assert specification in files["EXPERIMENT.md"] and "because it is slow" in files["BRIEFING.md"]
     assert "Candidate 2, score" in files["BRIEFING.md"] and "ZeroDivisionError" in files["BRIEFING.md"]
     assert "BRIEFING.md" in files["PROMPT.md"]
-    assert "BRIEFING.md" not in files_for(TASK, parent, Experiment(6, "an idea", said))
+    assert "BRIEFING.md" not in files_for(TASK, parent, Experiment(6, "an idea", specification))
 
 
 def test_corrected_scores_are_told_and_gains_with_them() -> None:
@@ -243,7 +243,7 @@ def test_corrected_scores_are_told_and_gains_with_them() -> None:
         ),
     )
     text = told(state, parent=Member(0, PROGRAM, 1.0))
-    assert "- candidate 1 from 0, idea 1: 1.25, +0.25" in text and "4 tried in all, 1 with a score" in text
+    assert "- candidate 1 from 0: 1.25, +0.25" in text and "4 tried in all, 1 with a score" in text
     assert "below_threshold 1" in text and "1.50000001" not in text
 
 

@@ -53,12 +53,13 @@ def rollout(
     text: str = "",
     program: str = "",
     ends: bool = True,
+    other: str = "",
 ) -> RunState:
     number = 3 * (lease - 1) + 1
     note = IdeaNote(number, text or f"(refine) idea of lease {lease}", False)
-    other = IdeaNote(number + 1, f"(explore) other idea of lease {lease}", False)
+    untried = IdeaNote(number + 1, other or f"(explore) other idea of lease {lease}", False)
     apply(state, LeaseOpened(lease, island, 2, 0, 0.0, None))
-    apply(state, Advised(lease, island, parent, (), (note, other), number, experiment or f"experiment {lease}", 0.0))
+    apply(state, Advised(lease, island, parent, (), (note, untried), number, experiment or f"experiment {lease}", 0.0))
     if ends:
         made = program or PROGRAM.replace("import", f"# changed by {lease}\nimport", 1)
         apply(state, evaluated(lease, island, parent, made, score, "ZeroDivisionError: it failed"))

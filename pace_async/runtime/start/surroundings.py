@@ -22,6 +22,6 @@ def surroundings_here() -> Surroundings:
 
 def _version(name: str) -> str | None:
     try:
-        return version(name)
+        return ".".join(version(name).split(".")[:2])
     except PackageNotFoundError:
         return None

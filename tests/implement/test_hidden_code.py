@@ -1,0 +1,143 @@
+"""A specification says what its author needs, the author sees no more, and what it wrote is put back among the rest."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pace_async.config import PromptsConfig
+from pace_async.context.briefing import Briefing, needed
+from pace_async.context.questions import Prompts
+from pace_async.context.templates import Templates
+from pace_async.errors import CandidateFault
+from pace_async.events import ImplementerTry
+from pace_async.implement.answers import made_of
+from pace_async.implement.base import Experiment
+from pace_async.implement.edits import DIVIDER, REPLACE, SEARCH, program_of
+from pace_async.implement.prompts import messages_for, seen_program
+from pace_async.programs.folding import folded
+from pace_async.search.state import Member
+from pace_async.task import load_task, split_block
+
+TASK = load_task("eplb")
+PARENT = Member(4, TASK.program, 0.8)
+BRIEFING = Briefing(Prompts(TASK, Templates.of(PromptsConfig())), "why")
+SEEN = folded(TASK.program, {"forecast"})
+ONE_CALL = Path(__file__).parents[1] / "data" / "one_call"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def experiment(specification: str, **changed: object) -> Experiment:
+    return replace(Experiment(9, "an idea", specification, briefing=BRIEFING), **changed)  # type: ignore[arg-type]
+
+
+def edit(search: str, text: str) -> str:
+    return f"{SEARCH}\n{search}\n{DIVIDER}\n{text}\n{REPLACE}"
+
+
+def made(answer: str) -> str:
+    return program_of(answer, TASK.program, entry="place", seen=SEEN)
+
+
+def test_needs_are_read_in_the_forms_that_models_write() -> None:
+    assert needed("1. Do it.\nNeeds: `forecast`, snake and PLACERS") == {"forecast", "snake", "and", "PLACERS"}
+    assert needed("- **Needs:** none") == {"none"} and needed("4. needs: f(x)") == {"f", "x"}
+    assert needed("It needs: nothing") is None and needed("Do it.") is None
+
+
+def test_an_author_sees_what_the_specification_needs() -> None:
+    seen = seen_program(PARENT, experiment("Average twice.\nNeeds: forecast"))
+    assert "def place_scan(weights, ranked, gpus): ...  # " in seen and 'memory.get("load", load)' in seen
+    assert len(seen) < 0.3 * len(TASK.program)
+    text = messages_for(TASK, PARENT, experiment("Average twice.\nNeeds: forecast"))[1]["content"]
+    assert seen in text and "A line that ends in `hidden`" in text and f"{len(TASK.program)} characters" in text
+
+
+def test_an_author_sees_all_without_needs_in_a_repair_and_of_a_short_program() -> None:
+    assert seen_program(PARENT, experiment("Average twice.")) == TASK.program
+    assert seen_program(PARENT, experiment("Average.\nNeeds: none", briefing=None)) == TASK.program
+    failed = ImplementerTry(1, "model", "search_not_found", "nowhere", None, "an answer")
+    assert seen_program(PARENT, experiment("Average.\nNeeds: none", tries=(failed,))) == TASK.program
+    short = TASK.program[TASK.program.index("def snake") : TASK.program.index("def count_scan")]
+    assert seen_program(Member(1, short, 0.1), experiment("Deal.\nNeeds: none")) == short
+
+
+def test_what_a_named_program_has_in_other_words_is_seen_too() -> None:
+    other = Member(7, TASK.program.replace("best = each.argmax(axis=1)", "best = (-each).argmin(axis=1)"), 0.9)
+    seen = seen_program(PARENT, experiment("As candidate 7.\nNeeds: none", briefing=replace(BRIEFING, named=(other,))))
+    assert "best = each.argmax(axis=1)" in seen and "def count_heap(need, extra): ...  # " in seen
+
+
+def test_an_edit_of_what_is_seen_leaves_hidden_code_as_it_was() -> None:
+    program = made(edit("recent = 1.0", "recent = 0.5"))
+    assert program == TASK.program.replace("recent = 1.0", "recent = 0.5")
+
+
+def test_a_search_is_unique_among_what_is_seen() -> None:
+    line = "    load = forecast(np.array(instance["
+    assert TASK.program.count("    return np.array(placed)") == 2 and line in TASK.program
+    seen = folded(TASK.program, {"place_heap"})
+    program = program_of(edit("    return np.array(placed)", "    return np.asarray(placed)"), TASK.program, seen=seen)
+    assert program.count("    return np.asarray(placed)") == 1 and program.count("    return np.array(placed)") == 1
+
+
+def test_an_edit_of_hidden_code_that_is_right_all_the_same_is_applied() -> None:
+    program = made(edit("        best = each.argmax(axis=1)", "        best = each.argmin(axis=1)"))
+    assert program == TASK.program.replace("best = each.argmax(axis=1)", "best = each.argmin(axis=1)")
+
+
+def test_a_folded_line_may_be_replaced_by_a_new_definition() -> None:
+    line = next(line for line in SEEN.splitlines() if line.startswith("def snake("))
+    program = made(edit(line, "def snake(count, bins):\n    return np.arange(count)"))
+    assert "def snake(count, bins):\n    return np.arange(count)\n" in program
+    assert "Positions 0" not in program and "hidden" not in program
+    assert 'def replicas(rows, extra):\n    """(rows' in program
+
+
+def test_a_whole_block_with_its_folded_lines_is_the_whole_program() -> None:
+    block = split_block(SEEN)[1].replace("recent = 1.0", "recent = 0.5")
+    assert made(f"```python\n{block}```") == TASK.program.replace("recent = 1.0", "recent = 0.5")
+
+
+@pytest.mark.parametrize(
+    "instead",
+    ["", "ORDERS = ...\n", "ORDERS = ...  # 5-6 hidden\n", "ORDERS = ...  # as before\n", "x = 1  # 5-6 hidden\n"],
+)
+def test_a_whole_block_that_loses_hidden_code_is_refused(instead: str) -> None:
+    block = split_block(SEEN)[1]
+    line = next(line for line in block.splitlines(keepends=True) if line.startswith("ORDERS = "))
+    with pytest.raises(CandidateFault) as raised:
+        made(f"```python\n{block.replace(line, instead)}```")
+    assert raised.value.kind == "hidden_lines_lost"
+
+
+def test_a_hidden_function_that_is_written_anew_counts_and_one_of_three_dots_does_not() -> None:
+    block = split_block(SEEN)[1]
+    line = next(line for line in block.splitlines(keepends=True) if line.startswith("def snake("))
+    anew, stub = ("def snake(count, bins):\n    return np.arange(count)\n", "def snake(count, bins):\n    ...\n")
+    written = made(f"```python\n{block.replace(line, anew)}```")
+    assert "return np.arange(count)\n" in written and "Positions 0" not in written
+    with pytest.raises(CandidateFault, match="snake"):
+        made(f"```python\n{block.replace(line, stub)}```")
+
+
+@pytest.mark.anyio
+async def test_a_helper_makes_the_same_program() -> None:
+    answer = edit("recent = 1.0", "recent = 0.5")
+    assert await made_of(answer, TASK.program, entry="place", seen=SEEN) == made(answer)
+
+
+@pytest.mark.parametrize("number", ["0007", "0015"])
+def test_real_answers_fit_what_their_authors_would_see(number: str) -> None:
+    question, answer = (ONE_CALL / f"{number}{suffix}" for suffix in (".md", ".txt"))
+    match = re.search(r"\n(`{3,})python\n(\"\"\"Place.*?\n)\1\n", question.read_text("utf-8"), re.DOTALL)
+    assert match is not None
+    parent, wrote = match[2], answer.read_text("utf-8")
+    seen = folded(parent, ())
+    assert len(seen) < 0.3 * len(parent)
+    assert program_of(wrote, parent, seen=seen) == program_of(wrote, parent)
