@@ -22,7 +22,7 @@ class SearchConfig(Section):
     untried_kept: int = Field(
         default=12,
         ge=1,
-        description="Untried ideas that are shown and can be chosen, the latest first, where memory is not pool.",
+        description="Most untried ideas that are shown and can be chosen, the latest first, where memory is not pool.",
     )
     ideas_kept: int = Field(
         default=5, ge=1, description="Ideas in an island's pool, with memory pool; the stalest is dropped."

@@ -14,7 +14,7 @@ ANSWERS: Mapping[str, int] = {"one": 700, "propose": 350, "assess": 40, "select"
 """Tokens of a usual answer, measured with a strong model that does not think at length."""
 OFTEN: Mapping[str, float] = {"assess": 0.2}
 """How often a candidate needs a call that it does not always need."""
-FULLER = 1.3
+FULLER = 1.2
 """How much longer than the first one an advisor's question is on average, once there are results."""
 
 Rate = tuple[float, float]

@@ -24,8 +24,7 @@ MOST_NAMED = 4
 LEAST_SAVED = 800
 """Characters that folding has to save."""
 HIDDEN = (
-    " A line that ends in `hidden` stands for code that the specification does not need: keep it as it is, or put a "
-    "new definition in its place."
+    " Lines that end in `hidden` stand for code that is not needed: keep them, or put new definitions in their place."
 )
 _NAMED = re.compile(r"\bcandidates?\s+#?([0-9]{1,9}(?:\s*(?:,|and|or|,\s*and)\s*#?[0-9]{1,9})*)", re.IGNORECASE)
 _NEEDS = re.compile(r"^[\s>*_#`-]*(?:\d+[.)]\s*)?[*_`]*Needs[*_`]*\s*:(.*)$", re.IGNORECASE | re.MULTILINE)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 NOTE = "[{} characters of the middle are left out]"
 SHARES: Mapping[str, float] = {
     "limits": 0.15,
-    "results": 0.075,
-    "ideas": 0.045,
+    "results": 0.065,
+    "ideas": 0.04,
     "lineage": 0.04,
     "failed": 0.04,
     "under_way": 0.04,
@@ -26,7 +26,7 @@ SHARES: Mapping[str, float] = {
     "other": 0.1,
     "named": 0.5,
 }
-LEAST = 900
+LEAST = 850
 """Characters that a section may have whatever its share is."""
 ORDER = ("other", "under_way", "best", "lineage", "failed", "ideas", "named", "results", "limits")
 """What shows less first."""

@@ -25,24 +25,19 @@ AROUND = 1
 REMOVED = 3
 """Lines shown of a longer run of removed ones. The parent has them all."""
 ROWS: tuple[tuple[int, int, int, int], ...] = (
-    *((8, 8, 260, 260), (8, 8, 200, 120), (8, 8, 150, 80), (8, 8, 110, 60), (8, 8, 80, 50)),
-    *((6, 6, 80, 50), (5, 4, 80, 50), (3, 2, 70, 50), (1, 0, 50, 50)),
+    *((8, 8, 260, 260), (8, 8, 200, 120), (8, 8, 150, 80), (8, 8, 110, 70)),
+    *((6, 6, 110, 70), (5, 4, 100, 70), (3, 2, 80, 70), (1, 0, 70, 70)),
 )
 """Levels of the table of results: best ones, recent ones, characters of an experiment among the FIRST of each, and of
 the others."""
 LISTED: tuple[tuple[int, int, int], ...] = (
-    *(
-        (12, 300, 300),
-        (12, 200, 120),
-        (12, 140, 80),
-        (12, 110, 60),
-        (12, 80, 50),
-        (8, 80, 50),
-        (5, 80, 50),
-        (2, 60, 50),
-    ),
+    *((12, 300, 300), (12, 200, 120), (10, 160, 110), (8, 150, 90), (6, 130, 90), (4, 100, 80), (2, 80, 60)),
 )
 """Levels of a list: its items, characters of each of the FIRST, and of the others."""
+BRIEF = 120
+"""Characters of an experiment outside the table."""
+USUAL = 4
+"""The level of the table in the middle of a run."""
 FIRST = 3
 BESIDE: tuple[int | None, ...] = (None, 2000, 1000)
 """Levels of a program beside the parent: its characters, None for all."""
@@ -58,9 +53,13 @@ def one_line(text: str, longest: int | None = None) -> str:
 
 def gist(experiment: str, longest: int) -> str:
     """An experiment on one line, without the numbers of its steps, and without what its author was shown."""
-    lines = (line.strip().replace("`", "") for line in experiment.split("\n"))
-    steps_of_it = (_BULLET.sub("", line, count=1) for line in lines if not line.lower().startswith(_NEEDS))
-    return one_line(" ".join(steps_of_it), longest)
+    return one_line(_plain(experiment), longest)
+
+
+@lru_cache(maxsize=4096)
+def _plain(experiment: str) -> str:
+    lines = (line.strip() for line in experiment.replace("`", "").split("\n"))
+    return " ".join(_BULLET.sub("", line, count=1) for line in lines if not line.lower().startswith(_NEEDS))
 
 
 def fence_for(text: str) -> str:
@@ -194,8 +193,8 @@ def row_text(row: Row, digits: int, longest: int) -> str:
 
 
 def row_of(tested: TriedOut, digits: int) -> Callable[[int], str]:
-    """One result on one line of a length that is given later."""
-    return lambda longest: row_text(Row(tested, None), digits, longest)
+    """One result on one line, of a length that is given later, and with at most BRIEF characters of the experiment."""
+    return lambda longest: row_text(Row(tested, None), digits, min(longest, BRIEF))
 
 
 def _of_idea(idea: int | None) -> str:
@@ -237,14 +236,14 @@ def listed(lines: Sequence[Callable[[int], str]], more: int = 0, what: str = "")
     return text
 
 
-def lineage_levels(context: Context, digits: int) -> Levels:
+def lineage_levels(context: Context) -> Levels:
     """The changes that led to the parent with their gains, its own first. Then those that the table does not show."""
     chain = " from ".join(
         [*(f"{tested.candidate} ({gain_text(tested.gain) or tested.outcome})" for tested in context.lineage)]
         + [str(tested.parent) for tested in context.lineage[-1:]]
     )
     others = [tested for tested in context.lineage if tested.candidate not in _in_table(context)]
-    rows = listed([row_of(tested, digits) for tested in others])
+    rows = listed([_step_of(tested) for tested in others])
 
     def text(level: int) -> str | None:
         if not context.lineage:
@@ -255,21 +254,26 @@ def lineage_levels(context: Context, digits: int) -> Levels:
     return text
 
 
+def _step_of(tested: TriedOut) -> Callable[[int], str]:
+    return lambda longest: f"- candidate {tested.candidate}: {gist(tested.experiment, min(longest, BRIEF))}"
+
+
 def failed_levels(context: Context, digits: int) -> Levels:
-    """What failed on this very parent. What the table says of it is not said again."""
+    """What failed on the parent and its line. Of what the table shows only the cause is said again."""
     shown = _in_table(context)
 
     def line(tested: TriedOut) -> Callable[[int], str]:
         if tested.candidate in shown:
-            return lambda _: f"- candidate {tested.candidate}, as above"
+            return lambda _: f"- candidate {tested.candidate}: {_outcome(Row(tested, None), digits)}"
         return row_of(tested, digits)
 
     return listed([line(tested) for tested in context.failed])
 
 
 def _in_table(context: Context) -> set[int]:
-    """Candidates that the whole table has."""
-    rows = (*context.best_rows[: ROWS[0][0]], *context.recent_rows[: ROWS[0][1]])
+    """Candidates that the table usually has."""
+    best, recent, _, _ = ROWS[USUAL]
+    rows = (*context.best_rows[:best], *context.recent_rows[:recent])
     return {row.tested.candidate for row in rows}
 
 
@@ -311,7 +315,7 @@ def levels_of(context: Context, task: Task, around: Surroundings) -> dict[str, L
         "under_way": under_way_levels(context),
         "best": member_levels(context, context.best, task.spec),
         "other": member_levels(context, context.other, task.spec),
-        "lineage": lineage_levels(context, digits),
+        "lineage": lineage_levels(context),
         "failed": failed_levels(context, digits),
         "program": whole(program_text(context, task.spec, longest)),
     }

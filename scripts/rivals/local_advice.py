@@ -15,7 +15,7 @@ QUESTIONS = (
     "Propose three new ideas",
     "Say of each proposal",
     "Choose one idea",
-    "Think about what limits",
+    "What limits the parent",
     "Say which",
 )
 ADVICE_FAULTS: Mapping[str, str] = {
@@ -56,7 +56,7 @@ def _good(question: str, catalogue: Catalogue | None, number: int) -> str:
         return "\n".join(f"Idea {n}\nHypothesis: {edit}\nReasoning: it may help" for n, edit in enumerate(told, 1))
     if QUESTIONS[3] in question:
         edit = _ideas(catalogue, number)[0]
-        return f"Idea A (refine): {edit}\nChoice: A\nReasoning: it may help\nSpecification:\n{edit}"
+        return f"Idea A (refine): {edit}\nChoice: A\nReasoning: it may help\nSpecification:\n{edit}\nNeeds: none"
     if QUESTIONS[1] in question or QUESTIONS[4] in question:
         return "\n".join(f"Proposal {proposal}: new" for proposal in proposals)
     ideas = re.findall(r"^Idea (\d+): (.*) \(", question, re.MULTILINE)

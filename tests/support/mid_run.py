@@ -7,6 +7,7 @@ the settings of its catalogue are changed one after the other.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import cycle
 
 from pace_async.config import Config, PromptsConfig
@@ -288,6 +289,7 @@ def prompts_for(task: Task, **settings: object) -> Prompts:
     return Prompts(task, Templates.of(config, task.folder), AROUND, config.tokens)
 
 
+@cache
 def questions(name: str, candidate: int) -> dict[str, Rendered]:
     """The advisor's question on the program of a candidate, and the implementer's for each choice, by what it needs."""
     task = load_task(name)
