@@ -1,6 +1,7 @@
 """A specification says what its author needs, the author sees no more, and what it wrote is put back among the rest."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,11 +15,12 @@ from pace_async.errors import CandidateFault
 from pace_async.events import ImplementerTry
 from pace_async.implement.answers import made_of
 from pace_async.implement.base import Experiment
-from pace_async.implement.edits import DIVIDER, REPLACE, SEARCH, program_of
+from pace_async.implement.edits import DIVIDER, REPLACE, SEARCH, Edit, WholeBlock, parse, program_of
 from pace_async.implement.prompts import messages_for, seen_program
-from pace_async.programs.folding import folded
+from pace_async.programs.folding import folded, parts
 from pace_async.search.state import Member
 from pace_async.task import load_task, split_block
+from tests.advise.test_rounds_by_hand import asked
 
 TASK = load_task("eplb")
 PARENT = Member(4, TASK.program, 0.8)
@@ -141,3 +143,36 @@ def test_real_answers_fit_what_their_authors_would_see(number: str) -> None:
     seen = folded(parent, ())
     assert len(seen) < 0.3 * len(parent)
     assert program_of(wrote, parent, seen=seen) == program_of(wrote, parent)
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "share"),
+    [("eplb_three_calls", 10, 0.25), ("multi_evolve_one_call", 9, 0.6), ("routing_one_call", 15, 0.6)],
+)
+def test_edits_of_a_strong_model_make_the_same_programs_where_only_what_they_change_is_seen(
+    name: str, least: int, share: float
+) -> None:
+    sizes = list[tuple[int, int]]()
+    for kind, question, answer in asked(name):
+        shown = re.search(r"^# The program\n.*?^(`{3,})python\n(.*?)^\1$", question, re.MULTILINE | re.DOTALL)
+        edits = parse(answer) if kind == "implement" else WholeBlock("")
+        if isinstance(edits, WholeBlock) or shown is None or "characters of the middle" in shown[2]:
+            continue
+        try:
+            program = program_of(answer, shown[2])
+        except CandidateFault:
+            continue
+        seen = folded(shown[2], touched(shown[2], edits))
+        assert program_of(answer, shown[2], seen=seen) == program
+        sizes.append((len(shown[2]), len(seen)))
+    assert len(sizes) >= least
+    assert sum(size for _, size in sizes) < share * sum(size for size, _ in sizes)
+
+
+def touched(program: str, edits: Sequence[Edit]) -> set[str]:
+    """Names of the functions and tables that the edits change."""
+    names = set[str]()
+    for part in parts(program.splitlines(keepends=True)):
+        text = part.text(program.splitlines(keepends=True))
+        names |= {part.name for edit in edits if any(line and line in text for line in edit.search)}
+    return names
