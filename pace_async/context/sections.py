@@ -19,6 +19,7 @@ SHARES: Mapping[str, float] = {
     "limits": 0.15,
     "results": 0.35,
     "ideas": 0.2,
+    "notes": 0.12,
     "lineage": 0.12,
     "failed": 0.1,
     "under_way": 0.1,
@@ -26,7 +27,7 @@ SHARES: Mapping[str, float] = {
     "other": 0.2,
     "named": 0.5,
 }
-ORDER = ("other", "under_way", "best", "lineage", "failed", "ideas", "named", "results", "limits")
+ORDER = ("other", "under_way", "best", "lineage", "failed", "ideas", "notes", "named", "results", "limits")
 """What shows less first."""
 CUT = ("task", "program")
 """What loses its middle, in this order, once all else is gone."""
