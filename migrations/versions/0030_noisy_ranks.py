@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0030"
-down_revision = "0026"
+down_revision = "0028"
 branch_labels = None
 depends_on = None
 

@@ -9,7 +9,7 @@ from typing import Any, NotRequired
 from typing_extensions import TypedDict
 
 from pace_async.events import Outcome
-from pace_async.interface.documents import BestProgram, ListedRun, ShownCandidate
+from pace_async.interface.documents import BestProgram, ListedRun, NotesShown, ShownCandidate
 from pace_async.population.reading.island_types import IslandNow
 
 
@@ -60,7 +60,7 @@ class PromptsShown(TypedDict):
     repairs: list[RepairShown]
 
 
-Shown = ShownCandidate | PromptsShown | list[IslandNow]
+Shown = ShownCandidate | PromptsShown | list[IslandNow] | list[NotesShown]
 Listed = list[ListedRun]
 
 

@@ -78,10 +78,9 @@ def _rounded(value: object) -> object:
 
 
 def _parts(spent: Mapping[str, float]) -> str:
-    """What the advisor and the implementer cost, if the advisor is paid."""
-    if not spent["advisor"]:
-        return ""
-    return ", " + ", ".join(f"{role} {usd:.4f}" for role, usd in sorted(spent.items()))
+    """What each role cost, if others than the implementer are paid."""
+    paid = {role: usd for role, usd in sorted(spent.items()) if usd or role == "implementer"}
+    return ", " + ", ".join(f"{role} {usd:.4f}" for role, usd in paid.items()) if len(paid) > 1 else ""
 
 
 def _asked(advisor: str) -> dict[str, object]:

@@ -211,7 +211,7 @@ def resume(flags: ResumeFlags) -> None:
     advisor.probe_limit, advisor.fetch_from, advisor.push_timeout_s, advisor.engine_arguments, search.trials_shown,
     search.summary_from, search.parents, search.tournament_size, search.tournament_pool, search.migration, search.top_k,
     search.puct_exploration, search.grid_bins, search.backtracking, search.actions, search.momentum_trigger,
-    search.action_interval, search.untried_kept and search.backtrack_stay.
+    search.action_interval, search.untried_kept, search.notes_every and search.backtrack_stay.
 
     Example: pace resume circle_packing-1
     """

@@ -1,4 +1,4 @@
-"""pace show: one candidate with the models' answers that led to it, or the islands of a run."""
+"""pace show: one candidate with the models' answers that led to it, or the islands or the notes of a run."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
@@ -8,9 +8,11 @@ import typer
 from pace_async.cli.candidates import WHICH, find_candidate, without_run
 from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, indented, print_fields, print_json, print_table, shown
 from pace_async.interface.opening import open_run
+from pace_async.interface.standing import notes_of
 
 if TYPE_CHECKING:
     from pace_async.cli.documents import PromptsShown
+    from pace_async.interface.documents import NotesShown
     from pace_async.population.reading.island_types import IslandNow, LastAction
     from pace_async.population.reading.reader import Reader
     from pace_async.runtime.run_paths import RunPaths
@@ -20,15 +22,18 @@ def show(
     run: str | None = RUN_ARGUMENT,
     candidate: str | None = typer.Argument(None, help=f"Which: {WHICH}.", metavar="CANDIDATE"),
     islands: bool = typer.Option(False, "--islands", help="Show the islands instead of a candidate."),
+    notes: bool = typer.Option(False, "--notes", help="Show the newest page of notes instead of a candidate."),
     prompts: bool = typer.Option(False, "--prompts", help="Show the prompts of the advisor and the implementer."),
     program: bool = typer.Option(False, "--program", help="Show the whole program, not its difference to the parent."),
     as_json: bool = JSON_OPTION,
 ) -> None:
-    """One candidate, or the islands. A candidate: idea, experiment, score, the advisor's answers, the implementer's
-    tries if there were several, and how its program differs from its parent's.
+    """One candidate, the islands, or the notes. A candidate: idea, experiment, score, the advisor's answers, the
+    implementer's tries if there were several, and how its program differs from its parent's.
 
     With --islands: each island's progress towards the goal, its momentum, its last action with the reason, and the
-    rollouts since. docs/search.md explains these. With --prompts: every prompt for the candidate as the models saw it.
+    rollouts since. With --notes: what worked, what failed and what is open, as a model wrote it last, and with --json
+    every page (search.notes_every). docs/search.md explains these. With --prompts: every prompt for the candidate as
+    the models saw it.
 
     Example: pace show circle_packing-1 17
 
@@ -37,12 +42,18 @@ def show(
     from pace_async.errors import UsageError
 
     run, candidate = without_run(run, candidate)
+    if islands and notes:
+        raise UsageError("--islands and --notes show different things: leave one of them out.")
     if islands and (candidate is not None or prompts):
         raise UsageError("--islands shows the state of the islands: leave the candidate and --prompts out.")
-    if not islands and candidate is None:
-        raise UsageError(f"Say which candidate to show, or --islands: {WHICH}.")
+    if notes and (candidate is not None or prompts):
+        raise UsageError("--notes shows the notes of the whole run: leave the candidate and --prompts out.")
+    if not (islands or notes) and candidate is None:
+        raise UsageError(f"Say which candidate to show, or --islands, or --notes: {WHICH}.")
     with open_run(run) as (paths, reader):
-        if candidate is None:
+        if notes:
+            _show_notes(notes_of(reader), as_json)
+        elif candidate is None:
             from pace_async.population.reading.islands_now import islands_now
 
             _show_islands(islands_now(reader.record()), as_json)
@@ -52,6 +63,28 @@ def show(
             found = find_candidate(reader, candidate)
             parent = None if program or as_json or found["parent"] is None else reader.show(found["parent"])
             _show_candidate(found, parent, as_json)
+
+
+def _show_notes(found: "list[NotesShown]", as_json: bool) -> None:
+    from pace_async.errors import UsageError
+
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        raise UsageError("The run has no notes yet: with search.notes_every a model writes them.")
+    page = found[-1]
+    print_fields(
+        {
+            "candidates": f"{page['candidates']}, of which {page['newest']} is the newest",
+            "model": page["model"],
+            "tokens": f"{page['prompt_tokens']} in, {page['completion_tokens']} out",
+            "cost": f"{page['cost_usd']:.4f} USD",
+            **({"shown": f"from the end of group {page['from_group']} on"} if page["from_group"] is not None else {}),
+            **({"earlier": f"{len(found) - 1} (--json prints every page)"} if len(found) > 1 else {}),
+        }
+    )
+    typer.echo(f"\n{indented(page['text'])}")
 
 
 def _show_islands(found: "list[IslandNow]", as_json: bool) -> None:

@@ -24,6 +24,13 @@ class SearchConfig(Section):
         ge=1,
         description="Most untried ideas that are shown and can be chosen, the latest first, where memory is not pool.",
     )
+    notes_every: int = Field(
+        default=0,
+        ge=0,
+        description="After so many candidates a model rewrites a page of what worked, what failed and what is open, "
+        "which advisors are then shown. It is the model of the implementer, or of an api: advisor, and never one that "
+        "is trained. 0: no notes. Needs memory run.",
+    )
     ideas_kept: int = Field(
         default=5, ge=1, description="Ideas in an island's pool, with memory pool; the stalest is dropped."
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pace_async.context.figures import tokens_in
 from pace_async.context.questions import Prompts, Rendered
 
-ANSWERS: Mapping[str, int] = {"one": 700, "propose": 350, "assess": 40, "select": 150, "implement": 1500}
+ANSWERS: Mapping[str, int] = {"one": 700, "propose": 350, "assess": 40, "select": 150, "implement": 1500, "notes": 600}
 """Tokens of a usual answer, measured with a strong model that does not think at length."""
 OFTEN: Mapping[str, float] = {"assess": 0.2}
 """How often a candidate needs a call that it does not always need."""
@@ -34,14 +34,14 @@ class CallBill:
 def bill(
     prompts: Prompts, first: Mapping[str, Rendered], advisor: Rate | None, implementer: Rate | None
 ) -> list[CallBill]:
-    """The calls of one candidate, in their order."""
-    return [
-        _call(prompts, call, asked, implementer if call == "implement" else advisor) for call, asked in first.items()
-    ]
+    """The calls of one candidate, in their order. Notes are written by the implementer's model where one is asked,
+    else by the advisor's."""
+    own = ("implement", "notes") if "implement" in first else ()
+    return [_call(prompts, call, asked, implementer if call in own else advisor) for call, asked in first.items()]
 
 
 def _call(prompts: Prompts, call: str, asked: Rendered, rate: Rate | None) -> CallBill:
-    often = OFTEN.get(call, 1.0)
+    often = 1 / prompts.notes_every if call == "notes" else OFTEN.get(call, 1.0)
     first = tokens_in(asked.system + asked.text)
     later = first if call == "implement" else first * FULLER
     question = round(often * min(later, max(first, prompts.tokens)))

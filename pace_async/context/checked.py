@@ -6,6 +6,7 @@ The same first question says what a run's prompts hold and about what they cost,
 from typing import Any
 
 from pace_async.context.briefing import HIDDEN, Briefing
+from pace_async.context.notes import LONGEST, asked_for_notes
 from pace_async.context.questions import Near, Prompts, Questions, Rendered
 from pace_async.context.sections import CUT, SHARES
 from pace_async.context.templates import NAMES, Templates
@@ -23,9 +24,9 @@ FORM = {
 
 
 def first_questions(prompts: Prompts, calls: str, score: float | None = None) -> dict[str, Rendered]:
-    """What the first rollout is asked with `calls`, three or one, by call, the implementer's question last. The task's
-    program has this score, or the lower bound where it is not known yet. Raises UsageError for a template that does not
-    render."""
+    """What the first rollout is asked with `calls`, three or one, by call, then the implementer's question, and that of
+    the notes where a run has any. The task's program has this score, or the lower bound where it is not known yet.
+    Raises UsageError for a template that does not render."""
     task = prompts.task
     seed = Member(0, task.program, task.spec.bounds.lower if score is None else score)
     view = Results(task.spec.direction)
@@ -39,7 +40,8 @@ def first_questions(prompts: Prompts, calls: str, score: float | None = None) ->
             "assess": questions.assess(prompts.budget, [Near(1, EXAMPLE, 1, EXAMPLE)]),
             "select": questions.select(prompts.budget, ideas),
         }
-    return {**asked, "implement": _implement(prompts, seed)}
+    notes = {"notes": asked_for_notes(prompts, _first(seed))} if prompts.notes_every else {}
+    return {**asked, "implement": _implement(prompts, seed), **notes}
 
 
 def check(templates: Templates, task: Task, around: Surroundings = NOT_KNOWN) -> None:
@@ -51,7 +53,7 @@ def check(templates: Templates, task: Task, around: Surroundings = NOT_KNOWN) ->
     values: dict[str, Any] = {**FORM, "idea": EXAMPLE, "specification": EXAMPLE, "request": "", "reasoning": EXAMPLE}
     lists = {"near": [Near(1, EXAMPLE, 1, EXAMPLE)], "proposed": [{"number": 1, "text": EXAMPLE}]}
     for name in NAMES:
-        templates.render(name, section=section, cut=True, **lists, **values)
+        templates.render(name, section=section, cut=True, longest=LONGEST, **lists, **values)
 
 
 def _first(seed: Member) -> Context:

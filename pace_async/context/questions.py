@@ -36,13 +36,15 @@ class Near:
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """What the questions of a run are made of. `tokens` is the longest question, `untried` caps untried ideas."""
+    """What the questions of a run are made of. `tokens` is the longest question, `untried` caps untried ideas.
+    A page of notes is due every `notes_every` candidates, never with 0."""
 
     task: Task
     templates: Templates
     around: Surroundings = NOT_KNOWN
     tokens: int = 6000
     untried: int = 12
+    notes_every: int = 0
 
     @property
     def budget(self) -> int:

@@ -19,6 +19,7 @@ SHARES: Mapping[str, float] = {
     "limits": 0.15,
     "results": 0.065,
     "ideas": 0.04,
+    "notes": 0.08,
     "lineage": 0.04,
     "failed": 0.04,
     "under_way": 0.04,
@@ -28,7 +29,7 @@ SHARES: Mapping[str, float] = {
 }
 LEAST = 850
 """Characters that a section may have whatever its share is."""
-ORDER = ("other", "under_way", "best", "lineage", "failed", "ideas", "named", "results", "limits")
+ORDER = ("other", "under_way", "best", "lineage", "failed", "ideas", "notes", "named", "results", "limits")
 """What shows less first."""
 CUT = ("task", "program")
 """What loses its middle, in this order, once all else is gone."""

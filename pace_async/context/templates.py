@@ -24,7 +24,8 @@ OWN = "prompts"
 """The folder of a task's own templates, in the task's folder."""
 ADVISORS = ("system", "context", "one", "propose", "assess", "select")
 IMPLEMENTERS = ("implementer_system", "implement")
-NAMES = (*ADVISORS, *IMPLEMENTERS)
+NOTES = ("notes_system", "notes")
+NAMES = (*ADVISORS, *IMPLEMENTERS, *NOTES)
 
 
 class Templates:

@@ -13,6 +13,7 @@ from itertools import groupby
 from pace_async.context.figures import digits_for, gain_text, score_text
 from pace_async.context.sections import Levels, without_middle
 from pace_async.context.value import Context, Row, Surroundings
+from pace_async.events import NotesPage
 from pace_async.programs.text import steps
 from pace_async.search.results import TriedOut, counted
 from pace_async.search.state import Member
@@ -299,6 +300,20 @@ def under_way_levels(context: Context) -> Levels:
     return listed(lines)
 
 
+def notes_levels(page: NotesPage | None) -> Levels:
+    """The page of notes: whole, then its first half, then nothing."""
+
+    def text(level: int) -> str | None:
+        if page is None:
+            return ""
+        if level > 1:
+            return None
+        shown = page.text if level == 0 else f"{page.text[: len(page.text) // 2].rstrip()}..."
+        return f"Written by a model after {page.candidates} candidates, which is data:\n{fenced(shown, 'text')}"
+
+    return text
+
+
 def levels_of(context: Context, task: Task, around: Surroundings) -> dict[str, Levels]:
     """All sections of the advisor's questions."""
     longest = task.spec.longest_program
@@ -312,6 +327,7 @@ def levels_of(context: Context, task: Task, around: Surroundings) -> dict[str, L
         "limits": whole(limits_text(task.spec, around)),
         "results": results_levels(context, digits),
         "ideas": ideas_levels(context),
+        "notes": notes_levels(context.notes),
         "under_way": under_way_levels(context),
         "best": member_levels(context, context.best, task.spec),
         "other": member_levels(context, context.other, task.spec),

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import attrgetter
 
+from pace_async.events import NotesPage
 from pace_async.search.parents import fitter
 from pace_async.search.results import KnownIdea, Results, TriedOut
 from pace_async.search.state import Island, Member
+from pace_async.state.notes import page_seen
 from pace_async.state.run_state import RunState
 from pace_async.task import TaskSpec
 
@@ -59,7 +61,7 @@ class Context:
     """See the module. `best` is the best program that may be seen, None if the parent is as good. `other` differs much
     from both. `lineage` are the changes that led to the parent, its own first. `failed` are experiments without a score
     on this parent and on those that it came from. `tested`, `scored` and `failures` count all that was tried. `ideas`
-    are the untried ones that can be chosen."""
+    are the untried ones that can be chosen. `notes` is the newest page that may be seen."""
 
     parent: Member
     best: Member | None
@@ -75,6 +77,7 @@ class Context:
     scored: int
     untried: int
     failures: Mapping[str, int] = field(default_factory=dict[str, int])
+    notes: NotesPage | None = None
 
     @property
     def scores(self) -> list[float]:
@@ -115,6 +118,7 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
         scored=len(view.worth),
         untried=len(view.untried),
         failures=dict(view.failures),
+        notes=page_seen(state) if state.memory.mode == "run" else None,
     )
 
 

@@ -25,6 +25,7 @@ from pace_async.events.candidates import (
 from pace_async.events.causes import Cause, cause_of
 from pace_async.events.learning import GroupEnded, GroupShipped, LeaseAborted, LeaseReleased, VersionPublished
 from pace_async.events.literals import Action, Closing, Kind, Outcome, Purpose, Role
+from pace_async.events.notes import NotesPage
 from pace_async.events.rescoring import EpochInForce, RescoreBegan, Rescored
 from pace_async.events.running import FaultSeen, LoopMeasured, RunHeader, RunStateChanged, SettingChanged
 from pace_async.events.transient import (
@@ -72,6 +73,7 @@ __all__ = [
     "LeaseReleased",
     "LoopMeasured",
     "NodesSeen",
+    "NotesPage",
     "Outcome",
     "Purpose",
     "RescoreBegan",

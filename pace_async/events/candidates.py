@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from pace_async.events.advice import AdvisorCall
 from pace_async.events.literals import Kind, Outcome, Role
+from pace_async.events.notes import NotesPage
 from pace_async.frozen_values import fast_init
 
 
@@ -55,10 +56,11 @@ class ImplementerTry:
 
 @dataclass(frozen=True, slots=True)
 class ImplementerCalled:
-    """One call of an implementer, or of an advisor that is asked over the network (`role`), charged with or without an
-    answer. `cost_usd` ≥ 0. `outcome` is "ok", the kind of the candidate's fault, or the service's failure. If it is
-    unknown whether the provider charged (a hang, a cut stream, a crash), `cost_usd` is the whole reservation. `tried`
-    is the implementer's answer if there is one to keep, and `answered` the advisor's."""
+    """One call of an implementer, or of an advisor that is asked over the network, or one for a page of notes (`role`),
+    charged with or without an answer. `cost_usd` ≥ 0. `outcome` is "ok", the kind of the candidate's fault, or the
+    service's failure. If it is unknown whether the provider charged (a hang, a cut stream, a crash), `cost_usd` is the
+    whole reservation. `tried` is the implementer's answer if there is one to keep, `answered` the advisor's, and
+    `notes` the page. `lease` of a call for notes is the newest one that they know."""
 
     lease: int
     model: str
@@ -72,6 +74,7 @@ class ImplementerCalled:
     tried: ImplementerTry | None = None
     role: Role = "implementer"
     answered: AdvisorCall | None = None
+    notes: NotesPage | None = None
 
 
 @dataclass(frozen=True, slots=True)

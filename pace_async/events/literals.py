@@ -3,8 +3,8 @@
 from typing import Literal
 
 Purpose = Literal["propose", "assess", "select"]
-Role = Literal["implementer", "advisor"]
-"""Who asks a model over the network."""
+Role = Literal["implementer", "advisor", "notes"]
+"""Who asks a model over the network, or what for: `notes` are a page for the whole run."""
 Action = Literal["backtrack", "crossover"]
 Kind = Literal["tuning", "invention", "refinement"]
 Closing = Literal["trained", "skipped", "aborted", "expired"]

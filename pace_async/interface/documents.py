@@ -230,6 +230,23 @@ class ShownCandidate(_Program):
     tries: list[ShownTry]
 
 
+class NotesShown(TypedDict):
+    """A page of what worked, what failed and what is open, as a model wrote it. It was written from so many complete
+    `candidates`, of which `newest` is the last. Behind a barrier it is shown from the end of the group `from_group`
+    on."""
+
+    number: int
+    candidates: int
+    newest: int
+    from_group: int | None
+    text: str
+    model: str
+    prompt_tokens: int
+    completion_tokens: int
+    cost_usd: float
+    at: float
+
+
 class ListedRun(TypedDict):
     """A run of a folder or a database. `driven`: whether a process drives it, None for a database. One that cannot be
     read has its `problem`, and None elsewhere."""

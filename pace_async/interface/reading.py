@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pace_async.errors import UsageError
 from pace_async.interface.opening import open_anywhere, open_run
-from pace_async.interface.standing import best_of, standing_of
+from pace_async.interface.standing import best_of, notes_of, standing_of
 
 if TYPE_CHECKING:
-    from pace_async.interface.documents import BestProgram, ShownCandidate, Status
+    from pace_async.interface.documents import BestProgram, NotesShown, ShownCandidate, Status
 
 Rows = Literal["candidates", "rollouts", "ideas", "updates"]
 
@@ -45,6 +45,12 @@ class Run:
         """One candidate with its idea, experiment, answers and program: the keys of `pace show --json`."""
         with open_anywhere(self.name) as (_, reader):
             return cast("ShownCandidate", reader.show(number))
+
+    def notes(self) -> "list[NotesShown]":
+        """The pages of notes that a model wrote (`search.notes_every`), the oldest first: the keys of
+        `pace show --notes --json`."""
+        with open_anywhere(self.name) as (_, reader):
+            return notes_of(reader)
 
     def rows(self, what: Rows = "candidates") -> list[dict[str, Any]]:
         """One dictionary for each candidate, rollout, idea or update, oldest first: the columns of `pace export`. Times

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from pace_async.events import RunHeader
-    from pace_async.interface.documents import BestProgram, Status
+    from pace_async.interface.documents import BestProgram, NotesShown, Status
     from pace_async.population.lock import Holder
     from pace_async.population.reading.reader import Reader
     from pace_async.runtime.run_paths import RunPaths
@@ -31,6 +31,14 @@ def best_of(reader: "Reader") -> "BestProgram":
     """The best candidate with its program, and the task's best known score. Raises UsageError if there is none."""
     found = reader.best()
     return cast("BestProgram", {**found, **known_of(found["score"], reader.header())})
+
+
+def notes_of(reader: "Reader") -> "list[NotesShown]":
+    """The pages of notes, the oldest first."""
+    from dataclasses import asdict
+
+    pages = [asdict(written) for written in reader.notes()]
+    return [cast("NotesShown", {**page.pop("page"), **page}) for page in pages]
 
 
 def known_of(score: float | None, header: "RunHeader") -> dict[str, float | None]:

@@ -123,7 +123,7 @@ def _fact(view: RunView, event: Fact) -> RunView:
                 spend_usd=view.spend_usd + event.cost_usd,
                 spent=_added(view.spent, event.role, event.cost_usd),
                 calls=_added(view.calls, event.role, 1),
-                unanswered=0 if event.outcome == "ok" or event.completion_tokens else view.unanswered + 1,
+                unanswered=_unanswered(view, event),
                 reserved={number: usd for number, usd in view.reserved.items() if number != event.reservation},
             )
         case ImplementerChecked():
@@ -166,6 +166,13 @@ def _fact(view: RunView, event: Fact) -> RunView:
             return _state(view, event)
         case _:
             assert_never(event)
+
+
+def _unanswered(view: RunView, event: ImplementerCalled) -> int:
+    """Calls without an answer in a row. Nothing waits for those for notes."""
+    if event.role == "notes":
+        return view.unanswered
+    return 0 if event.outcome == "ok" or event.completion_tokens else view.unanswered + 1
 
 
 def _added(sums: Mapping[str, N], role: str, more: N) -> dict[str, N]:

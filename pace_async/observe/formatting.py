@@ -19,6 +19,7 @@ from pace_async.events import (
     GroupShipped,
     LeaseAborted,
     NodesSeen,
+    Role,
     RunStateChanged,
     Stalled,
 )
@@ -71,6 +72,8 @@ OUTCOMES: Mapping[str, str] = {
 }
 COLLAPSED = " branch collapsed"
 """End of the reason of a group in which a branch of the advantage did not vary. Its name stands before it."""
+OTHERS: tuple[Role, ...] = ("advisor", "notes")
+"""Who may ask a model over the network besides the implementer."""
 SHARED_TRUST = "shared trust"
 SHARED_MEANS = "the evaluator runs in the sandbox of its programs, so a program can write its own score"
 STOP_RULES = ("candidates", "updates", "minutes", "budget", "target")
@@ -241,19 +244,21 @@ def _decimals(value: float, digits: int) -> int:
 
 
 def calls(made: Mapping[str, int], spent: Mapping[str, float]) -> str:
-    """The calls of each role. If the advisor is asked over the network, its part of the cost too."""
-    implementer = count(made.get("implementer", 0), "implementer call")
-    if not made.get("advisor"):
-        return implementer
-    advisor = count(made["advisor"], "advisor call")
-    return f"{advisor} ({usd(spent.get('advisor', 0.0))}) and {implementer} ({usd(spent.get('implementer', 0.0))})"
+    """The calls of each role. If others than the implementer were asked over the network, the cost of each too."""
+    others = [role for role in OTHERS if made.get(role)]
+    if not others:
+        return count(made.get("implementer", 0), "implementer call")
+    told = [
+        f"{count(made.get(role, 0), f'{role} call')} ({usd(spent.get(role, 0.0))})" for role in (*others, "implementer")
+    ]
+    return f"{', '.join(told[:-1])} and {told[-1]}"
 
 
 def parts_of_spend(spent: Mapping[str, float]) -> str:
-    """What each role cost, in parentheses, or nothing if the advisor cost nothing."""
-    if not spent.get("advisor"):
-        return ""
-    return f" (advisor {usd(spent['advisor'])}, implementer {usd(spent.get('implementer', 0.0))})"
+    """What each role cost, in parentheses, or nothing if only the implementer cost something."""
+    others = [role for role in OTHERS if spent.get(role)]
+    told = [f"{role} {usd(spent.get(role, 0.0))}" for role in (*others, "implementer")]
+    return f" ({', '.join(told)})" if others else ""
 
 
 def learns_nothing(advisor: str) -> str:

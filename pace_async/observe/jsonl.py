@@ -37,6 +37,7 @@ from pace_async.events import (
     FreshScore,
     IdeaNote,
     ImplementerCalled,
+    NotesPage,
     RunHeader,
     TransientEvent,
     VersionPublished,
@@ -168,6 +169,8 @@ def event_line(event: Event, seen_at: float) -> str:
                 tree["try"] = None if event.tried is None else event.tried.number
             case ImplementerCalled(), "answered":
                 tree["answer_to"] = None if event.answered is None else event.answered.purpose
+            case ImplementerCalled(), "notes":
+                tree["notes"] = None if event.notes is None else asdict(event.notes)
             case CascadeStageEnded(), "score":
                 tree["score"] = asdict(event.score)
             case VersionPublished(), "receipt":
@@ -227,6 +230,8 @@ def _value(kind: type[Any], name: str, tree: Mapping[str, Any]) -> Any:
             return tuple(FreshScore(**tried) for tried in tree.get(name, ()))
         case "ImplementerCalled", "tried" | "answered":
             return None
+        case "ImplementerCalled", "notes":
+            return None if (notes := tree.get("notes")) is None else NotesPage(**notes)
         case "CascadeStageEnded", "score":
             return CascadeScore(**tree["score"])
         case "VersionPublished", "receipt":

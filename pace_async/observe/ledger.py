@@ -48,7 +48,7 @@ class Ledger:
                 return replace(self, opened={**self.opened, event.lease: event.at})
             case Advised() if event.lease in self.opened:
                 return self._handed(event.lease, event.at)
-            case ImplementerCalled():
+            case ImplementerCalled() if event.role != "notes":
                 answered = event.outcome == "ok" or event.completion_tokens > 0
                 ledger = replace(self, answers=(*self.answers, answered)[-CALLS_COUNTED:])
                 return ledger._handed(event.lease, event.at) if event.lease in self.opened else ledger

@@ -120,14 +120,13 @@ def _services(view: RunView, room: int) -> Text:
 
 
 def _calls(view: RunView) -> list[Text]:
-    """The calls of each role. Those of an advisor over the network come with their part of the cost."""
+    """The calls of each role. Those of others than the implementer come with their part of the cost."""
     named: list[Text] = []
     for role in get_args(Role):
         if (calls := view.calls.get(role, 0)) or role == "implementer":
             named.append(figure(f"{calls:,}", f"{role} call" + ("" if calls == 1 else "s")))
-    if view.calls.get("advisor"):
-        named.append(figure(formatting.usd(view.spent.get("advisor", 0.0)), "for the advisor"))
-    return named
+    paid = [role for role in formatting.OTHERS if view.calls.get(role)]
+    return [*named, *(figure(formatting.usd(view.spent.get(role, 0.0)), f"for the {role}") for role in paid)]
 
 
 def _threads(view: RunView, width: int) -> Text:

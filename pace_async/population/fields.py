@@ -17,6 +17,7 @@ from pace_async.events import (
     FreshScore,
     ImplementerChosen,
     IslandActed,
+    NotesPage,
     RunHeader,
 )
 
@@ -38,6 +39,7 @@ def _getter(names: tuple[str, ...]) -> Callable[[object], tuple[Any, ...]]:
 HEADER_FIELDS = _names(RunHeader)
 ACTION_FIELDS = _names(IslandActed, without=("ideas",))
 CHOICE_FIELDS = _names(ImplementerChosen)
+NOTES_FIELDS = _names(NotesPage)
 ATTEMPT_FIELDS = _names(EvaluationAttempted)
 CASCADE_FIELDS = _names(CascadeScore)
 CLAIM_FIELDS = _names(Claimed, without=("tries", "queue_seconds"))

@@ -10,7 +10,7 @@ from pace_async.registry.advisors import API
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """One of the two that ask models. `stage` is the name of its faults. `prefix` begins the value of its flag."""
+    """One of those who ask models. `stage` is the name of its faults. `prefix` begins the value of its flag."""
 
     role: Role
     stage: str
@@ -23,7 +23,9 @@ class Caller:
 
 IMPLEMENTER = Caller("implementer", "implement")
 ADVISOR = Caller("advisor", "advise", API)
-CALLERS: Mapping[Role, Caller] = {caller.role: caller for caller in (IMPLEMENTER, ADVISOR)}
+NOTES = Caller("notes", "notes")
+"""The model is that of one of the two others, so it has no flag of its own."""
+CALLERS: Mapping[Role, Caller] = {caller.role: caller for caller in (IMPLEMENTER, ADVISOR, NOTES)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import anyio
 
 from pace_async.errors import CandidateFault, InfrastructureFault
-from pace_async.events import AdvisorCall, ImplementerCalled, ImplementerTry
+from pace_async.events import AdvisorCall, ImplementerCalled, ImplementerTry, NotesPage
 from pace_async.providers.base import Caller, CallLedger, ChatAnswer
 from pace_async.providers.chat import Chat
 from pace_async.providers.failures import CallFailed
@@ -21,11 +21,12 @@ from pace_async.providers.failures import CallFailed
 @dataclass(slots=True)
 class Bill:
     """What the call brought so far: the body of `billed` sets it. `tried` is an implementer's answer if there is one to
-    keep, `answered` an advisor's."""
+    keep, `answered` an advisor's, `notes` a page of notes."""
 
     answer: ChatAnswer | None = None
     tried: ImplementerTry | None = None
     answered: AdvisorCall | None = None
+    notes: NotesPage | None = None
 
 
 @asynccontextmanager
@@ -72,5 +73,6 @@ async def billed(
                     tried=bill.tried,
                     role=caller.role,
                     answered=bill.answered,
+                    notes=bill.notes,
                 )
             )

@@ -15,6 +15,7 @@ from pace_async.population.reading.account import Account, CompletedCandidate
 from pace_async.population.reading.money import Money
 from pace_async.population.reading.reader import Reader
 from pace_async.population.reading.timeline import Timeline
+from pace_async.population.reading.written_notes import WrittenNotes
 
 Row = Mapping[str, Any]
 STEPS = 60
@@ -32,6 +33,7 @@ class Facts:
     best: Row | None
     best_known: float | None
     seed_program: str | None
+    notes: tuple[WrittenNotes, ...] = ()
     actions: tuple[IslandActed, ...] = ()
     timeline: Timeline | None = None
     money: Money | None = None
@@ -80,4 +82,5 @@ def gather_parts(reader: Reader, best_known: float | None = None, *, learning: b
         best_known=best_known,
         beside=beside_of(header, next((row.score for row in account.candidates if row.candidate == 0), None)),
         seed_program=reader.show(0)["program"] if account.candidates else None,
+        notes=reader.notes(),
     )

@@ -18,6 +18,7 @@ from pace_async.report.facts import Facts
 from pace_async.report.fault_timeline import fault_timeline
 from pace_async.report.islands import Link, islands
 from pace_async.report.markup import Content, Markup, tag
+from pace_async.report.notes import notes
 
 MARK = "<!doctype html>\n<!-- pace report -->\n"
 
@@ -59,6 +60,7 @@ def _sections(facts: Facts) -> list[Markup]:
         "best": ("How the best program came to be", [sections.lineage(facts), listing.steps(facts)]),
         "tree": ("Tree of lineage", sections.tree_of_lineage(facts)),
         "candidates": ("Candidates", [listing.candidates(facts)]),
+        **({"notes": ("Notes", written)} if (written := notes(facts.notes)) else {}),
         "islands": ("Islands", [islands(facts, facts.actions, link)]),
         "learning": ("Learning", [sections.learner(facts)]),
         "spend": (

@@ -39,6 +39,7 @@ from pace_async.search.islands import after_advice, after_evaluation, first_isla
 from pace_async.search.parents import fitter
 from pace_async.search.state import Island, Member, Trial
 from pace_async.staleness.gate import Lease
+from pace_async.state.notes import taken
 from pace_async.state.run_state import Rollout, RunState, Terms, Turn, Underway, counts_of
 
 
@@ -221,6 +222,8 @@ def _implementer_called(state: RunState, fact: ImplementerCalled) -> None:
     state.spend_usd += fact.cost_usd
     if fact.reservation is not None:
         state.reserved.pop(fact.reservation, None)
+    if fact.notes is not None:
+        state.notes = taken(state.notes, fact.notes)
     underway = state.running.get(fact.lease)
     if underway is not None and fact.answered is not None:
         purpose = fact.answered.purpose

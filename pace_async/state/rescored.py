@@ -15,6 +15,7 @@ from pace_async.search.ideas import Pool
 from pace_async.search.islands import snapshot_of
 from pace_async.search.parents import fitter, taken_in
 from pace_async.search.state import Idea, Island, Member, Rules, Shown, Snapshot, Trial
+from pace_async.state.notes import voided
 from pace_async.state.run_state import Rollout, RunState
 
 
@@ -79,6 +80,7 @@ def rescored(state: RunState, new: Rescoring) -> RunState:
     seen.pools = {number: Shown(shown.lease, new.of_pool(shown.ideas)) for number, shown in seen.pools.items()}
     if state.memory.active:
         state.memory.rescored(new.scores)
+    state.notes = voided(state.notes)
     return state
 
 

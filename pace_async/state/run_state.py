@@ -18,6 +18,7 @@ from pace_async.events import (
     GroupShipped,
     ImplementerChosen,
     ImplementerTry,
+    NotesPage,
 )
 from pace_async.objectives import NO_SPREADS, Spreads
 from pace_async.search.bandit import WINDOW, Result, latest
@@ -177,8 +178,9 @@ class RunState:
     """Used only on the event loop. `islands` are those that have opened a lease, and in a running process all islands.
     `reserved` is USD by the number of the call in flight, `reservations` the last number given out. `shipped` is the
     group in training. `attempts` has the number of the newest attempt to evaluate a program, by (lease, stage, fresh),
-    for leases that are not complete. `lent` and `lent_programs` are used only while a run is rebuilt: the pools, by
-    lease, that later leases take in, and the programs of other islands, by candidate, that open leases start from."""
+    for leases that are not complete. `notes` are the newest pages by number (see `state.notes`). `lent` and
+    `lent_programs` are used only while a run is rebuilt: the pools, by lease, that later leases take in, and the
+    programs of other islands, by candidate, that open leases start from."""
 
     terms: Terms
     islands: dict[int, Island] = field(default_factory=dict[int, Island])
@@ -201,6 +203,7 @@ class RunState:
     shipped: GroupShipped | None = None
     attempts: dict[tuple[int, str, int], int] = field(default_factory=dict[tuple[int, str, int], int])
     turns: dict[int, Turn] = field(default_factory=dict[int, Turn])
+    notes: dict[int, NotesPage] = field(default_factory=dict[int, NotesPage])
     lent: dict[int, Pool] = field(default_factory=dict[int, Pool])
     lent_programs: dict[int, Member] = field(default_factory=dict[int, Member])
     visible: Visible = field(init=False)

@@ -12,6 +12,7 @@ from pace_async.report import sections
 from pace_async.report.facts import Facts, gather_parts
 from pace_async.report.fault_timeline import fault_timeline
 from pace_async.report.markup import Markup, joined, tag
+from pace_async.report.notes import notes
 from pace_async.report.parts import scrolling, table
 from pace_async.report.progress_axis import CHOICES, By
 from pace_async.task import best_known
@@ -41,7 +42,7 @@ def _facts(reader: Reader, *, learning: bool) -> Facts:
 
 
 def run_page(name: str, facts: Facts) -> str:
-    """State and figures, the curve, the best program and how it came to be."""
+    """State and figures, the curve, the best program and how it came to be, the notes."""
     best = Markup()
     if facts.best is not None:
         number = facts.best["candidate"]
@@ -54,6 +55,7 @@ def run_page(name: str, facts: Facts) -> str:
         tag("h2", "How the best program came to be"),
         best,
         sections.lineage(facts, linking(name)),
+        *([tag("h2", "Notes"), *written] if (written := notes(facts.notes)) else []),
         tag("h2", "The best program against the seed program"),
         sections.against_seed(facts),
         sections.foot(facts),

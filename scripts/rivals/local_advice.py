@@ -29,6 +29,11 @@ ADVICE_FAULTS: Mapping[str, str] = {
 one."""
 
 
+NOTES = "\nWrite the notes anew."
+PAGE = "I looked.\nWorked:\nlayout hex, in candidate 2\nFailed:\nrings\nOpen:\nmore restarts"
+"""What begins the request for a page of notes, and the answer to it."""
+
+
 def is_advice(question: str) -> bool:
     """Whether an advisor asks."""
     return any(f"\n{beginning}" in question for beginning in QUESTIONS)

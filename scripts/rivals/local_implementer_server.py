@@ -34,7 +34,7 @@ from pace_async.programs.text import START_MARK
 from pace_async.providers.prices import Price
 from pace_async.task import BLOCK_START, Task, load_task, split_block
 from scripts.rivals import number_moves
-from scripts.rivals.local_advice import advice, is_advice
+from scripts.rivals.local_advice import NOTES, PAGE, advice, is_advice
 
 USD_PER_MILLION_IN, USD_PER_MILLION_OUT = 2.0, 8.0
 SERVICE_FAULTS: Mapping[str, str] = {
@@ -188,6 +188,8 @@ class LocalProvider:
 
     def _text(self, behaviour: str, question: str, key: str) -> str | None:
         path = self.task.catalogue_path
+        if NOTES in question:
+            return PAGE if behaviour == "ok" else "no notes"
         if is_advice(question):
             return advice(behaviour, question, key, load_catalogue(path) if path is not None else None, self.calls)
         return self._words(behaviour, question, key) if START_MARK in question else "ready"

@@ -16,7 +16,7 @@ import anyio.to_thread
 import psutil
 import pytest
 
-from scripts.rivals.local_advice import QUESTIONS, is_advice
+from scripts.rivals.local_advice import NOTES, QUESTIONS, is_advice
 from scripts.rivals.local_implementer_server import (
     SERVICE_FAULTS,
     USD_PER_MILLION_IN,
@@ -169,4 +169,36 @@ def test_a_run_behind_a_barrier_that_its_budget_stopped_pays_for_the_missing_ans
         assert done.returncode == 0, done.stderr.decode()
     assert_balanced(folder, provider)
     assert len(rows(folder, "select candidate from candidates where candidate > 0")) == CANDIDATES
+    assert_sound(folder / "population.db", finished=True)
+
+
+def test_a_run_keeps_notes_that_its_next_questions_show_and_every_command_reads(tmp_path: Path) -> None:
+    folder, notes = tmp_path / "run", ("--set", "search.notes_every=4")
+    with serving(provider := LocalProvider(TASK)) as url:
+        first = piped(command(folder, url, *notes, "--candidates", "10"))
+        assert first.returncode == 0, first.stderr.decode()
+        assert rows(folder, "select candidates / 4 from notes order by number") == [(1,), (2,)]
+        done = piped([PACE, "resume", str(folder), "--candidates", "16", "--display", "none"])
+        assert done.returncode == 0, done.stderr.decode()
+    assert rows(folder, "select candidates / 4 from notes order by number") == [(1,), (2,), (3,), (4,)]
+    questions = [str(body["messages"][-1]["content"]) for body in provider.bodies]
+    asked = [question for question in questions if is_advice(f"\n{question}")]
+    assert any("layout hex, in candidate 2" in question for question in asked)
+    written = [question for question in questions if NOTES in question]
+    assert len(written) == 4 and ["# The notes so far" in question for question in written] == [False, True, True, True]
+    ledger, status = (
+        rows(folder, "select sum(usd) from spend")[0][0],
+        json.loads(piped([PACE, "status", str(folder), "--json"]).stdout),
+    )
+    assert ledger == pytest.approx(provider.charged_usd, abs=1e-9) and status["spend_usd"] == pytest.approx(ledger)
+    assert status["spend_by_role"]["notes"] == pytest.approx(rows(folder, "select sum(cost_usd) from notes")[0][0])
+    shown = piped([PACE, "show", str(folder), "--notes"]).stdout.decode()
+    assert "16, of which" in shown and "    Worked:\n    layout hex, in candidate 2\n    Failed:" in shown
+    pages = json.loads(piped([PACE, "show", str(folder), "--notes", "--json"]).stdout)
+    assert [page["number"] for page in pages] == [1, 2, 3, 4] and all(page["cost_usd"] > 0 for page in pages)
+    events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+    assert [event["notes"]["number"] for event in events if event.get("notes")] == [1, 2, 3, 4]
+    assert piped([PACE, "report", str(folder)]).returncode == 0
+    assert "layout hex, in candidate 2" in (folder / "report.html").read_text()
+    assert piped([PACE, "db", "check", str(folder)]).returncode == 0
     assert_sound(folder / "population.db", finished=True)

@@ -21,6 +21,7 @@ from tests.support.json_commands import ARGUMENTS, write_places
 
 FURTHER = (
     "show circle_packing-1 --islands",
+    "show circle_packing-1 --notes",
     "show circle_packing-1 best",
     "show circle_packing-1 seed",
     "show circle_packing-1 1 --prompts",

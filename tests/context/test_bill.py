@@ -1,9 +1,11 @@
 """What a run costs, said before it begins, from the real first questions."""
 
+from dataclasses import replace
+
 import pytest
 
 from pace_async.config import PromptsConfig
-from pace_async.context.bill import ANSWERS, bill, in_words
+from pace_async.context.bill import ANSWERS, FULLER, bill, in_words
 from pace_async.context.checked import first_questions
 from pace_async.context.figures import tokens_in
 from pace_async.context.questions import Prompts
@@ -39,3 +41,15 @@ def test_three_calls_send_the_context_more_often_than_one() -> None:
         for calls in ("one", "three")
     )
     assert one < 0.75 * three
+
+
+def test_notes_are_counted_as_often_as_they_are_written_and_at_the_price_of_their_model() -> None:
+    prompts = replace(PROMPTS, notes_every=10)
+    first = first_questions(prompts, "one")
+    notes = bill(prompts, first, (1e-6, 4e-6), (2e-6, 8e-6))[-1]
+    whole = tokens_in(first["notes"].system + first["notes"].text)
+    assert notes.call == "notes" and 0.1 * whole <= notes.tokens_in + 1 and notes.tokens_in <= 0.1 * FULLER * whole + 1
+    assert notes.tokens_out == round(ANSWERS["notes"] / 10)
+    assert notes.usd == pytest.approx(notes.tokens_in * 2e-6 + notes.tokens_out * 8e-6)
+    by_advisor = bill(prompts, {call: first[call] for call in ("one", "notes")}, (1e-6, 4e-6), None)[-1]
+    assert by_advisor.usd == pytest.approx(notes.tokens_in * 1e-6 + notes.tokens_out * 4e-6)

@@ -1,13 +1,18 @@
 """Implementers for tests, the chats that they ask, and a ledger that can be read."""
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import anyio
 
+from pace_async.errors import StageFault
 from pace_async.events import ImplementerCalled
-from pace_async.providers.base import ChatAnswer
+from pace_async.implement.notes_writer import NotesWriter
+from pace_async.providers.base import NOTES, ChatAnswer, Share
 from pace_async.providers.prices import Price
+from pace_async.runtime.run.core import Core
+from pace_async.runtime.run.recorder import BudgetLedger
 
 MODEL = "openai/scripted"
 
@@ -35,6 +40,33 @@ class ScriptedChat:
         self.questions.append(question)
         number = int(question.rpartition("Experiment: add ")[2].partition("\n")[0])
         return ChatAnswer(self.write(question, number), "stop", False, 100, 10, self.cost_usd, 1.0)
+
+
+@dataclass(slots=True)
+class NotesChat:
+    """A model that writes a page of notes, which takes `seconds`. Equal questions get equal pages. Call n (from 1)
+    fails with `faults[n]`, if there is one."""
+
+    seconds: float = 0.0
+    faults: Mapping[int, StageFault] = field(default_factory=dict[int, StageFault])
+    model: str = MODEL
+    price: Price | None = PRICE
+    questions: list[str] = field(default_factory=list[str])
+
+    async def ask(self, messages: Sequence[Mapping[str, str]], *, max_tokens: int, timeout_s: float) -> ChatAnswer:
+        self.questions.append(messages[-1]["content"])
+        number = len(self.questions)
+        await anyio.sleep(self.seconds)
+        if number in self.faults:
+            raise self.faults[number]
+        told = hashlib.sha256(self.questions[-1].encode()).hexdigest()[:8]
+        text = f"Worked:\nwhat {told} says\nFailed:\nthe rest\nOpen:\nmore"
+        return ChatAnswer(text, "stop", False, 100, 10, 0.001, self.seconds)
+
+    def writer(self, core: Core) -> NotesWriter:
+        """A writer of the run's notes that asks this model, and pays from the run's budget."""
+        ledger = BudgetLedger(core.recorder, core.stages.clock, core.config.stop.budget, NOTES)
+        return NotesWriter((Share(MODEL, 1.0),), {MODEL: self}, ledger, core.config.seed, core.config.implementer)
 
 
 @dataclass(slots=True)

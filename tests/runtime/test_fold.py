@@ -18,7 +18,9 @@ from pace_async.simulate.stages import World
 from pace_async.simulate.virtual import VirtualClock, run_virtually
 from pace_async.state.run_state import RunState
 from pace_async.task import load_task
+from tests.doubles.implementers import NotesChat
 from tests.support.catalogues import with_sites
+from tests.support.changed_stages import change_stages
 from tests.support.simulated_runs import settings
 from tests.support.virtual_runs import REACH, SEARCH, durations
 
@@ -79,6 +81,24 @@ RUNS: dict[str, tuple[dict[str, object], SimulatedFaults]] = {
         {"learner__objective": "none", "search__memory": "run", "advisor__calls": "one"},
         SimulatedFaults(reach=REACH, lost=frozenset({5, 9, 10})),
     ),
+    "notes": (
+        {"search__memory": "run", "search__notes_every": 3, "learner__group_size": 4},
+        SimulatedFaults(reach=REACH, lost=frozenset({5, 9, 10})),
+    ),
+    "notes behind a barrier": (
+        {
+            "search__memory": "run",
+            "search__notes_every": 3,
+            "staleness__mode": "sync",
+            "search__threads": 4,
+            "learner__group_size": 4,
+        },
+        SimulatedFaults(reach=REACH, discard_every=2),
+    ),
+    "notes untrained": (
+        {"search__memory": "run", "search__notes_every": 5, "learner__objective": "none"},
+        SimulatedFaults(reach=REACH),
+    ),
     "going back": ({"learner__rollback": True}, SimulatedFaults(reach=REACH, ruined_by=frozenset({2}))),
 }
 
@@ -91,7 +111,7 @@ def test_after_every_commit_the_rows_fold_to_the_live_state(name: str, tmp_path:
     population = MemoryPopulation(header_of(config, task))
     world = World(seed=3, durations=durations(3))
     world.serve(0, None)
-    compared: list[int] = []
+    compared, noted = list[int](), list[int]()
 
     async def process() -> None:
         await population.commit(seed_program(task))
@@ -99,8 +119,12 @@ def test_after_every_commit_the_rows_fold_to_the_live_state(name: str, tmp_path:
         core = SimulatedRun(config, task, VirtualClock(), world, tmp_path, faults, Bytes()).core(record, population)
         plain = core.recorder
         core.recorder = Comparing(plain.population, plain.state, plain.bus, config=config)
+        if config.search.notes_every:
+            change_stages(core, notes=NotesChat(seconds=40.0).writer(core))
         assert await drive(core) == "done"
         compared.append(core.recorder.compared)
+        noted.append(len(core.state.notes))
 
     run_virtually(process)
     assert compared[0] > 60
+    assert (noted[0] > 1) == (config.search.notes_every > 0)

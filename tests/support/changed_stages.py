@@ -6,6 +6,7 @@ from typing import TypedDict, Unpack
 from pace_async.advise.base import Engine
 from pace_async.evaluate.base import Evaluator
 from pace_async.implement.base import Implementer
+from pace_async.implement.notes_writer import NotesWriter
 from pace_async.learn.base import Learner
 from pace_async.publish.base import Publisher
 from pace_async.runtime.run.clock import Clock
@@ -21,6 +22,7 @@ class Changed(TypedDict, total=False):
     clock: Clock
     learner: Learner
     publisher: Publisher
+    notes: NotesWriter
 
 
 def change_stages(core: Core, **others: Unpack[Changed]) -> None:

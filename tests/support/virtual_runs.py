@@ -1,6 +1,6 @@
 """Whole runs in memory, under virtual time, that end and go on at any commit."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,7 @@ import anyio
 
 from pace_async.config import Config
 from pace_async.population.memory import MemoryPopulation
+from pace_async.runtime.run.core import Core
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.codecs import Bytes
 from pace_async.simulate.durations import Durations
@@ -68,8 +69,9 @@ class Life:
         world.serve(0, None)
         run_virtually(lambda: self.population.commit(seed_program(task)))
 
-    def live(self, last: int = 0, *, before: bool = False) -> "Life":
-        """Drive it to its end, or up to its `last`-th commit from here, or until just before that."""
+    def live(self, last: int = 0, *, before: bool = False, begun: Callable[[Core], None] | None = None) -> "Life":
+        """Drive it to its end, or up to its `last`-th commit from here, or until just before that. `begun` is given
+        each process before it drives."""
 
         self.folder.mkdir(exist_ok=True)
 
@@ -80,6 +82,8 @@ class Life:
                 core = SimulatedRun(
                     self.config, self.task, VirtualClock(), self.world, self.folder, self.faults, Bytes()
                 ).core(record, population)
+                if begun is not None:
+                    begun(core)
                 self.state = "interrupted"
                 try:
                     self.state = await drive(core)

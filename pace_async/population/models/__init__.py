@@ -38,6 +38,7 @@ from pace_async.population.models.implementing import (
     ImplementerCheckRow,
     ImplementerChoiceRow,
     ImplementerTryRow,
+    NotesPageRow,
     ReservationRow,
 )
 from pace_async.population.models.learning import GroupRow, VersionRow
@@ -72,6 +73,7 @@ __all__ = [
     "IslandActionRow",
     "IslandRow",
     "LeaseRow",
+    "NotesPageRow",
     "ProposalRow",
     "ReservationRow",
     "RunRow",

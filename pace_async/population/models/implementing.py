@@ -28,8 +28,8 @@ class ImplementerChoiceRow(Base):
 
 
 class ImplementerCallRow(Base):
-    """One call of an implementer, or of an advisor that is asked over the network (`role`), charged with or without an
-    answer."""
+    """One call of an implementer, or of an advisor that is asked over the network, or one for a page of notes (`role`),
+    charged with or without an answer."""
 
     __tablename__ = "implementer_calls"
     run_id: Mapped[int] = mapped_column(primary_key=True)
@@ -72,6 +72,20 @@ class ImplementerTryRow(Base):
         CheckConstraint("evaluation IS NULL OR outcome = 'ok'", name="evaluated_if_ok"),
         one_of("evaluation", STAGE_OUTCOMES),
     )
+
+
+class NotesPageRow(Base):
+    """A page of notes: the fields of `events.NotesPage`, and the call that returned it (`lease`, `ordinal`)."""
+
+    __tablename__ = "notes_pages"
+    run_id: Mapped[int] = mapped_column(primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    lease: Mapped[int]
+    ordinal: Mapped[int]
+    candidates: Mapped[int]
+    from_group: Mapped[int | None]
+    text: Mapped[str]
+    __table_args__ = (refers(("lease", "ordinal"), "implementer_calls", ("lease", "ordinal")),)
 
 
 class ReservationRow(Base):

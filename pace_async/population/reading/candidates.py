@@ -18,11 +18,11 @@ def same_rollout(one: Any, other: Any) -> ColumnElement[bool]:
 
 COST_USD: ColumnElement[float] = (
     select(func.coalesce(func.sum(ImplementerCallRow.cost_usd), 0.0))
-    .where(same_rollout(ImplementerCallRow, CandidateRow))
+    .where(same_rollout(ImplementerCallRow, CandidateRow), ImplementerCallRow.role != "notes")
     .correlate(CandidateRow)
     .scalar_subquery()
 )
-"""The cost of a candidate, failed calls included."""
+"""The cost of a candidate, failed calls included. Notes are written for the whole run."""
 
 _ELSEWHERE: dict[str, Any] = {
     "lease_state": LeaseRow.state,

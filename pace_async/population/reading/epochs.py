@@ -18,12 +18,13 @@ from pace_async.state.rescored import NewScore, Rescoring
 @dataclass(frozen=True, slots=True)
 class Epoch:
     """One epoch. `best` is how many of the best programs it scores, None for all. `last_lease` is the last lease before
-    it came into force, None while it is not."""
+    it came into force, at `in_force_at`. Both are None while it is not."""
 
     number: int
     task_digest: str
     best: int | None
     last_lease: int | None
+    in_force_at: float | None
 
     @property
     def in_force(self) -> bool:
@@ -35,7 +36,9 @@ def epochs_of(connection: Connection, run_id: int) -> tuple[Epoch, ...]:
     """All epochs that were begun, in order."""
     row = EvaluationEpochRow
     rows = connection.execute(
-        select(row.epoch, row.task_digest, row.best, row.last_lease).where(row.run_id == run_id).order_by(row.epoch)
+        select(row.epoch, row.task_digest, row.best, row.last_lease, row.in_force_at)
+        .where(row.run_id == run_id)
+        .order_by(row.epoch)
     )
     return tuple(Epoch(*found) for found in rows)
 

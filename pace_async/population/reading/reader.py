@@ -44,6 +44,7 @@ from pace_async.population.reading.summaries import RunSummary, made_at, summari
 from pace_async.population.reading.timeline import Timeline, timeline_of
 from pace_async.population.reading.timings import recorded_seconds, timings_of
 from pace_async.population.reading.typed import Answer, statements
+from pace_async.population.reading.written_notes import WrittenNotes, notes_of_run
 from pace_async.population.schema import refuse_unless_current, schema_state, state_of
 from pace_async.population.sqlite import mark as file_mark
 from pace_async.population.timings import ROLLOUTS_TIMED, RecordedSeconds, Timings
@@ -145,6 +146,11 @@ class Reader:
         """What islands did that had stopped improving, oldest first."""
         with self._open() as connection:
             return tuple(actions_of(connection, find_run(connection, run or self._run)).values())
+
+    def notes(self, run: str | None = None) -> tuple[WrittenNotes, ...]:
+        """See `written_notes.notes_of_run`."""
+        with self._open() as connection:
+            return notes_of_run(connection, find_run(connection, run or self._run))
 
     def timeline(self, run: str | None = None) -> Timeline:
         """See `timeline.timeline_of`."""

@@ -9,7 +9,7 @@ For a closed lease only the fold's input is read: no tokens, answers or metrics.
 database adds it up, and the fold begins with the sum.
 """
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -60,6 +60,7 @@ from pace_async.population.reading.read_facts import (
     stages_of,
 )
 from pace_async.population.reading.read_spending import tries_by_call
+from pace_async.population.reading.written_notes import facts_of_notes, notes_of_run
 from pace_async.registry.advisors import advisor_of
 from pace_async.search.islands import goal_of
 from pace_async.search.state import Member, Rules, rules_of
@@ -123,6 +124,7 @@ class _Source:
         self._chosen, self._gains = choices_of(connection, run_id, None), gains_of(connection, run_id)
         self._epochs = [epoch for epoch in epochs_of(connection, run_id) if epoch.last_lease is not None]
         self._first = first_scores_of(connection, run_id) if self._epochs else {}
+        self._pages = deque(notes_of_run(connection, run_id))
         self._extra: tuple[Any, ...] = ()
         self.lent = [acted.as_of for acted in self._actions.values() if acted.as_of is not None]
         self.migrants = {
@@ -160,11 +162,15 @@ class _Source:
                     yield from _group(group, taken.pop(group.group_number))
                     group = next(groups, None)
         yield from self._epochs_before(None)
+        yield from facts_of_notes(self._pages, None)
 
-    def _epochs_before(self, lease: int | None) -> Iterator[Rescoring]:
-        """The results of the epochs that came into force before this lease, or of all without one."""
+    def _epochs_before(self, lease: int | None) -> Iterator[ImplementerCalled | Rescoring]:
+        """The results of the epochs that came into force before this lease, or of all without one, and the pages of
+        notes that are older than they."""
         while self._epochs and (lease is None or (self._epochs[0].last_lease or 0) < lease):
-            yield rescoring_of(self._connection, self._run_id, self._epochs.pop(0).number)
+            epoch = self._epochs.pop(0)
+            yield from facts_of_notes(self._pages, epoch.in_force_at)
+            yield rescoring_of(self._connection, self._run_id, epoch.number)
 
     def _as_first(self, ended: Evaluated) -> Evaluated:
         """The rollout with the score of its own time."""

@@ -35,7 +35,8 @@ SELECT l.lease, l.island, l.stage, l.state, l.reason, l.admitted_version, l.dead
        (SELECT a.text FROM advisor_calls a WHERE a.run_id = l.run_id AND a.lease = l.lease AND a.purpose = 'select'
         ORDER BY a.ordinal LIMIT 1) AS selected,
        COALESCE((SELECT SUM(p.cost_usd) FROM implementer_calls p
-                 WHERE p.run_id = l.run_id AND p.lease = l.lease), 0.0) AS cost_usd, l.opened_at, l.closed_at
+                 WHERE p.run_id = l.run_id AND p.lease = l.lease AND p.role <> 'notes'), 0.0) AS cost_usd,
+       l.opened_at, l.closed_at
 FROM leases l
 LEFT JOIN candidates c ON c.run_id = l.run_id AND c.lease = l.lease
 WHERE l.run_id = :run_id ORDER BY l.lease""",

@@ -40,7 +40,7 @@ def timings_of(connection: Connection, run_id: int, kept: int = ROLLOUTS_TIMED) 
     )
     called = (
         select(func.max(ImplementerCallRow.at))
-        .where(same_rollout(ImplementerCallRow, CandidateRow))
+        .where(same_rollout(ImplementerCallRow, CandidateRow), ImplementerCallRow.role != "notes")
         .correlate(CandidateRow)
         .scalar_subquery()
     )
@@ -107,7 +107,7 @@ def _answers(connection: Connection, run_id: int) -> tuple[bool, ...]:
     call = ImplementerCallRow
     newest = (
         select(call.outcome, call.completion_tokens)
-        .where(call.run_id == run_id)
+        .where(call.run_id == run_id, call.role != "notes")
         .order_by(call.lease.desc(), call.ordinal.desc())
         .limit(CALLS_COUNTED)
     )

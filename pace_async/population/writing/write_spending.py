@@ -14,12 +14,13 @@ from pace_async.events import (
     SettingChanged,
     TryEvaluated,
 )
-from pace_async.population.fields import CHOICE_FIELDS
+from pace_async.population.fields import CHOICE_FIELDS, NOTES_FIELDS, row_of
 from pace_async.population.models import (
     ImplementerCallRow,
     ImplementerCheckRow,
     ImplementerChoiceRow,
     ImplementerTryRow,
+    NotesPageRow,
     ReservationRow,
     RunRow,
     SettingChangeRow,
@@ -65,7 +66,7 @@ RAISE_BOUND = Prepared(update(RunRow).where(RunRow.run_id == OF_RUN).values(max_
 
 def implementer_chosen(scope: Scope, fact: ImplementerChosen) -> None:
     """Once for a lease."""
-    scope.add(ImplementerChoiceRow, {name: getattr(fact, name) for name in CHOICE_FIELDS})
+    scope.add(ImplementerChoiceRow, row_of(fact, CHOICE_FIELDS))
 
 
 def implementer_reserved(scope: Scope, fact: ImplementerReserved) -> None:
@@ -116,6 +117,8 @@ def implementer_called(scope: Scope, fact: ImplementerCalled) -> None:
         )
     if fact.answered is not None:
         advisor_answered(scope, fact.lease, fact.answered)
+    if fact.notes is not None:
+        scope.add(NotesPageRow, {"lease": fact.lease, "ordinal": ordinal, **row_of(fact.notes, NOTES_FIELDS)})
     if fact.reservation is None:
         return
     scope.one(

@@ -32,6 +32,7 @@ from pace_async.evaluate.base import Evaluator
 from pace_async.events import AdmissionHeld, Fact, FaultSeen, IslandActed, LeaseOpened, Purpose, TransientEvent
 from pace_async.frozen_values import fast_init
 from pace_async.implement.base import Implementer
+from pace_async.implement.notes_writer import NotesWriter
 from pace_async.learn.base import Learner
 from pace_async.observe.bus import Bus
 from pace_async.publish.base import Publisher
@@ -123,7 +124,7 @@ class Stages:
     """The real or simulated other side of every seam. An advisor that is `asked` over the network needs no engine,
     and neither does a `chooser`, which has no model.
     Without a learner nothing is trained. `wording` is the advisor's own, if it has one. What an answer of the engine
-    has up to the last `end_of_thinking` is not parsed."""
+    has up to the last `end_of_thinking` is not parsed. `notes` writes the run's notes, if it has any."""
 
     engine: Engine | None
     implementer: Implementer
@@ -135,6 +136,7 @@ class Stages:
     asked: Advisor | None = None
     chooser: Chooser | None = None
     end_of_thinking: str = END_OF_THINKING
+    notes: NotesWriter | None = None
 
     @property
     def advisor(self) -> Advisor:
@@ -330,7 +332,8 @@ class Core:
 def prompts_of(config: Config, task: Task, around: Surroundings) -> Prompts:
     """What the questions of a run are made of. Raises UsageError for templates that cannot be found."""
     templates = Templates.of(config.prompts, task.folder)
-    return Prompts(task, templates, around, config.prompts.tokens, config.search.untried_kept)
+    search = config.search
+    return Prompts(task, templates, around, config.prompts.tokens, search.untried_kept, search.notes_every)
 
 
 def sampling_of(config: Config) -> Sampling:

@@ -9,6 +9,7 @@ from pace_async.config import Config, ProviderConfig
 from pace_async.context.bill import Rate, bill, in_words
 from pace_async.context.checked import first_questions
 from pace_async.context.figures import tokens_in
+from pace_async.context.notes import notes_question
 from pace_async.context.questions import Prompts, Rendered
 from pace_async.errors import UsageError
 from pace_async.implement.shares import models_of
@@ -88,9 +89,10 @@ def _of_run(prompts: Prompts, config: Config, run: str) -> dict[str, Rendered]:
     for member in island.members:
         parent = fitter(prompts.task.spec.direction, parent, member)
     questions = prompts.questions(state, island, parent)
+    notes = {"notes": notes_question(prompts, state)} if prompts.notes_every else {}
     if config.advisor.calls == "one":
-        return {"one": questions.one(prompts.budget)}
-    return {"propose": questions.propose(prompts.budget), "select": questions.select(prompts.budget, ())}
+        return {"one": questions.one(prompts.budget), **notes}
+    return {"propose": questions.propose(prompts.budget), "select": questions.select(prompts.budget, ()), **notes}
 
 
 def _told(call: str, asked: Rendered) -> AskedQuestion:

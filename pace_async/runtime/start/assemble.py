@@ -23,6 +23,7 @@ from pace_async.events import FaultSeen, Stalled, Starting
 from pace_async.gc_freeze import start_up_frozen
 from pace_async.implement.agent_folder import AgentFolders
 from pace_async.implement.assemble import open_implementer
+from pace_async.implement.notes_writer import open_notes_writer
 from pace_async.learn.client import ChildLimits, ProcessLearner
 from pace_async.learn.settings import TrainerConfig
 from pace_async.observe.bus import Bus, observing
@@ -41,7 +42,7 @@ from pace_async.population.reading.said import said_of_open
 from pace_async.population.reading.summaries import made_at
 from pace_async.population.store import Store
 from pace_async.population.writing.outage import Outage, Say
-from pace_async.providers.base import ADVISOR
+from pace_async.providers.base import ADVISOR, NOTES
 from pace_async.registry.advisors import advisor_of
 from pace_async.registry.displays import DISPLAYS
 from pace_async.registry.evaluators import EVALUATORS
@@ -218,6 +219,7 @@ async def _stages(
         implementer = await stack.enter_async_context(
             open_implementer(config, resources.task, ledger, _agent_folders(resources, state))
         )
+        notes = await stack.enter_async_context(open_notes_writer(config, ledger.of(NOTES)))
         stages = Stages(
             engine=served.client if served is not None else None,
             implementer=implementer,
@@ -229,6 +231,7 @@ async def _stages(
             asked=asked,
             chooser=chooser_for(config, resources.task),
             end_of_thinking=config.advisor.end_of_thinking,
+            notes=notes,
         )
         yield stages, served.process if served is not None else None, learner
 

@@ -39,6 +39,7 @@ from pace_async.implement.assemble import (
     refuse_unused_block,
     unused_block,
 )
+from pace_async.implement.notes_writer import refuse_unless_written
 from pace_async.observe.watchers.choose import Chosen
 from pace_async.plan.served import refuse_unless_divisible
 from pace_async.population.lock import RunLock
@@ -109,6 +110,7 @@ def prepare(config: Config, asked: Task, run_dir: Path | None) -> tuple[Task, Ru
     refuse_unless_transformers_knows(config)
     refuse_missing_mechanisms(config.implementer.model, task)
     refuse_unused_block(config.implementer.model, task)
+    refuse_unless_written(config)
     if config.search.remembers != "pool":
         check(Templates.of(config.prompts, task.folder), task)
     resources_of(task, of_this_machine(config.evaluation), taken_cards(config))
@@ -199,6 +201,7 @@ async def _go_on(paths: RunPaths, changes: Mapping[str, object], shown: Shown) -
                 await say([f"{paths.folder} is finished: {finished}"])
                 return 0
             _refuse_unknown_stages(config, task)
+            refuse_unless_written(config)
             resources_of(task, of_this_machine(config.evaluation), taken_cards(config))
             await anyio.to_thread.run_sync(refuse_unless_it_fits, config, paths.folder)
             await refuse_unless_fit(config, all_up=False)

@@ -24,6 +24,7 @@ MAY_CHANGE = (
     "implementer",
     "prompts",
     "search.untried_kept",
+    "search.notes_every",
     "search.trials_shown",
     "search.summary_from",
     "search.parents",

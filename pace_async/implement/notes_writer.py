@@ -1,0 +1,102 @@
+"""Writes a page of notes by a model over the network: one call, in the ledger whatever its outcome.
+
+Invariant: no model that is trained writes notes. The model is that of the implementer, drawn by weight where there are
+several, or that of an advisor that is asked over the network, which learns nothing.
+
+Not here: retries. A page that fails is left out, and the next one comes soon.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+
+from pace_async.config import Config, ProviderConfig
+from pace_async.context.notes import page_in
+from pace_async.context.questions import Rendered
+from pace_async.errors import CandidateFault, InfrastructureFault, PaceBug, UsageError
+from pace_async.events import NotesPage
+from pace_async.implement.shares import parse_shares
+from pace_async.providers.base import NOTES, CallLedger, Share
+from pace_async.providers.bill import billed
+from pace_async.providers.chat import Chat, open_chats
+from pace_async.providers.pool import draw
+from pace_async.providers.redact import holds_secret
+from pace_async.registry.advisors import advisor_of, asked_model
+from pace_async.registry.implementers import implementer_of
+from pace_async.thinking import answer_proper
+
+LONGEST_READ = 40_000
+"""Characters of the end of an answer in which the page is looked for."""
+
+
+class NotesWriter:
+    """See the module. `asked` has the bounds of an answer and of a call."""
+
+    def __init__(
+        self, shares: tuple[Share, ...], chats: Mapping[str, Chat], ledger: CallLedger, seed: int, asked: ProviderConfig
+    ) -> None:
+        self._shares = shares
+        self._chats = chats
+        self._ledger = ledger
+        self._seed = seed
+        self._max_tokens, self._timeout_s = asked.longest_answer, asked.timeout_s
+
+    async def write(self, question: Rendered, lease: int, page_of: Callable[[str], NotesPage]) -> None:
+        """Ask, and commit the page with its cost in one transaction. `page_of` makes the fact of the text in the moment
+        of the commit. Raises BudgetReached before the call, CandidateFault if the answer holds no page, and
+        InfrastructureFault if the service failed or the answer must not be stored."""
+        share = draw(self._shares, self._seed, lease)
+        if share is None:
+            raise PaceBug("notes are due and no model writes them")
+        chat = self._chats[share.model]
+        messages = ({"role": "system", "content": question.system}, {"role": "user", "content": question.text})
+        async with billed(chat, self._ledger, NOTES, lease, messages, self._max_tokens) as bill:
+            answer = bill.answer = await chat.ask(messages, max_tokens=self._max_tokens, timeout_s=self._timeout_s)
+            if holds_secret(answer.text):
+                raise InfrastructureFault("secret_in_answer", "the answer holds the value of a secret variable")
+            if answer.refused:
+                raise CandidateFault("refusal", "the model refused")
+            bill.notes = page_of(page_in(answer_proper(answer.text[-LONGEST_READ:])))
+
+
+def writers_of(config: Config) -> tuple[Share, ...]:
+    """The models that write the notes of a run, with their weights. Empty if it has none that can. Raises
+    UsageError."""
+    models = tuple(each for each in parse_shares(config.implementer.model) if implementer_of(each.model).asks_a_model)
+    if models or not advisor_of(config.advisor.model).asked:
+        return models
+    return (Share(asked_model(config.advisor.model), 1.0),)
+
+
+def asked_with(config: Config) -> ProviderConfig:
+    """How these models are asked."""
+    models = (share.model for share in parse_shares(config.implementer.model))
+    by_implementer = any(implementer_of(model).asks_a_model for model in models)
+    return config.implementer if by_implementer else config.advisor.of_calls()
+
+
+def refuse_unless_written(config: Config) -> None:
+    """Raises UsageError if notes are asked for and cannot be had."""
+    search = config.search
+    if not search.notes_every:
+        return
+    if search.remembers != "run":
+        raise UsageError(
+            f"search.notes_every writes a page for the whole run, and search.memory is {search.remembers}: say "
+            "search.memory=run, or leave notes out."
+        )
+    if not writers_of(config):
+        raise UsageError(
+            f"search.notes_every needs a model that can write, and --implementer {config.implementer.model} with "
+            f"--advisor {config.advisor.model} has none: name one with --implementer MODEL, or leave notes out."
+        )
+
+
+@asynccontextmanager
+async def open_notes_writer(config: Config, ledger: CallLedger) -> AsyncGenerator[NotesWriter | None]:
+    """The writer of a run's notes, ready for use, or None if the run has none. It is closed when the context ends."""
+    if not config.search.notes_every:
+        yield None
+        return
+    shares, asked = writers_of(config), asked_with(config)
+    async with open_chats([share.model for share in shares], asked) as chats:
+        yield NotesWriter(shares, {chat.model: chat for chat in chats}, ledger, config.seed, asked)

@@ -1,0 +1,52 @@
+"""Reads the pages of notes, each with the call that wrote it."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, and_, select
+
+from pace_async.events import ImplementerCalled, NotesPage
+from pace_async.population.fields import NOTES_FIELDS
+from pace_async.population.models import ImplementerCallRow, NotesPageRow
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenNotes:
+    """A page, the newest candidate that it knows, the model that wrote it, and what that cost. Seconds since the
+    epoch."""
+
+    page: NotesPage
+    newest: int
+    model: str
+    prompt_tokens: int
+    completion_tokens: int
+    cost_usd: float
+    at: float
+
+
+def notes_of_run(connection: Connection, run_id: int) -> tuple[WrittenNotes, ...]:
+    """All pages, the oldest first."""
+    page, call = NotesPageRow, ImplementerCallRow
+    made = and_(call.run_id == page.run_id, call.lease == page.lease, call.ordinal == page.ordinal)
+    cost = (call.model, call.prompt_tokens, call.completion_tokens, call.cost_usd, call.at)
+    rows = connection.execute(select(page, *cost).join(call, made).where(page.run_id == run_id).order_by(page.number))
+    return tuple(
+        WrittenNotes(
+            NotesPage(**{name: getattr(row, name) for name in NOTES_FIELDS}),
+            row.lease,
+            row.model,
+            row.prompt_tokens,
+            row.completion_tokens,
+            row.cost_usd,
+            row.at,
+        )
+        for row in rows
+    )
+
+
+def facts_of_notes(pages: deque[WrittenNotes], before: float | None) -> Iterator[ImplementerCalled]:
+    """Takes the pages that were written before this time, or all without one, from `pages`: their facts without the
+    cost."""
+    while pages and (before is None or pages[0].at < before):
+        yield ImplementerCalled(0, "", "", 0, 0, 0.0, 0.0, 0.0, role="notes", notes=pages.popleft().page)

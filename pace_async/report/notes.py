@@ -1,0 +1,28 @@
+"""The notes of a run: the newest page, and earlier ones folded. Pure."""
+
+from collections.abc import Sequence
+
+from pace_async.observe import formatting
+from pace_async.population.reading.written_notes import WrittenNotes
+from pace_async.report.markup import Markup, tag
+from pace_async.report.parts import card
+
+EARLIER = 20
+"""The earlier pages that are shown, the latest of them."""
+
+
+def notes(pages: Sequence[WrittenNotes]) -> list[Markup]:
+    """Nothing if there are none."""
+    if not pages:
+        return []
+    *earlier, newest = pages
+    shown = [_page(page) for page in reversed(earlier[-EARLIER:])]
+    name = f"{len(shown)} of {len(earlier)} earlier pages" if len(shown) < len(earlier) else "Earlier pages"
+    return [_page(newest), *([tag("details", tag("summary", name), *shown)] if shown else [])]
+
+
+def _page(written: WrittenNotes) -> Markup:
+    page = written.page
+    tokens = f"{written.prompt_tokens:,} tokens in, {written.completion_tokens:,} out"
+    said = f"After {page.candidates} candidates, by {written.model}: {tokens}, {formatting.usd(written.cost_usd)}."
+    return card(tag("p", said, class_="sub"), tag("pre", page.text, class_="page"))
