@@ -44,6 +44,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "a damaged page, on resume and at a run's end",
         "the file replaced under a run",
         "the log removed after a crash",
+        "the newest rows lost, and older ones left",
         "a value of another type in a column of numbers",
         "no population at all",
         "storm of cancelled tasks",
