@@ -8,7 +8,7 @@ import typer
 
 from pace_async.cli.completing import task_names
 from pace_async.cli.options import command_of, known_in, one_of, overrides_of
-from pace_async.cli.output import RUN_ARGUMENT, print_json
+from pace_async.cli.output import RUN_ARGUMENT, print_json, tell
 from pace_async.registry.advisors import ADVISORS
 from pace_async.registry.displays import DISPLAYS
 from pace_async.registry.engines import ADVISOR_ENGINES
@@ -172,7 +172,7 @@ def _planned(resolved: "Config", run_dir: Path | None, as_json: bool) -> None:
         document: Planned = {"plan": lines, "config": resolved}
         print_json(TypeAdapter(Planned).dump_python(document, mode="json"))
     else:
-        typer.echo(dry_run_text(resolved, lines), nl=False)
+        tell(dry_run_text(resolved, lines), nl=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -222,6 +222,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "a typed statement on a server ends no session and reads no file",
         "a best score is shown with what fresh instances said of it",
         "an event too long for the screen keeps its value",
+        "a name or a number that no table or system takes",
         "hostile text cannot steer the terminal",
         "hostile text is inert in the report",
         "hostile text is no formula in a spreadsheet",
