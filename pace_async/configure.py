@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from pace_async.config import Config
 from pace_async.config.choice import UNKNOWN_NAME
 from pace_async.errors import UsageError
+from pace_async.outside import LARGEST_SEED, MOST_COUNTED, why_refused
 from pace_async.yaml_text import dumped, read_mapping, value_of
 
 MAY_HOLD_A_SECRET = (
@@ -26,6 +27,8 @@ MAY_HOLD_A_SECRET = (
     "advisor.options",
 )
 """Settings that are refused where they hold a secret, which the refusal must not repeat."""
+
+_SEEDS = ("seed", "evaluation.seed")
 
 
 def resolve(
@@ -45,9 +48,13 @@ def resolve(
     for key, value in (overrides or {}).items():
         _put(tree, key, value, f"setting {key!r}")
     try:
-        return _with_whole_paths(Config.model_validate(tree))
+        config = Config.model_validate(tree)
     except ValidationError as error:
         raise UsageError(_sentence(error)) from None
+    for key, value in flat(config.model_dump()).items():
+        if why := why_refused(value, LARGEST_SEED if key in _SEEDS else MOST_COUNTED):
+            raise UsageError(f"{key}: {why}.")
+    return _with_whole_paths(config)
 
 
 def _with_whole_paths(config: Config) -> Config:

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from pace_async.errors import InfrastructureFault, UsageError
-from pace_async.outside import sound
+from pace_async.outside import printable, sound
 
 DISK_FAULTS = {
     "disk_full": "the disk is full",
@@ -55,6 +55,12 @@ def write_whole(path: Path, content: bytes | str) -> None:
             raise
     except OSError as error:
         raise disk_fault(error, path) from error
+
+
+def refuse_unless_utf8(path: Path) -> None:
+    """Raises UsageError for a path with bytes that are no UTF-8: no row and no file of settings can hold it."""
+    if sound(str(path)) != str(path):
+        raise UsageError(f"{printable(str(path))} is no path in UTF-8: rename what it names.")
 
 
 def temporary_folder() -> Path:

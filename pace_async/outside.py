@@ -6,6 +6,10 @@ made sound, or refused, where they come in, so that no commit, prompt or file fa
 """
 
 import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import cast
+from unicodedata import category
 
 REPLACEMENT = "\ufffd"
 BYTE_ORDER_MARK = "\ufeff"
@@ -13,6 +17,11 @@ LARGEST = 1e308
 """Every number from outside lies strictly between this and its negative, as the tables demand."""
 MOST_COUNTED = (1 << 31) - 1
 """The largest whole number that every database takes."""
+LARGEST_SEED = (1 << 63) - 1
+"""The largest seed that every database takes."""
+LONGEST_NAME = 100
+"""Characters of a name: of a task, a stage, a metric."""
+MOST_METRICS = 256
 _UNSOUND = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -36,3 +45,35 @@ def is_bounded(number: float) -> bool:
 def counted(number: int) -> int:
     """A count as the tables take it: at least 0, at most MOST_COUNTED."""
     return min(max(number, 0), MOST_COUNTED)
+
+
+def printable(text: str) -> str:
+    """The text with every character that could steer a terminal, or that UTF-8 cannot write, replaced by U+FFFD. Ends
+    of lines and tabs stay."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one in "\n\t" or category(one) == "Zs" else REPLACEMENT for one in text)
+
+
+def why_refused(value: object, most: int = MOST_COUNTED) -> str:
+    """Why no table, file name or limit of the system takes a setting's value, empty if they do. `most` is the largest
+    whole number. The numbers within a mapping are the task's or the provider's own."""
+    match value:
+        case bool() | None:
+            return ""
+        case int() if abs(value) > most:
+            return f"must be between -{most} and {most}"
+        case float() if not is_bounded(value):
+            return f"must lie between -{LARGEST:g} and {LARGEST:g}"
+        case str() if value != sound(value):
+            return "holds a NUL, or half of a character"
+        case PurePath():
+            parts = [str(value)]
+        case Mapping():
+            entries = cast("Mapping[object, object]", value)
+            parts = [one for pair in entries.items() for one in pair if not isinstance(one, int | float)]
+        case Sequence() if not isinstance(value, str | bytes):
+            parts = list(cast("Sequence[object]", value))
+        case _:
+            return ""
+    return next((why for part in parts if (why := why_refused(part, most))), "")

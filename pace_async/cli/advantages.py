@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pace_async.cli.output import JSON_OPTION, print_json
+from pace_async.cli.output import JSON_OPTION, print_json, tell
 from pace_async.registry.objectives import OBJECTIVES
 
 if TYPE_CHECKING:
@@ -61,12 +61,12 @@ def show(
             document = {"advantages": list(result), "skipped": False}
         print_json(document)
     elif isinstance(result, Collapsed):
-        typer.echo(f"skipped: {_why(result.branch, rewards)}")
+        tell(f"skipped: {_why(result.branch, rewards)}")
     else:
         shown = [f"{reward:g}" for reward in rewards]
         width = max(map(len, shown))
         for reward, value in zip(shown, result, strict=True):
-            typer.echo(f"{reward:<{width}}  {value:+.6f}")
+            tell(f"{reward:<{width}}  {value:+.6f}")
 
 
 def _why(branch: str, rewards: list[float]) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import typer
 
 from pace_async.cli.completing import run_names
+from pace_async.cli.output import tell
 from pace_async.errors import UsageError
 from pace_async.runtime.run_paths import RUNS, RunPaths, find_run_paths, runs_under
 
@@ -61,7 +62,7 @@ def web(
         address = f"http://{where}:{listening.getsockname()[1]}{page}" + (f"?token={secret}" if secret else "")
 
         def begun() -> None:
-            typer.echo(f"{address}\nCtrl-C ends it; the runs go on.")
+            tell(f"{address}\nCtrl-C ends it; the runs go on.")
             if show:
                 import webbrowser
 

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from pace_async.cli.candidates import WHICH, find_candidate, without_run
-from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, colours, print_json
+from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, colours, print_json, tell
 from pace_async.interface.opening import open_run
+from pace_async.outside import printable
 
 if TYPE_CHECKING:
     from pace_async.cli.documents import Diff, DiffSide
@@ -47,11 +48,12 @@ def diff(
         print_json(document)
         return
     if not lines:
-        typer.echo(f"{_title(first)} and {_title(second)} are the same program")
+        tell(f"{_title(first)} and {_title(second)} are the same program")
     coloured = colours()
     for line in lines:
         style: dict[str, Any] = _COLOURS.get(line.kind, {}) if coloured else {}
-        typer.echo(typer.style(line.text, **style) if style else line.text, color=coloured)
+        text = printable(line.text)
+        typer.echo(typer.style(text, **style) if style else text, color=coloured)
 
 
 def _parent(reader: Any, candidate: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from pace_async.cli.completing import run_names
-from pace_async.cli.output import JSON_OPTION, print_json, print_table
+from pace_async.cli.output import JSON_OPTION, print_json, print_table, tell
 from pace_async.interface.opening import open_anywhere
 
 if TYPE_CHECKING:
@@ -59,12 +59,12 @@ def compare(runs: list[str] = _RUNS, plot: Path | None = _PLOT, as_json: bool = 
     print_table([_row(arm, run, candidates) for arm in arms for run in arm.runs])
     _print_arms(arms, candidates, differences)
     if len({run.task_digest for run in found}) > 1:
-        typer.echo("\nThe evaluators of these runs differ, so their scores may not be comparable.")
-    typer.echo("")
+        tell("\nThe evaluators of these runs differ, so their scores may not be comparable.")
+    tell("")
     for line in _drawing(arms, candidates):
-        typer.echo(line)
+        tell(line)
     if plot is not None:
-        typer.echo(f"\nThe curves are in {plot}")
+        tell(f"\nThe curves are in {plot}")
 
 
 def _read(run: str) -> "ComparedRun":
@@ -92,7 +92,7 @@ def _print_arms(arms: "Sequence[Arm]", candidates: int, differences: "Sequence[t
     if len(arms) == 1 and len(arms[0].runs) == 1:
         return
     against = {arm.name: found for arm, found in differences}
-    typer.echo("")
+    tell("")
     print_table(
         [
             {

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from pace_async.cli.options import overrides_of
-from pace_async.cli.output import JSON_OPTION, print_json, shown
+from pace_async.cli.output import JSON_OPTION, print_json, shown, tell
 
 if TYPE_CHECKING:
     from pace_async.cli.documents import Validated
@@ -60,9 +60,9 @@ def validate(
         print_json(document)
     else:
         for line in found:
-            typer.echo(f"pace: {shown(line)}", err=True)
+            tell(f"pace: {shown(line)}", err=True)
         if not found:
-            typer.echo(f"{file} is valid")
+            tell(f"{file} is valid")
     if found:
         raise typer.Exit(2)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from pace_async.cli.completing import run_names
-from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json, print_table, shown
+from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json, print_table, shown, tell
 from pace_async.interface.opening import open_run
 from pace_async.runtime.run_paths import find_run_paths
 
@@ -153,8 +153,8 @@ def check(run: str = _RUN, as_json: bool = JSON_OPTION) -> None:
     else:
         print_table([{"check": one.name, "ok": "yes" if one.ok else "NO", "found": one.found} for one in found])
         for line in (line for one in found for line in one.wrong):
-            typer.echo(f"wrong: {shown(line)}")
-        typer.echo("sound" if sound else "not sound: restore it from a backup, or `pace db sql` shows the rows named")
+            tell(f"wrong: {shown(line)}")
+        tell("sound" if sound else "not sound: restore it from a backup, or `pace db sql` shows the rows named")
     if not sound:
         raise typer.Exit(1)
 
@@ -178,7 +178,7 @@ def backup(
         document: WrittenFile = {"path": str(file), "bytes": size}
         print_json(document)
     else:
-        typer.echo(f"{file}: {size:,} bytes, checked")
+        tell(f"{file}: {size:,} bytes, checked")
 
 
 @app.command("copy")
@@ -214,7 +214,7 @@ def copy(
         print_json(document)
         return
     print_table([{**one, "digest": str(one["digest"])[:16]} for one in tables if one["rows"]])
-    typer.echo(f"{made.folder}: run {made.rows.run} in {made.population}, {made.files} files of {made.bytes:,} bytes")
+    tell(f"{made.folder}: run {made.rows.run} in {made.population}, {made.files} files of {made.bytes:,} bytes")
 
 
 @app.command("upgrade")
@@ -236,4 +236,4 @@ def upgrade_schema(run: str = _RUN, as_json: bool = JSON_OPTION) -> None:
         document: Upgraded = {"path": str(database), "upgraded": before != "current", "before": before}
         print_json(document)
     else:
-        typer.echo("already current" if before == "current" else f"upgraded from {before}")
+        tell("already current" if before == "current" else f"upgraded from {before}")

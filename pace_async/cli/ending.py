@@ -5,6 +5,7 @@ import sys
 import typer
 
 from pace_async.cli.completing import run_names
+from pace_async.cli.output import tell
 from pace_async.runtime.run_paths import RunPaths, find_run_paths
 
 _RUN = typer.Argument(..., help="Run folder, or its name under ./runs.", autocompletion=run_names)
@@ -37,17 +38,17 @@ def stop(
     paths = find_run_paths(run)
     process = ask_to_end(paths.folder, now=now)
     if process is None:
-        typer.echo(f"No process drives run {paths.name}: there is nothing to stop.")
+        tell(f"No process drives run {paths.name}: there is nothing to stop.")
         return
     doing = "cancel what it runs" if now else "finish what it runs and begin nothing new (--now cancels it)"
-    typer.echo(f"Process {process} was asked to {doing}.")
+    tell(f"Process {process} was asked to {doing}.")
     if not wait:
         return
     try:
         wait_until_free(paths.folder)
     except KeyboardInterrupt:
         raise typer.Exit(Interrupted.exit_code) from None
-    typer.echo(f"Run {paths.name} has ended: `pace resume {run}` goes on with it.")
+    tell(f"Run {paths.name} has ended: `pace resume {run}` goes on with it.")
 
 
 def remove(
@@ -77,7 +78,7 @@ def remove(
         remove_tree(folder)
     if folder.exists():
         raise UsageError(f"Not all of {folder} could be removed: look at its owner and its permissions.")
-    typer.echo(f"Removed {folder} ({contents}).{' Its rows on the server stay there.' if server else ''}")
+    tell(f"Removed {folder} ({contents}).{' Its rows on the server stay there.' if server else ''}")
 
 
 def _contents(paths: RunPaths) -> str:

@@ -9,7 +9,7 @@ import typer
 
 from pace_async.cli.completing import task_names
 from pace_async.cli.options import command_of, overrides_of
-from pace_async.cli.output import JSON_OPTION, indented, print_fields, print_json
+from pace_async.cli.output import JSON_OPTION, indented, print_fields, print_json, tell
 
 if TYPE_CHECKING:
     from pace_async.interface.evaluating import EvaluationResult
@@ -59,11 +59,11 @@ def evaluate(flags: EvaluateFlags) -> None:
         return
     print_fields(_lines(found))
     if found["feedback"]:
-        typer.echo(f"\nfeedback, which the implementer is shown\n{indented(found['feedback'])}")
+        tell(f"\nfeedback, which the implementer is shown\n{indented(found['feedback'])}")
     if flags.debug:
-        typer.echo(f"\nwhat the evaluator printed\n{indented(found.get('evaluator_log', '')) or '    nothing'}")
+        tell(f"\nwhat the evaluator printed\n{indented(found.get('evaluator_log', '')) or '    nothing'}")
     elif found["evaluator_error"]:
-        typer.echo("\nThat is an error of the task's evaluator, not of the program: --debug shows its traceback.")
+        tell("\nThat is an error of the task's evaluator, not of the program: --debug shows its traceback.")
 
 
 def _lines(found: "EvaluationResult") -> dict[str, object]:

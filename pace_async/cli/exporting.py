@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json
+from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json, tell
 from pace_async.interface.opening import open_run
 
 if TYPE_CHECKING:
@@ -66,4 +66,4 @@ def export(
         document: ExportedFile = {"what": what, "rows": number, "path": str(output)}
         print_json(document)
     else:
-        typer.echo(f"{number} {what} in {output}", err=True)
+        tell(f"{number} {what} in {output}", err=True)

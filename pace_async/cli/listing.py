@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
-from pace_async.cli.output import JSON_OPTION, print_json, print_table
+from pace_async.cli.output import JSON_OPTION, print_json, print_table, tell
 from pace_async.runtime.run_paths import RUNS, RunPaths, runs_under
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def list_runs(
         print_json([cast("ListedRun", {**one, **_ages(one, now)}) for one in found])
         return
     if not found:
-        typer.echo(f"There is no run under {where or f'./{RUNS}'} yet: `pace run` makes one.")
+        tell(f"There is no run under {where or f'./{RUNS}'} yet: `pace run` makes one.")
         return
     print_table([_line(one, now) for one in found])
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json
+from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json, tell
 from pace_async.interface.opening import open_anywhere
 from pace_async.registry.watchers import WATCHERS
 
@@ -53,7 +53,7 @@ def log(run: str | None = RUN_ARGUMENT, to: list[str] = _TO, as_json: bool = JSO
         print_json(document)
         return
     for to_name, records in written.items():
-        typer.echo(f"{records} records of {name} are in {to_name}")
+        tell(f"{records} records of {name} are in {to_name}")
 
 
 @contextmanager

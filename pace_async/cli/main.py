@@ -1,7 +1,9 @@
 """The command `pace`: parse, call, print. Nothing heavy is imported before a command needs it."""
 
+import errno
 import os
 import sys
+from collections.abc import Sequence
 from typing import NoReturn
 
 import typer
@@ -31,11 +33,13 @@ from pace_async.cli import (
     tasks,
     watching,
 )
+from pace_async.cli.output import tell
 from pace_async.cli.process_one import leave_process_one
 from pace_async.cli.refusing import refused
 from pace_async.durable import DISK_FAULTS, DISK_REMEDIES, disk_fault
 from pace_async.errors import GaveUp, Interrupted, PaceError, UsageError
 from pace_async.gc_freeze import rare_collections
+from pace_async.outside import sound
 
 app = typer.Typer(
     name="pace",
@@ -52,7 +56,7 @@ def _version(wanted: bool) -> None:
     if wanted:
         from pace_async.cli.versions import versions
 
-        typer.echo("\n".join(versions()))
+        tell("\n".join(versions()))
         raise typer.Exit
 
 
@@ -97,6 +101,7 @@ def main() -> None:
     """Run the command line. A user's mistake gives one sentence and an exit code, never a traceback."""
     leave_process_one()
     try:
+        _refuse_unless_utf8(sys.argv[1:])
         with rare_collections():  # imports make many objects, and nearly all of them stay
             sys.exit(app(standalone_mode=False))
     except typer.TyperException as error:
@@ -110,12 +115,24 @@ def main() -> None:
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             _end_quietly()
+        if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+            named = str(error.filename or "")
+            refused(UsageError.__name__, f"{named[:80]}…: {error.strerror}.", UsageError.exit_code)
+            sys.exit(UsageError.exit_code)
         fault = disk_fault(error)
         if fault.kind == "cannot_write":
             raise
         said = f"{DISK_FAULTS[fault.kind]} ({fault.detail}): nothing more was written; {DISK_REMEDIES[fault.kind]}"
         refused(GaveUp.__name__, f"{said}.", GaveUp.exit_code)
         sys.exit(GaveUp.exit_code)
+
+
+def _refuse_unless_utf8(words: Sequence[str]) -> None:
+    """Raises UsageError for a word that no row and no file of settings can hold. It may be a secret and is not
+    repeated."""
+    for number, word in enumerate(words, start=1):
+        if sound(word) != word:
+            raise UsageError(f"Word {number} of the command is no text in UTF-8: rename what it names.")
 
 
 def _end_quietly() -> NoReturn:

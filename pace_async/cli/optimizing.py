@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from pace_async.cli.options import command_of, known_in, one_of, overrides_of
-from pace_async.cli.output import print_fields
+from pace_async.cli.output import print_fields, tell
 from pace_async.registry.displays import DISPLAYS
 from pace_async.registry.implementers import IMPLEMENTERS
 
@@ -106,7 +106,7 @@ def optimize(flags: OptimizeFlags) -> None:
     own = own_program(flags.program, flags.evaluate, flags.include or (), Path.cwd())
     run_dir = new_run_paths(own.name, flags.run_dir).folder
     direction, bounds = _direction(flags), _bounds(flags.bounds)
-    typer.echo(f"scoring {own.file} in the sandbox")
+    tell(f"scoring {own.file} in the sandbox")
     prepared = prepare_own_program(
         own,
         run_dir,
@@ -119,7 +119,7 @@ def optimize(flags: OptimizeFlags) -> None:
         unsafe_no_sandbox=flags.unsafe,
     )
     for line in _said(prepared, flags):
-        typer.echo(line)
+        tell(line)
     try:
         code = _search(flags, prepared, run_dir)
     finally:
@@ -214,5 +214,5 @@ def _show_difference(own: "OwnProgram", run_dir: Path) -> None:
 
     written = write_difference(own, run_dir)
     if written is not None:
-        typer.echo(f"\nThe best program is {RunPaths(run_dir).best(own.file.suffix)}.")
-        typer.echo(f"Its difference to yours is {written}: `patch -p1 < {written}` applies it.")
+        tell(f"\nThe best program is {RunPaths(run_dir).best(own.file.suffix)}.")
+        tell(f"Its difference to yours is {written}: `patch -p1 < {written}` applies it.")

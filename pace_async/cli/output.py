@@ -10,6 +10,7 @@ from typing import Any, TextIO
 import typer
 
 from pace_async.cli.completing import run_names
+from pace_async.outside import printable
 
 JSON_OPTION = typer.Option(False, "--json", help="Print JSON for programs.")
 RUN_ARGUMENT = typer.Argument(
@@ -21,6 +22,11 @@ RUN_ARGUMENT = typer.Argument(
 
 
 _ODD = re.compile(r"[^\x20-\x7e\n]")
+
+
+def tell(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """Print a text for a person. Nothing in it, such as a name of a file, steers the terminal."""
+    typer.echo(printable(text), err=err, nl=nl)
 
 
 def print_json(value: object) -> None:
@@ -70,11 +76,7 @@ def shown(value: object) -> str:
         return f"{value:.6g}" if abs(value) < _LARGE else f"{value:.12g}"  # such as a time
     if isinstance(value, bytes):
         return f"<{len(value)} bytes>"
-    return _printable(" ".join(str(value).split()))
-
-
-def _printable(text: str) -> str:
-    return "".join(character if character.isprintable() else "�" for character in text)
+    return printable(" ".join(str(value).split()))
 
 
 def indented(text: str, by: int = 4) -> str:
@@ -84,4 +86,4 @@ def indented(text: str, by: int = 4) -> str:
 
 def shown_line(line: str) -> str:
     """One line of foreign text with its spacing, without control characters."""
-    return _printable(line.expandtabs(4)).rstrip()
+    return printable(line.expandtabs(4)).rstrip()

@@ -9,7 +9,7 @@ import typer
 from typing_extensions import TypedDict
 
 from pace_async.cli.options import command_of, overrides_of
-from pace_async.cli.output import JSON_OPTION, print_json
+from pace_async.cli.output import JSON_OPTION, print_json, tell
 
 if TYPE_CHECKING:
     from pace_async.config import Config
@@ -69,7 +69,7 @@ def plan(flags: PlanFlags) -> None:
     if flags.as_json:
         print_json(as_fields(resolved, made))
     else:
-        typer.echo("\n".join(lines_of(resolved, made)))
+        tell("\n".join(lines_of(resolved, made)))
     raise typer.Exit(DOES_NOT_FIT if made.faults else 0)
 
 

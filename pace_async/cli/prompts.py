@@ -7,7 +7,7 @@ import typer
 
 from pace_async.cli.completing import task_names
 from pace_async.cli.options import overrides_of
-from pace_async.cli.output import JSON_OPTION, print_json
+from pace_async.cli.output import JSON_OPTION, print_json, tell
 
 app = typer.Typer(help="What language models are asked.", no_args_is_help=True)
 
@@ -45,9 +45,9 @@ def show(
         return
     for question in found["questions"]:
         sections = question["sections"]
-        typer.echo(f"== {question['call']}: about {question['tokens']} tokens ({_listed(sections)})\n")
-        typer.echo(f"[system]\n{question['system']}\n[user]\n{question['text']}")
-    typer.echo(f"digest of the templates: {found['digest']}")
+        tell(f"== {question['call']}: about {question['tokens']} tokens ({_listed(sections)})\n")
+        tell(f"[system]\n{question['system']}\n[user]\n{question['text']}")
+    tell(f"digest of the templates: {found['digest']}")
 
 
 @app.command("init")
@@ -66,7 +66,7 @@ def init(
     from pace_async.context.templates import copied
 
     for file in copied(folder, resolve(None, overrides_of(sets)).prompts):
-        typer.echo(str(file))
+        tell(str(file))
 
 
 def _listed(sections: Mapping[str, int]) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_fields, print_json, print_table
+from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_fields, print_json, print_table, tell
 from pace_async.cli.showing import origin, show
 from pace_async.interface.opening import open_run
 from pace_async.interface.standing import best_of, standing_of
@@ -65,11 +65,11 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
         }
     )
     if found["nodes"]:
-        typer.echo("")
+        tell("")
         shown = ("node", "machine", "attempts", "lost", "seconds", "queue_seconds")
         print_table([{name: _rounded(one[name]) for name in shown} for one in found["nodes"]])
     if found["implementers"]:
-        typer.echo("")
+        tell("")
         print_table([{**one, "usd": f"{one['usd']:.4f}"} for one in found["implementers"]])
 
 
@@ -172,4 +172,4 @@ def best(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
             **origin(found),
         }
     )
-    typer.echo(f"\nThe program is in {path}")
+    tell(f"\nThe program is in {path}")

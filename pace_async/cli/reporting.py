@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json
+from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json, tell
 from pace_async.interface.opening import open_run
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ def report(
         document: WrittenFile = {"path": str(target), "bytes": target.stat().st_size}
         print_json(document)
     else:
-        typer.echo(f"{target}: open it in a browser")
+        tell(f"{target}: open it in a browser")
     if show:
         import webbrowser
 
         if not webbrowser.open(target.absolute().as_uri()):
-            typer.echo("No browser could be started here.", err=True)
+            tell("No browser could be started here.", err=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json
+from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json, tell
 from pace_async.runtime.run_paths import find_run_paths
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def rescore(
     if as_json:
         print_json(_fields(done))
         return
-    typer.echo(_words(done, str(paths.folder)))
+    tell(_words(done, str(paths.folder)))
 
 
 def _fields(done: "Rescore") -> "Rescored":

@@ -8,7 +8,7 @@ import typer
 
 from pace_async.cli.completing import task_names
 from pace_async.cli.options import command_of, known_in, one_of, overrides_of
-from pace_async.cli.output import RUN_ARGUMENT, print_json
+from pace_async.cli.output import RUN_ARGUMENT, print_json, tell
 from pace_async.registry.advisors import ADVISORS
 from pace_async.registry.displays import DISPLAYS
 from pace_async.registry.engines import ADVISOR_ENGINES
@@ -172,7 +172,7 @@ def _planned(resolved: "Config", run_dir: Path | None, as_json: bool) -> None:
         document: Planned = {"plan": lines, "config": resolved}
         print_json(TypeAdapter(Planned).dump_python(document, mode="json"))
     else:
-        typer.echo(dry_run_text(resolved, lines), nl=False)
+        tell(dry_run_text(resolved, lines), nl=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +190,7 @@ class ResumeFlags:
     implementer: str | None = typer.Option(None, "--implementer", help="What writes the code from now on.")
     sets: list[str] | None = typer.Option(None, "--set", help="A setting that may change.", metavar="KEY=VALUE")
     max_staleness: int | None = typer.Option(None, "--max-staleness", help="May be raised, never lowered.")
+    despite_loss: bool = typer.Option(False, "--despite-loss", help="Give up committed rows that were lost.")
     display: str = _DISPLAY
     logs: list[str] | None = _LOG
 
@@ -213,6 +214,9 @@ def resume(flags: ResumeFlags) -> None:
     search.puct_exploration, search.grid_bins, search.backtracking, search.actions, search.momentum_trigger,
     search.action_interval, search.untried_kept, search.notes_every and search.backtrack_stay.
 
+    Where the newest committed rows are missing, as when population.db-wal was removed after a crash, nothing is done
+    before --despite-loss says that they may be given up. The search then goes on from the older rows.
+
     Example: pace resume circle_packing-1
     """
     find_run_paths(flags.run)
@@ -230,4 +234,5 @@ def resume(flags: ResumeFlags) -> None:
         "implementer.model": flags.implementer,
         "staleness.max_staleness": flags.max_staleness,
     }
-    raise typer.Exit(go_on(flags.run, overrides_of(flags.sets, changes), flags.display, chosen))
+    changed = overrides_of(flags.sets, changes)
+    raise typer.Exit(go_on(flags.run, changed, flags.display, chosen, despite_loss=flags.despite_loss))

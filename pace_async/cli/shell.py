@@ -12,9 +12,7 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 from urllib.parse import quote
 
-import typer
-
-from pace_async.cli.output import print_table, shown
+from pace_async.cli.output import print_table, shown, tell
 from pace_async.population.reading.typed_file import not_allowed, only_reading
 from pace_async.population.sqlite import reading_uri
 
@@ -41,23 +39,21 @@ def built_in(path: Path, *, write: bool) -> None:
             except sqlite3.Error as error:
                 why = f"{not_allowed(refused)} (readonly: --write allows changes)" if refused else error
                 refused.clear()
-                typer.echo(f"error: {shown(why)}", err=True)
+                tell(f"error: {shown(why)}", err=True)
 
 
 def _answer(connection: sqlite3.Connection, statement: str) -> None:
     if statement == ".help":
-        typer.echo(HELP)
+        tell(HELP)
     elif statement == ".tables":
         rows = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name")
-        typer.echo("\n".join(row[0] for row in rows))
+        tell("\n".join(row[0] for row in rows))
     elif statement.startswith(".schema"):
         name = statement.removeprefix(".schema").strip()
         rows = connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", (name,))
-        typer.echo(
-            "\n".join(row[0] for row in rows) or f"there is no {name or 'name'}; .tables lists the tables and views"
-        )
+        tell("\n".join(row[0] for row in rows) or f"there is no {name or 'name'}; .tables lists the tables and views")
     elif statement.startswith("."):
-        typer.echo(HELP)
+        tell(HELP)
     else:
         cursor = connection.execute(statement)
         if cursor.description is not None:

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any, cast
 import typer
 
 from pace_async.cli.candidates import WHICH, find_candidate, without_run
-from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, indented, print_fields, print_json, print_table, shown
+from pace_async.cli.output import (
+    JSON_OPTION,
+    RUN_ARGUMENT,
+    indented,
+    print_fields,
+    print_json,
+    print_table,
+    shown,
+    tell,
+)
 from pace_async.interface.opening import open_run
 from pace_async.interface.standing import notes_of
 
@@ -137,10 +146,10 @@ def _show_candidate(found: dict[str, Any], parent: dict[str, Any] | None, as_jso
         }
     )
     for call in found["calls"]:
-        typer.echo(f"\n{call['purpose']} ({_counted(call)})")
-        typer.echo(indented(call["text"]))
+        tell(f"\n{call['purpose']} ({_counted(call)})")
+        tell(indented(call["text"]))
     for tried in found["tries"] if len(found["tries"]) > 1 else ():
-        typer.echo(f"\ntry {tried['number']} of {tried['model']}: {_tried(tried, found)}")
+        tell(f"\ntry {tried['number']} of {tried['model']}: {_tried(tried, found)}")
     if found["program"]:
         _show_program(found, parent)
 
@@ -156,11 +165,11 @@ def _show_program(found: Mapping[str, Any], parent: Mapping[str, Any] | None) ->
     from pace_async.report.difference import difference
 
     if parent is None or not parent["program"]:
-        typer.echo(f"\nprogram\n{indented(found['program'])}")
+        tell(f"\nprogram\n{indented(found['program'])}")
         return
     lines = difference(parent["program"], found["program"], f"candidate {parent['candidate']}", "this program")
-    typer.echo(f"\nchanges of candidate {parent['candidate']} (--program shows the whole program)")
-    typer.echo(indented("\n".join(line.text for line in lines)) if lines else indented("none"))
+    tell(f"\nchanges of candidate {parent['candidate']} (--program shows the whole program)")
+    tell(indented("\n".join(line.text for line in lines)) if lines else indented("none"))
 
 
 def _queued(seconds: float | None) -> dict[str, object]:
@@ -204,14 +213,14 @@ def _show_prompts(paths: "RunPaths", reader: "Reader", candidate: int, as_json: 
         return
     for prompt in found.advisor:
         tokens = f" ({prompt.tokens} tokens)" if prompt.tokens is not None else ""
-        typer.echo(f"advisor, {prompt.purpose}{tokens}\n{indented(prompt.text)}\n")
-        typer.echo(f"its answer\n{indented(prompt.answer)}\n")
+        tell(f"advisor, {prompt.purpose}{tokens}\n{indented(prompt.text)}\n")
+        tell(f"its answer\n{indented(prompt.answer)}\n")
     for message in found.messages:
-        typer.echo(f"implementer, {message['role']}\n{indented(message['content'])}\n")
+        tell(f"implementer, {message['role']}\n{indented(message['content'])}\n")
     for again in found.repairs:
-        typer.echo(f"implementer, try {again.number}, user\n{indented(again.content)}\n")
+        tell(f"implementer, try {again.number}, user\n{indented(again.content)}\n")
     if found.note:
-        typer.echo(f"{found.note[0].upper()}{found.note[1:]}.")
+        tell(f"{found.note[0].upper()}{found.note[1:]}.")
 
 
 def origin(found: Mapping[str, Any]) -> dict[str, object]:

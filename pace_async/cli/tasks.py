@@ -9,7 +9,7 @@ import typer
 
 from pace_async.cli.completing import task_names
 from pace_async.cli.options import command_of, known_in
-from pace_async.cli.output import JSON_OPTION, indented, print_json, print_table, shown
+from pace_async.cli.output import JSON_OPTION, indented, print_json, print_table, shown, tell
 from pace_async.registry.task_groups import TASK_GROUPS
 
 if TYPE_CHECKING:
@@ -104,9 +104,9 @@ def init(
         print_json(document)
         return
     where = f"./{target}" if not target.is_absolute() else str(target)
-    typer.echo(f"{target} holds a working task; read {target}/README.md, then:")
+    tell(f"{target} holds a working task; read {target}/README.md, then:")
     for line in (f"pace task check {where}", f"pace run {where} --candidates 16"):
-        typer.echo(f"    {line}")
+        tell(f"    {line}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,15 +152,15 @@ def import_task(flags: ImportFlags) -> None:
         }
         print_json(document)
         return
-    typer.echo(f"{made.folder} is a task made of {flags.example}:")
+    tell(f"{made.folder} is a task made of {flags.example}:")
     for line in made.lines:
-        typer.echo(f"    {shown(line)}")
+        tell(f"    {shown(line)}")
     for line in made.left:
-        typer.echo(f"not taken over: {shown(line)}")
+        tell(f"not taken over: {shown(line)}")
     where = str(made.folder) if made.folder.is_absolute() or "/" in str(made.folder) else f"./{made.folder}"
-    typer.echo("Next:")
+    tell("Next:")
     for line in (f"pace task check {where}", f"pace run {where} --implementer MODEL --candidates 16"):
-        typer.echo(f"    {line}")
+        tell(f"    {line}")
 
 
 app.command("import")(command_of(ImportFlags, import_task))
@@ -199,11 +199,11 @@ def check(
     def say(one: Check) -> None:
         found.append(one)
         if not as_json:
-            typer.echo(f"{'FAIL' if not one.ok else 'warn' if one.warns else 'pass'}  {one.name}: {shown(one.found)}")
+            tell(f"{'FAIL' if not one.ok else 'warn' if one.warns else 'pass'}  {one.name}: {shown(one.found)}")
             if one.remedy:
-                typer.echo(f"      {shown(one.remedy)}")
+                tell(f"      {shown(one.remedy)}")
             if one.printed:
-                typer.echo(f"      what the evaluator printed:\n{indented(one.printed, 10)}")
+                tell(f"      what the evaluator printed:\n{indented(one.printed, 10)}")
 
     anyio.run(examine, task, settings.seed, say, settings.settings)
     if found[0].ok and (advisor or implementer):
@@ -225,7 +225,7 @@ def check(
         print_json(document)
     else:
         passed = f"sound: {len(found)} checks passed{', with a warning' if any(one.warns for one in found) else ''}"
-        typer.echo(f"{failed} of {len(found)} checks failed" if failed else passed)
+        tell(f"{failed} of {len(found)} checks failed" if failed else passed)
     if failed:
         raise typer.Exit(2)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from pace_async.cli.completing import run_names
+from pace_async.cli.output import tell
 from pace_async.interface.opening import open_anywhere
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def watch(
         known = best_known(header)
         source = Source(reader, partial(_driven, paths), _stamp_of(reader), known, beside_of(header))
         if once:
-            typer.echo("\n".join(snapshot(source.look(), time.time())))
+            tell("\n".join(snapshot(source.look(), time.time())))
             return
         output = Output(sys.stdout)
         try:
@@ -71,7 +72,7 @@ def watch(
             output.close()
         if view.state == "cut_off":
             named = paths.folder if paths is not None else view.header.name
-            typer.echo(f"The process that drove this run has ended: `pace resume {named}` goes on.")
+            tell(f"The process that drove this run has ended: `pace resume {named}` goes on.")
 
 
 def _screen(output: "Output", reader: "Reader") -> "Screen":

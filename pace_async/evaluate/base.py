@@ -6,6 +6,7 @@ twice. Most callers need only `evaluate`.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
@@ -14,7 +15,7 @@ import anyio
 from pace_async.errors import InfrastructureFault
 from pace_async.events import CascadeScore, EvaluationAttempted, Outcome
 from pace_async.frozen_values import fast_init
-from pace_async.outside import LARGEST, is_bounded, sound
+from pace_async.outside import LARGEST, LONGEST_NAME, MOST_METRICS, is_bounded, sound
 from pace_async.task import FULL, TaskSpec
 
 HIDDEN = 0
@@ -250,7 +251,10 @@ async def evaluate(evaluator: Evaluator, request: EvaluationRequest) -> Evaluati
 def _bounded(found: Evaluation) -> Evaluation:
     """An evaluation that the tables take, whichever evaluator, node or memo it came from."""
     if (found.score is None or is_bounded(found.score)) and all(map(is_bounded, found.metrics.values())):
-        return found
+        if len(found.metrics) <= MOST_METRICS and all(len(name) <= LONGEST_NAME for name in found.metrics):
+            return found
+        short = ((name, value) for name, value in found.metrics.items() if len(name) <= LONGEST_NAME)
+        return replace(found, metrics=dict(islice(short, MOST_METRICS)))
     why = f"the score or a metric is not between -{LARGEST:g} and {LARGEST:g}"
     attempts = tuple(replace(one, outcome="invalid_score") if one.accepted else one for one in found.attempts)
     return replace(found, outcome="invalid_score", score=None, metrics={}, detail=why, attempts=attempts)

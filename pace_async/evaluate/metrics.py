@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from pace_async.evaluate.scorer.strict_json import DEEPEST, Invalid, measure
-from pace_async.outside import LARGEST, is_bounded, sound
+from pace_async.outside import LARGEST, LONGEST_NAME, MOST_METRICS, is_bounded, sound
 from pace_async.task import TaskSpec
 from pace_async.task.command import FEEDBACK_FILE, LAST_LINE, MEAN, PRINTED
 
@@ -23,8 +23,6 @@ LONGEST_FILE = 128 << 10
 LONGEST_FEEDBACK = 8192
 """Characters of feedback that are kept."""
 LONGEST_ERROR = 200
-MOST_METRICS = 64
-LONGEST_NAME = 100
 _TEXTS = ("feedback", "text_feedback", "artifacts", "error")
 """Entries of the metrics that are meant for the author of the next program."""
 _PRINTED_NUMBER = re.compile(

@@ -27,6 +27,7 @@ from typing import Any, cast, get_args
 import anyio.to_thread
 
 from pace_async.config import StopConfig
+from pace_async.durable import disk_fault
 from pace_async.events import (
     Advised,
     CascadeScore,
@@ -138,6 +139,16 @@ class JsonlDisplay:
 def header_line(header: RunHeader, stop: StopConfig) -> str:
     """The line that opens the log."""
     return _dumps({"event": "RunHeader", **asdict(header), "stop": stop.model_dump(mode="json")})
+
+
+def append_event(path: Path, event: Event, seen_at: float) -> None:
+    """Add one event to a log that nobody else writes. Raises InfrastructureFault if the disk fails."""
+    try:
+        torn = _ends_torn(path)
+        with path.open("ab") as stream:
+            stream.write((("\n" if torn else "") + event_line(event, seen_at) + "\n").encode())
+    except OSError as error:
+        raise disk_fault(error, path) from error
 
 
 def event_line(event: Event, seen_at: float) -> str:

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from pace_async.durable import refuse_unless_utf8
 from pace_async.errors import PaceError, UsageError
 from pace_async.population import postgres, sqlite
 from pace_async.population.postgres import Server
@@ -27,7 +28,9 @@ def locate(where: str | Place) -> Place:
     if isinstance(where, Server):
         return where
     if isinstance(where, Path) or "://" not in where:
-        return Path(where).absolute()
+        path = Path(where).absolute()
+        refuse_unless_utf8(path)
+        return path
     if where.startswith(("postgresql:", "postgresql+", "postgres:")):
         return postgres.server(where.replace("postgres:", "postgresql:", 1))
     try:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from pace_async.durable import write_whole
+from pace_async.durable import refuse_unless_utf8, write_whole
 from pace_async.errors import UsageError
 
 RUNS = Path("runs")
@@ -126,6 +126,7 @@ def new_run_paths(task: str, run_dir: Path | None, taken: Collection[str] = ()) 
         while f"{task}-{number}" in taken or (RUNS / f"{task}-{number}").exists():
             number += 1
         run_dir = RUNS / f"{task}-{number}"
+    refuse_unless_utf8(run_dir.absolute())
     if RunPaths(run_dir).holds_run:
         raise UsageError(f"{run_dir} already holds a run: `pace resume {run_dir}` goes on with it.")
     if left := RunPaths(run_dir).left_by_run:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from pace_async.durable import refuse_unless_utf8
 from pace_async.errors import UsageError
+from pace_async.outside import why_refused
 from pace_async.programs.text import editable, joined, marks, split_block
 from pace_async.task.files import digest_of, read_text
 from pace_async.task.finding import find_task, task_folders
@@ -47,6 +49,7 @@ class Task:
 def load_task(name: str) -> Task:
     """Raises UsageError, in one sentence that names the file and the field."""
     folder = find_task(name).resolve()
+    refuse_unless_utf8(folder)
     path = folder / "task.yaml"
     spec = _spec_of(path)
     named = {"program": (spec.program,), "files": spec.files, "evaluator": _given(spec.evaluator_file)}
@@ -73,7 +76,7 @@ def _spec_of(path: Path) -> TaskSpec:
     if not isinstance(raw, dict):
         raise UsageError(f"{path} must hold the fields of a task; it is empty or not a mapping.")
     try:
-        return TaskSpec.model_validate(raw)
+        spec = TaskSpec.model_validate(raw)
     except ValidationError as error:
         first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
         where = ".".join(str(part) for part in first["loc"]) or "task"
@@ -83,6 +86,11 @@ def _spec_of(path: Path) -> TaskSpec:
                 f"{path}: unknown field {where!r}" + (f"; did you mean {near[0]!r}?" if near else ".")
             ) from None
         raise UsageError(f"{path}: {mistake(dict(first), 'task')}.") from None
+    bounds, stages = [spec.bounds.lower, spec.bounds.upper], [[one.threshold, one.timeout_s] for one in spec.cascade]
+    for name, value in {**spec.model_dump(), "bounds": bounds, "cascade": stages}.items():
+        if why := why_refused(value):
+            raise UsageError(f"{path}: {name} {why}.")
+    return spec
 
 
 def _given(name: str | None) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from pace_async.errors import UsageError
+from pace_async.outside import LONGEST_NAME
 from pace_async.programs.languages import PYTHON, Language, language_of
 from pace_async.programs.text import FILE_NAME
 from pace_async.registry.task_groups import TASK_GROUPS
@@ -39,7 +40,9 @@ class CascadeStage(BaseModel):
     """A cheap evaluation that a program has to pass before a more expensive one."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-    name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="What the evaluator is given as `stage`.")
+    name: str = Field(
+        pattern=r"^[a-z][a-z0-9_]*$", max_length=LONGEST_NAME, description="What the evaluator is given as `stage`."
+    )
     threshold: float = Field(description="The worst score of this stage with which a program goes on.")
     timeout_s: float | None = Field(default=None, gt=0, description="Its own limit, in seconds, where it has one.")
     function: str = Field(
@@ -51,7 +54,9 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields):
     """The fields of task.yaml."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-    name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="The task's name, as in `pace run NAME`.")
+    name: str = Field(
+        pattern=r"^[a-z][a-z0-9_]*$", max_length=LONGEST_NAME, description="The task's name, as in `pace run NAME`."
+    )
     group: str | None = Field(default=None, description=f"What kind of task it is: {TASK_GROUPS.listed()}.")
     background: str = Field(description="What the problem is, for the advisor and the implementer.")
     coding_requirements: str = Field(description="What a program must respect.")

@@ -1,6 +1,7 @@
 """Texts and numbers from outside are made sound, or refused, where they come in."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,10 @@ from pace_async.evaluate.scorer.scorer_process import read_score
 from pace_async.evaluate.scorer.strict_json import Invalid
 from pace_async.implement.agent_folder import read_program
 from pace_async.interface.texts import text_of
-from pace_async.outside import LARGEST, MOST_COUNTED, counted, is_bounded, sound, sound_file
+from pace_async.outside import LARGEST, MOST_COUNTED, MOST_METRICS, counted, is_bounded, sound, sound_file
 from pace_async.population.models import Base
 from pace_async.programs.parsed import statements_of
-from tests.doubles.evaluators import Judge
+from tests.doubles.evaluators import Judge, scored
 from tests.doubles.implementers import ScriptedChat
 from tests.support.evaluate_tasks import make_task
 from tests.support.scripted_runs import Run, block, configured
@@ -80,6 +81,26 @@ def test_a_run_whose_evaluator_returns_such_a_score_goes_on(tmp_path: Path) -> N
     assert run.state == "done"
     assert run.rows("select distinct outcome from candidates where program like '%huge%'") == [("invalid_score",)]
     assert run.rows("select count(*) from candidates where outcome = 'invalid_score'")[0][0] > 0
+
+
+@BEYOND
+@pytest.mark.anyio
+async def test_metrics_without_end_are_cut_whichever_evaluator_has_them() -> None:
+    """A trusted evaluator may name its metrics by what a program returned."""
+
+    class Many(Judge):
+        async def run(self, request: EvaluationRequest) -> Evaluation:
+            found = await Judge.run(self, request)
+            return replace(found, metrics={"x" * 10**6: 1.0, **{str(n): 1.0 for n in range(10**5)}, "y" * 100: 1.0})
+
+    found = await scored(Many(), "a = 1")
+    assert found.outcome == "ok"
+    assert list(found.metrics) == [str(n) for n in range(MOST_METRICS)]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
 
 
 @BEYOND

@@ -4,9 +4,11 @@ Invariant: an answer is of the identity that was asked for, and its attempts are
 of them is accepted. So a node can invent the score of a program that it was given, and no other row.
 """
 
-import math
-
 from pace_async.evaluate.base import Evaluation, EvaluationId
+from pace_async.outside import is_bounded
+
+LONGEST_S = 1e10
+"""No time since the epoch, and no duration, is longer."""
 
 
 def why_wrong(answer: object, asked: EvaluationId) -> str:
@@ -23,7 +25,7 @@ def why_wrong(answer: object, asked: EvaluationId) -> str:
     if attempts and attempts[-1].accepted != (answer.outcome != "infrastructure_error"):
         return "its answer and its attempts contradict each other"
     times = [time for one in attempts for time in (one.seconds, one.queue_seconds, one.started_at, one.ended_at)]
-    if not all(_is_number(one) and one >= 0 for one in (answer.seconds, answer.queue_seconds, *times)):
+    if not all(_is_number(one) and 0 <= one < LONGEST_S for one in (answer.seconds, answer.queue_seconds, *times)):
         return "it answered with a time that is no time"
     if (answer.outcome == "ok") != _is_number(answer.score) or (answer.outcome != "ok" and answer.score is not None):
         return f"it answered {answer.outcome} with the score {answer.score!r:.40}"
@@ -31,4 +33,4 @@ def why_wrong(answer: object, asked: EvaluationId) -> str:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and is_bounded(value)

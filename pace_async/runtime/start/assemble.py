@@ -35,6 +35,7 @@ from pace_async.observe.summary import closing_words
 from pace_async.observe.watchers.base import LoggedRun
 from pace_async.observe.watchers.choose import Chosen
 from pace_async.observe.watchers.thread import WatcherDisplay
+from pace_async.outside import printable
 from pace_async.population.lock import RunLock
 from pace_async.population.reading.progress import groups_of_versions
 from pace_async.population.reading.record import RunRecord
@@ -146,7 +147,8 @@ def keep_best(path: Path, best: Member | None) -> None:
             write_whole(path, best.program)
     except InfrastructureFault as fault:
         with suppress(OSError):
-            sys.stderr.write(f"pace: {path.name} could not be written ({fault}): `pace best` prints it.\n")
+            said = f"{path.name} could not be written ({fault}): `pace best` prints it."
+            sys.stderr.write(f"pace: {printable(said)}\n")
 
 
 def waiting(lock: RunLock, bus: Bus | None = None) -> Say:
@@ -158,7 +160,7 @@ def waiting(lock: RunLock, bus: Bus | None = None) -> Say:
         if bus is not None:
             bus.publish(Stalled(news.reason, news.since) if away else news)
         elif away:
-            sys.stderr.write(f"pace: {news.reason}: waiting\n")
+            sys.stderr.write(f"pace: {printable(news.reason)}: waiting\n")
 
     return say
 
@@ -173,9 +175,9 @@ def _fresh(resources: RunResources, evaluator: Evaluator, state: RunState) -> Fr
 
 
 async def say(lines: Sequence[str]) -> None:
-    """Print a line. A closed pipe is ignored."""
+    """Print lines, in which no name of a file steers the terminal. A closed pipe is ignored."""
     output = Output(sys.stdout)
-    output.write("\n" + "\n".join(lines) + "\n")
+    output.write("\n" + printable("\n".join(lines)) + "\n")
     await output.drain(2.0)
     output.close()
 

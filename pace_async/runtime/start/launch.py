@@ -68,6 +68,7 @@ from pace_async.runtime.run_paths import ROWS_LOST, RunPaths, claimed, find_run_
 from pace_async.runtime.start.asked import bill_of
 from pace_async.runtime.start.assemble import RunResources, conduct, say, waiting
 from pace_async.runtime.start.descriptors import ensure_descriptors
+from pace_async.runtime.start.lost_rows import accept_loss, refuse_if_lost
 from pace_async.runtime.start.own_memory import own_memory
 from pace_async.runtime.start.planning import refuse_unless_it_fits
 from pace_async.runtime.start.refusals import asking, limits_of
@@ -127,12 +128,20 @@ def task_of(config: Config) -> Task:
     return limits_of(config, load_task(config.task))
 
 
-def go_on(run: str | None, changes: Mapping[str, object], display: str, logs: Sequence[Chosen] = ()) -> int:
-    """Resume a run. Returns the exit code. Raises PaceError, RunLocked if another process drives it."""
+def go_on(
+    run: str | None,
+    changes: Mapping[str, object],
+    display: str,
+    logs: Sequence[Chosen] = (),
+    *,
+    despite_loss: bool = False,
+) -> int:
+    """Resume a run. `despite_loss`: also where committed rows were lost. Returns the exit code. Raises PaceError,
+    RunLocked if another process drives it."""
     paths = find_run_paths(run)
     try:
         with ends_as_by_ctrl_c():
-            return anyio.run(_go_on, paths, changes, (display, logs), backend_options=TIMED)
+            return anyio.run(_go_on, paths, changes, (display, logs), despite_loss, backend_options=TIMED)
     except KeyboardInterrupt:
         raise _interrupted(paths) from None
 
@@ -176,7 +185,7 @@ async def _start(config: Config, task: Task, place: tuple[RunPaths, Path | None]
     return EXIT_CODES[state]
 
 
-async def _go_on(paths: RunPaths, changes: Mapping[str, object], shown: Shown) -> int:
+async def _go_on(paths: RunPaths, changes: Mapping[str, object], shown: Shown, despite_loss: bool) -> int:
     display, logs = shown
     where, name = paths.population
     with RunLock(paths.folder) as lock:
@@ -193,6 +202,8 @@ async def _go_on(paths: RunPaths, changes: Mapping[str, object], shown: Shown) -
                     f"The start of {paths.folder} was cut off before its run was written, and nothing was lost: "
                     f"`pace run TASK --run-dir {paths.folder}` begins it."
                 ) from None
+            if not despite_loss:
+                await refuse_if_lost(store, paths)
             config = resumed_config(standing, changes)
             store.be_patient(config.faults.patience_s, waiting(lock))
             task = limits_of(config, task_of_run(standing.header))
@@ -209,6 +220,8 @@ async def _go_on(paths: RunPaths, changes: Mapping[str, object], shown: Shown) -
             tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
             checks = await _check_models(config)
             own = () if standing.best is not None else await score_seed_program(config, task, tier)
+            with _writing(f"`pace resume {paths.folder} --despite-loss` goes on with it"):
+                await accept_loss(store, paths)
             await store.commit(*own, *checks, *setting_changes(standing, config), *cut_off(standing))
             record = await store.load(name)
             with _writing(f"`pace resume {paths.folder}` goes on with it"):

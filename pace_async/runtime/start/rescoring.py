@@ -27,6 +27,7 @@ from pace_async.reward import STOPPED, reward
 from pace_async.runtime.run.loop_turns import TimedLoop
 from pace_async.runtime.run_paths import RunPaths, find_run_paths
 from pace_async.runtime.start.assemble import keep_best, waiting
+from pace_async.runtime.start.lost_rows import refuse_if_lost
 from pace_async.runtime.start.refusals import limits_of
 from pace_async.runtime.start.resuming import cut_off, resumed_config
 from pace_async.runtime.start.signals import ends_as_by_ctrl_c
@@ -71,6 +72,7 @@ async def _rescore(paths: RunPaths, best: int | None, show: Show, dry: bool) -> 
     with RunLock(paths.folder) as lock:
         async with Store.open(where, create=False) as store:
             standing = await store.standing(name)
+            await refuse_if_lost(store, paths)
             config = resumed_config(standing, {})
             _refuse_relative(config)
             store.be_patient(config.faults.patience_s, waiting(lock), AGAIN)

@@ -1,0 +1,31 @@
+"""Which numbers of a run have no row, of those that ought to have one."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from pace_async.population.models import CandidateRow, GroupRow, LeaseRow, ReservationRow, VersionRow
+
+NUMBERED: Mapping[str, tuple[Any, Any]] = {
+    "leases": (LeaseRow.run_id, LeaseRow.lease),
+    "candidates": (CandidateRow.run_id, CandidateRow.candidate),
+    "reservations": (ReservationRow.run_id, ReservationRow.number),
+    "groups": (GroupRow.run_id, GroupRow.group_number),
+    "versions": (VersionRow.run_id, VersionRow.version),
+}
+"""What tells the run, and the number of a row, by what the rows are."""
+ASKED_AT_ONCE = 500
+
+
+def without_row(connection: Connection, run_id: int, what: str, numbers: Collection[int]) -> frozenset[int]:
+    """The `numbers` of `what`, a key of NUMBERED, that the run has no row of."""
+    run, number = NUMBERED[what]
+    highest = connection.execute(select(func.max(number)).where(run == run_id)).scalar_one() or 0
+    missing = {each for each in numbers if each > highest}
+    rest = sorted(set(numbers) - missing)
+    for begin in range(0, len(rest), ASKED_AT_ONCE):
+        asked = rest[begin : begin + ASKED_AT_ONCE]
+        there = connection.execute(select(number).where(run == run_id, number.in_(asked))).scalars()
+        missing |= set(asked) - set(there)
+    return frozenset(missing)
