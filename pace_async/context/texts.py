@@ -148,9 +148,9 @@ def results_levels(context: Context, digits: int) -> Levels:
 def row_text(row: Row, digits: int, longest: int) -> str:
     """One result on one line."""
     one = row.tested
-    return f"- candidate {one.candidate} from {one.parent}{_of_idea(one.idea)}: {_outcome(row, digits)}: " + one_line(
-        one.experiment, longest
-    )
+    head = f"- candidate {one.candidate} from {one.parent}{_of_idea(one.idea)}: {_outcome(row, digits)}: "
+    corrected = f" [{one_line(one.deviation, longest)}]" if one.deviation else ""
+    return head + one_line(one.experiment, longest) + corrected
 
 
 def _of_idea(idea: int | None) -> str:
