@@ -55,6 +55,16 @@ def test_a_failed_program_is_repaired_and_recorded_and_the_last_outcome_is_rewar
     assert Counter(dict(run.rows(OUTCOMES)))["ok"] == 30 - lost[0]
 
 
+def test_a_question_with_a_context_calls_things_by_its_own_names_when_it_asks_again(tmp_path: Path) -> None:
+    chat = ScriptedChat(clumsy)
+    Run(tmp_path, configured(search__memory="run"), chat).live()
+    again = [question for question in chat.questions if "Carry out the specification." not in question]
+    begun = [question for question in again if "It is the program of your last try, with " in question]
+    assert 0 < len(begun) < len(again)
+    assert all("experiment" not in question.rpartition("# Request")[2] for question in again)
+    assert all("carries out the specification" in question for question in begun if "Mend" in question)
+
+
 def test_what_an_author_corrects_is_remembered_with_the_experiment_and_rebuilt_from_the_rows(tmp_path: Path) -> None:
     def correcting(question: str, number: int) -> str:
         if "could not be used" in question or number % 3 == 0:
