@@ -141,6 +141,7 @@ def _show_candidate(found: dict[str, Any], parent: dict[str, Any] | None, as_jso
             **_queued(found["queue_seconds"]),
             **{f"stage {stage['stage']}": in_words(stage) for stage in found["cascade"]},
             "fresh scores": _fresh(found["fresh_scores"]),
+            **_corrected(found["tries"]),
             **_chosen(found["chosen"]),
             **origin(found),
         }
@@ -195,6 +196,14 @@ def _tried(tried: dict[str, Any], found: dict[str, Any]) -> str:
 
 
 def _fresh(tries: list[dict[str, Any]]) -> str | None:
+def _corrected(tries: list[dict[str, Any]]) -> dict[str, object]:
+    """What the implementer corrected in the experiment, in its words."""
+    from pace_async.events import ImplementerTry, deviation_of
+
+    said = deviation_of([ImplementerTry(**tried) for tried in tries])
+    return {"corrected": said} if said else {}
+
+
     """The result of a claimed new best on fresh instances, None without a claim."""
     if not tries:
         return None

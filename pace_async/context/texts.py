@@ -190,7 +190,8 @@ def row_text(row: Row, digits: int, longest: int) -> str:
     """One result on one line."""
     tested = row.tested
     head = f"- candidate {tested.candidate} from {tested.parent}: {_outcome(row, digits)}"
-    return f"{head}: {gist(tested.experiment, longest)}"
+    corrected = f" [{one_line(tested.deviation, longest)}]" if tested.deviation else ""
+    return f"{head}: {gist(tested.experiment, longest)}{corrected}"
 
 
 def row_of(tested: TriedOut, digits: int) -> Callable[[int], str]:

@@ -148,18 +148,28 @@ def _last_object(stdout: bytes) -> Mapping[str, Any]:
 
 
 def _printed(stdout: bytes) -> Mapping[str, Any]:
-    """The last line that is a JSON object or holds a number, whose last number is the score."""
+    """The last line that is a JSON object or holds a number. The last number of such a line is the score, and the last
+    line before it that is an object holds the other metrics."""
+    score: float | None = None
     for line in reversed(stdout.decode("utf-8", "replace").splitlines()):
-        if line.lstrip().startswith("{"):
-            try:
-                value = _parsed(line)
-            except ValueError:
-                value = None
-            if isinstance(value, dict):
-                return cast("dict[str, Any]", value)
-        if numbers := _PRINTED_NUMBER.findall(line):
-            return {"score": float(numbers[-1].replace(",", ""))}
-    raise _Wrong("the evaluator printed no number and no JSON object, so there is no score")
+        if (entries := _object_of(line)) is not None:
+            return entries if score is None else {**entries, "score": score}
+        if score is None and (numbers := _PRINTED_NUMBER.findall(line)):
+            score = float(numbers[-1].replace(",", ""))
+    if score is None:
+        raise _Wrong("the evaluator printed no number and no JSON object, so there is no score")
+    return {"score": score}
+
+
+def _object_of(line: str) -> dict[str, Any] | None:
+    """The JSON object that the line is, None if it is none."""
+    if not line.lstrip().startswith("{"):
+        return None
+    try:
+        value = _parsed(line)
+    except ValueError:
+        return None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
 def _parsed(text: str) -> Any:

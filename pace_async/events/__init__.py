@@ -21,6 +21,7 @@ from pace_async.events.candidates import (
     ImplementerReserved,
     ImplementerTry,
     TryEvaluated,
+    deviation_of,
 )
 from pace_async.events.causes import Cause, cause_of
 from pace_async.events.learning import GroupEnded, GroupShipped, LeaseAborted, LeaseReleased, VersionPublished
@@ -90,6 +91,7 @@ __all__ = [
     "TryEvaluated",
     "VersionPublished",
     "cause_of",
+    "deviation_of",
 ]
 
 Fact = (

@@ -1,6 +1,6 @@
 """Facts from an experiment to a program and its score."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pace_async.events.advice import AdvisorCall
@@ -38,7 +38,8 @@ class ImplementerReserved:
 @dataclass(frozen=True, slots=True)
 class ImplementerTry:
     """One answer of a model to one experiment. `number` counts from 1 within the lease. `outcome` is "ok" if the answer
-    gave a program, else the kind of the candidate's fault, with its `detail`. `program` is set if the answer gave a
+    gave a program, else the kind of the candidate's fault. `detail` is that of the fault, or for "ok" what the author
+    corrected in the experiment. `program` is set if the answer gave a
     program's text, even one that does not compile. Otherwise `answer` holds the model's text, if any. `evaluation` is
     the program's outcome if it is shown to the model for another try, else None, and `evaluation_feedback` is what a
     command task's evaluator wrote about it."""
@@ -52,6 +53,12 @@ class ImplementerTry:
     evaluation: Outcome | None = None
     evaluation_detail: str = ""
     evaluation_feedback: str | None = None
+
+
+def deviation_of(tries: Sequence[ImplementerTry]) -> str:
+    """What the author of the last program corrected in the experiment, in its words. Empty if it corrected nothing.
+    `tries` are oldest first."""
+    return next((tried.detail for tried in reversed(tries) if tried.outcome == "ok" and tried.detail), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +215,8 @@ class Evaluated:
     claim to a new best. If none of them held, the outcome is "suspicious". `queue_seconds` is the wait for evaluation
     slots, which `seconds` does not include. It is None if it was not measured. `feedback` is what a command task's
     evaluator wrote for the author of the next program, None if nothing. `gained`, whether it scores better than its
-    parent, has no column: it follows from the score of the parent."""
+    parent, has no column: it follows from the score of the parent. Nor has `deviation`, what the implementer corrected
+    in the experiment: it stands with the try."""
 
     lease: int
     island: int
@@ -228,3 +236,4 @@ class Evaluated:
     queue_seconds: float | None = None
     feedback: str | None = None
     gained: bool = field(default=False, compare=False)
+    deviation: str = field(default="", compare=False)

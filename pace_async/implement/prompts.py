@@ -17,8 +17,9 @@ from pace_async.events import ImplementerTry, Outcome
 from pace_async.implement.base import Experiment
 from pace_async.implement.complaint import complaint, of_evaluator
 from pace_async.implement.edits import DIVIDER, REPLACE, SEARCH
+from pace_async.implement.nearest import nearest_lines
 from pace_async.implement.repair import program_to_change
-from pace_async.programs.text import is_marked, marks
+from pace_async.programs.text import editable, is_marked, marks
 from pace_async.search.state import Member
 from pace_async.task import Task, TaskSpec
 
@@ -79,7 +80,7 @@ def messages_for(task: Task, parent: Member, experiment: Experiment) -> Messages
     what = "in which the experiment was begun" if begun else f"whose score is {parent.score:.10g}"
     ending = "" if program.endswith("\n") else "\n"
     fence = fence_for(program)
-    request = _after(experiment.tries, program, spec) if experiment.tries else "Carry out the experiment."
+    request = _after(experiment.tries, program, spec, "experiment")
     feedback = "" if begun or not parent.feedback else f"{said_of(parent.feedback)}\n\n"
     user = (
         f"Task: {spec.background.strip()}\n\n"
@@ -101,7 +102,7 @@ def question_for(task: Task, parent: Member, experiment: Experiment, briefing: B
     longest = spec.longest_program
     left = f", {max(0, longest - len(program))} of {longest} are left" if longest is not None else ""
     score = score_text(parent.score, briefing.digits(parent))
-    what = "in which the work was begun" if begun else f"candidate {parent.candidate}, score {score}"
+    what = "the program of your last try" if begun else f"candidate {parent.candidate}, score {score}"
     feedback = "" if begun or not parent.feedback else f"{said_of(parent.feedback)}\n\n"
     seen = seen_program(parent, experiment)
     note = HIDDEN if seen != program else ""
@@ -116,7 +117,7 @@ def question_for(task: Task, parent: Member, experiment: Experiment, briefing: B
         **{"search": SEARCH, "divider": DIVIDER, "replace": REPLACE},
         "idea": one_line(experiment.idea),
         "specification": fenced(experiment.description, "text"),
-        "request": _after(experiment.tries, program, spec) if experiment.tries else "Carry out the specification.",
+        "request": _after(experiment.tries, program, spec, "specification"),
     }
     return briefing.render(whole, parent, values)
 
@@ -129,23 +130,37 @@ def seen_program(parent: Member, experiment: Experiment) -> str:
     return experiment.briefing.seen(program, experiment.description)
 
 
-def _after(tries: Sequence[ImplementerTry], program: str, spec: TaskSpec) -> str:
-    """The error of the last try, and the new request."""
+def _after(tries: Sequence[ImplementerTry], program: str, spec: TaskSpec, asked: str) -> str:
+    """The request, after the error of the last try if there is one. `asked` is what the question calls what is to be
+    carried out."""
+    if not tries:
+        return f"Carry out the {asked}."
     last = tries[-1]
+    mend = f"Mend the error, so that the program carries out the {asked}."
     if last.evaluation is not None:
-        wrong = f"This program was tried out. {failure_of(last, last.evaluation, program, spec)}"
-        return f"{wrong}\n\nMend the error, so that the program carries out the experiment."
+        return f"This program was tried out. {failure_of(last, last.evaluation, program, spec)}\n\n{mend}"
     if last.program is not None:
         wrong = f"This program does not compile: {one_line(last.detail)}, counted from the first line of the program."
         if last.outcome == "no_entry":
             wrong = f"This program cannot be called: {one_line(last.detail)}."
-        return f"{wrong}\n\nMend the error, so that the program carries out the experiment."
-    shown = ""
-    if last.answer is not None:
-        fence = fence_for(last.answer)
-        shown = f" It was, or began:\n{fence}text\n{last.answer}\n{fence}"
-    wrong = f"Your last answer could not be used ({last.outcome}): {one_line(last.detail)}.{shown}"
-    return f"{wrong}\n\nCarry out the experiment on the program above, in an answer of the form asked for."
+        return f"{wrong}\n\n{mend}"
+    wrong = f"Your last answer could not be used ({last.outcome}): {one_line(last.detail)}.{_shown(last, program)}"
+    return f"{wrong}\n\nCarry out the {asked} on the program above, in an answer of the form asked for."
+
+
+def _shown(last: ImplementerTry, program: str) -> str:
+    """An answer that made no program, and what its edits may have meant."""
+    if last.answer is None:
+        return ""
+    fence = fence_for(last.answer)
+    shown = f" It was, or began:\n{fence}text\n{last.answer}\n{fence}"
+    if last.outcome != "search_not_found":
+        return shown
+    before, block, _ = editable(program)
+    near = nearest_lines(last.answer, block, (SEARCH, DIVIDER), 1 + before.count("\n"))
+    if not near:
+        return shown
+    return f"{shown}\n\nMost like what it searched for, to be copied exactly:\n{fenced(near, 'text')}"
 
 
 def failure_of(last: ImplementerTry, outcome: Outcome, program: str, spec: TaskSpec) -> str:

@@ -21,6 +21,7 @@ from pace_async.events import (
 )
 from pace_async.observe.roofline import Load, Roofline, advice, roofline
 from pace_async.population.timings import CALLS_COUNTED, ROLLOUTS_TIMED, RolloutTimes, Timings
+from pace_async.registry.evaluators import EVALUATORS
 from pace_async.registry.objectives import trains
 from pace_async.registry.staleness_policies import policy_of
 
@@ -123,6 +124,13 @@ def _slots(header: RunHeader) -> int | None:
     return cast("dict[str, Any]", evaluation).get("slots") if isinstance(evaluation, dict) else None
 
 
+def _elsewhere(header: RunHeader) -> bool:
+    """Whether other machines evaluate, each with processors of its own."""
+    evaluation = header.config.get("evaluation")
+    named = cast("dict[str, Any]", evaluation).get("evaluators", "") if isinstance(evaluation, dict) else ""
+    return named in EVALUATORS and EVALUATORS[named].elsewhere
+
+
 def _limits(header: RunHeader, ledger: Ledger, slots: int | None) -> Roofline | None:
     evaluations = ledger.evaluations
     return roofline(
@@ -137,6 +145,7 @@ def _limits(header: RunHeader, ledger: Ledger, slots: int | None) -> Roofline | 
             slots=slots,
             trains=trains(header.objective),
             policy=header.policy,
+            shares_processors=header.shares_trust and not _elsewhere(header),
             unanswered=ledger.answers.count(False) / len(ledger.answers) if ledger.answers else 0.0,
         )
     )

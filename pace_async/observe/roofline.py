@@ -24,6 +24,7 @@ Term = Literal["threads", "evaluation slots", "learner", "staleness"]
 ALIKE = 0.02
 MANY_UNANSWERED = 0.1
 """From this share of calls without an answer on, no other advice is given."""
+_SHARING = "if evaluations that share this machine's processors do not slow each other down"
 FEW_TIMES = 3.0
 """Room beyond this is shown as a factor, not in per cent."""
 
@@ -32,7 +33,8 @@ FEW_TIMES = 3.0
 class Load:
     """A run's shape and its seconds. `rollouts` is a sample of T, of any size. `slots` is None if only the threads
     limit evaluations. The learner's seconds are 0 if nothing is trained. `unanswered` is the share of the newest
-    calls of models over the network that got no answer: waits for them are part of T."""
+    calls of models over the network that got no answer: waits for them are part of T. `shares_processors`: an
+    evaluation may use all processors of the machine, so how long it takes depends on how many run at once."""
 
     threads: int
     group_size: int
@@ -45,13 +47,14 @@ class Load:
     trains: bool = True
     policy: str = "pace"
     unanswered: float = 0.0
+    shares_processors: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
     """Candidates per second: `limit`, the least of `terms`, and `binding`, its name. `open_leases` is how many leases
     the bound allows at once, None if there are at least as many threads. `below_a_group`: there are fewer threads than
-    rollouts in a group. `unanswered` as in the load."""
+    rollouts in a group. `unanswered` and `shares_processors` as in the load."""
 
     limit: float
     binding: Term
@@ -59,6 +62,7 @@ class Roofline:
     open_leases: int | None = None
     below_a_group: bool = False
     unanswered: float = 0.0
+    shares_processors: bool = False
 
 
 def expected_maximum(sample: Sequence[float], draws: int) -> float:
@@ -93,7 +97,8 @@ def roofline(load: Load) -> Roofline | None:
         return None
     binding = min(terms, key=lambda term: terms[term])
     below = load.threads < load.group_size
-    return Roofline(terms[binding], binding, terms, most if load.threads < most else None, below, load.unanswered)
+    open_leases = most if load.threads < most else None
+    return Roofline(terms[binding], binding, terms, open_leases, below, load.unanswered, load.shares_processors)
 
 
 def advice(found: Roofline, bound: int) -> str:
@@ -107,6 +112,8 @@ def advice(found: Roofline, bound: int) -> str:
     if alike := _alike(found):
         return f"{alike.capitalize()} are equal bottlenecks: only more of each would help."
     match found.binding:
+        case "threads" if found.shares_processors:
+            return f"More threads would help, {_SHARING}."
         case "threads":
             return f"More threads would help{room}."
         case "staleness" if found.open_leases is not None and found.below_a_group:
@@ -115,6 +122,8 @@ def advice(found: Roofline, bound: int) -> str:
             threads = "would not" if found.open_leases is None else f"little, and not at all beyond {found.open_leases}"
             larger = _larger(bound)
             return f"{larger[0].upper()}{larger[1:]} would help{room}; more threads {threads}."
+        case "evaluation slots" if found.shares_processors:
+            return f"More evaluation slots would help, {_SHARING}; more threads would not."
         case "evaluation slots":
             return f"More evaluation slots would help{room}; more threads would not."
         case "learner":
@@ -132,6 +141,8 @@ def short_advice(found: Roofline) -> tuple[str, ...]:
         share = f"{100 * found.unanswered:.0f} % of calls unanswered"
         return (f"{share}: see to the service first", share, "unanswered calls")
     room, least = _until_next(found, ", up to +{}", ", up to {}x"), _until_next(found, ", +{}", ", {}x")
+    if found.shares_processors and found.binding in ("threads", "evaluation slots"):
+        room = least = ""  # how far is not known
     not_threads = "more threads would not help"
     if alike := _alike(found):
         return (f"{alike} alike: only more of each would help", f"{alike} alike", found.binding)

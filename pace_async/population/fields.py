@@ -44,6 +44,6 @@ ATTEMPT_FIELDS = _names(EvaluationAttempted)
 CASCADE_FIELDS = _names(CascadeScore)
 CLAIM_FIELDS = _names(Claimed, without=("tries", "queue_seconds"))
 FRESH_FIELDS = _names(FreshScore)
-EVALUATED_FIELDS = _names(Evaluated, without=("lease", "island", "fresh", "gained"))
+EVALUATED_FIELDS = _names(Evaluated, without=("lease", "island", "fresh", "gained", "deviation"))
 NAMED_METRICS = ("loss", "entropy", "grad_norm", "clip_fraction", "ess", "k3", "mean_ratio", "step_scale")
 """The learner's figures with a column of their own. The others are in `metrics`."""

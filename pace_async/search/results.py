@@ -36,8 +36,8 @@ class KnownIdea:
 class TriedOut:
     """One experiment and its result. `idea` is a number, `parent` the candidate that was changed. `score` is None
     without one, and then `outcome` and `cause` say why. `gain` is how much better than its parent it scored, in units
-    of the score, below 0 if it scored worse. `seconds` of evaluation. Of the `metrics` a context
-    shows only those that models may see."""
+    of the score, below 0 if it scored worse. `seconds` of evaluation. Of the `metrics` a context shows only those that
+    models may see. `deviation` is what the implementer corrected in the experiment, in its words."""
 
     candidate: int
     island: int
@@ -50,6 +50,7 @@ class TriedOut:
     cause: str = ""
     seconds: float = 0.0
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
+    deviation: str = ""
 
 
 def idea_number(lease: int, place: int) -> int:

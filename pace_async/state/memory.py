@@ -99,6 +99,7 @@ class Memory:
                 cause="" if scored else cause_of(fact),
                 seconds=round(fact.seconds, 3),
                 metrics=fact.metrics if scored else {},
+                deviation=fact.deviation,
             )
         self.ended[fact.lease] = Ended(fact.island, fact.lease, _ideas_of(advice), tested)
 

@@ -15,7 +15,7 @@ LAST_LINE = "last_line"
 """`metrics` of a task whose evaluator writes them as the last line of its standard output that is a JSON object."""
 PRINTED = "printed"
 """`metrics` of a task whose evaluator prints them: the last line of its standard output that is a JSON object or holds
-a number. The last number of such a line is the metric `score`."""
+a number. The last number of such a line is the metric `score`, beside those of the last object before it."""
 MEAN = "mean"
 """The name, in `score`, of the mean of all numbers, unless a metric has that name."""
 FEEDBACK_FILE = "feedback.txt"

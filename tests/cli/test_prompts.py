@@ -29,7 +29,7 @@ ERROR = "NameError: name 'wrong' is not defined (line 1)"
 TRIES = (
     ImplementerTry(1, MODEL, "no_code_block", "no code", None, "I would \x1b[31mrather not"),
     ImplementerTry(2, MODEL, "ok", "", "wrong + 1\n", None),
-    ImplementerTry(3, MODEL, "ok", "", "right = 1\n", None),
+    ImplementerTry(3, MODEL, "ok", "Deviation: 1, not 2.", "right = 1\n", None),
 )
 
 
@@ -100,6 +100,8 @@ def test_each_try_is_printed_with_the_question_after_it(shell: Shell) -> None:
         f"try 2 of {MODEL}: a program, candidate_error: {ERROR}",
         f"try 3 of {MODEL}: a program, ok",
     ]
+    corrected = [line for line in shell.pace("show", "run", "3").out.splitlines() if line.startswith("corrected")]
+    assert [line.split(maxsplit=1)[1] for line in corrected] == ["Deviation: 1, not 2."]
     found = json.loads(shell.pace("show", "run", "3", "--prompts", "--json").out)
     first, second = found["repairs"]
     assert (first["number"], second["number"]) == (2, 3)

@@ -1,6 +1,7 @@
 """Implementers for tests, the chats that they ask, and a ledger that can be read."""
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +18,8 @@ from pace_async.runtime.run.recorder import BudgetLedger
 MODEL = "openai/scripted"
 
 
+EXPERIMENT = re.compile(r"(?:Experiment: |# Specification\n`+text\n)add (\d+)")
+"""The experiment of a question without and with a context."""
 PRICE = Price.per_million(1.0, 1.0)
 
 
@@ -38,7 +41,7 @@ class ScriptedChat:
         await anyio.lowlevel.checkpoint()
         question = messages[-1]["content"]
         self.questions.append(question)
-        number = int(question.rpartition("Experiment: add ")[2].partition("\n")[0])
+        number = int(EXPERIMENT.findall(question)[-1])
         return ChatAnswer(self.write(question, number), "stop", False, 100, 10, self.cost_usd, 1.0)
 
 

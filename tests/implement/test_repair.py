@@ -12,9 +12,10 @@ from pace_async.evaluate.assemble import open_evaluator
 from pace_async.events import ImplementerTry, Outcome
 from pace_async.implement.base import Experiment
 from pace_async.implement.complaint import complaint
-from pace_async.implement.edits import SEARCH
+from pace_async.implement.edits import DIVIDER, REPLACE, SEARCH
 from pace_async.implement.prompts import messages_for
 from pace_async.implement.repair import UNUSABLE, asks_again, is_repairable, program_to_change
+from pace_async.programs.text import editable
 from pace_async.search.state import Member
 from pace_async.simulate.runs import TINY_TASK
 from pace_async.task import load_task
@@ -186,6 +187,15 @@ def test_after_an_unusable_answer_the_parent_the_answer_and_the_reason_are_shown
     assert PARENT.program in text
     assert "(search_not_found): the SEARCH of edit 1 stands nowhere." in text
     assert f"````text\n{SEARCH}\n```python\nx\n```\n````" in text
+
+
+def test_after_a_search_that_stands_nowhere_the_lines_most_like_it_are_shown() -> None:
+    before, block, _ = editable(PARENT.program)
+    line, number = block.split("\n")[0], before.count("\n") + 1
+    answer = f"{SEARCH}\n  {line}  # 0\n{DIVIDER}\npass\n{REPLACE}"
+    near = f"to be copied exactly:\n```text\nLines {number} to {number} of the program:\n{line}\n```"
+    assert near in asked(unusable(1, answer=answer))
+    assert "to be copied" not in asked(unusable(1, "search_ambiguous", answer))
 
 
 def test_a_syntax_error_is_shown_with_the_program_that_has_it() -> None:

@@ -55,6 +55,31 @@ def test_a_failed_program_is_repaired_and_recorded_and_the_last_outcome_is_rewar
     assert Counter(dict(run.rows(OUTCOMES)))["ok"] == 30 - lost[0]
 
 
+def test_a_question_with_a_context_calls_things_by_its_own_names_when_it_asks_again(tmp_path: Path) -> None:
+    chat = ScriptedChat(clumsy)
+    Run(tmp_path, configured(search__memory="run"), chat).live()
+    again = [question for question in chat.questions if "Carry out the specification." not in question]
+    begun = [question for question in again if "It is the program of your last try, with " in question]
+    assert 0 < len(begun) < len(again)
+    assert all("experiment" not in question.rpartition("# Request")[2] for question in again)
+    assert all("carries out the specification" in question for question in begun if "Mend" in question)
+
+
+def test_what_an_author_corrects_is_remembered_with_the_experiment_and_rebuilt_from_the_rows(tmp_path: Path) -> None:
+    def correcting(question: str, number: int) -> str:
+        if "could not be used" in question or number % 3 == 0:
+            return f"Deviation: {number} + 1, not {number}\n{block(f'start = {number} + 1')}"
+        return "Deviation: none is possible" if number % 3 == 1 else block(f"start = {number}")
+
+    run = Run(tmp_path, configured(search__memory="run"), ScriptedChat(correcting)).live()
+    numbers = {lease: int(each.experiment.split()[-1]) for lease, each in run.tested.items()}
+    assert {number % 3 for number in numbers.values()} == {0, 1, 2}
+    for lease, number in numbers.items():
+        wanted = "" if number % 3 == 2 else f"Deviation: {number} + 1, not {number}"
+        assert run.tested[lease].deviation == wanted
+    assert run.population.load().run_state.memory.view(1).tested == run.tested
+
+
 def test_each_try_is_paid_for_and_closes_its_reservation(tmp_path: Path) -> None:
     run = Run(tmp_path, configured(), ScriptedChat(clumsy)).live()
     tries = run.rows("select count(*) from implementer_tries")[0][0]

@@ -207,6 +207,16 @@ def test_expected_maximum_of_draws_from_a_sample() -> None:
         (Load(64, 8, 9, [10.0], 9.0, slots=2), "evaluation slots", "More evaluation slots would help"),
         (Load(4, 8, 2, [10.0], 9.0, slots=6, trains=False), "threads", "More threads would help, up to 67 % more."),
         (Load(4, 8, 2, [10.0], 9.0, slots=36, trains=False), "threads", "More threads would help, up to 10 times as"),
+        (
+            Load(4, 8, 2, [10.0], 0.3, slots=2, trains=False, shares_processors=True),
+            "threads",
+            "More threads would help, if evaluations that share this machine's processors do not slow each other down.",
+        ),
+        (
+            Load(64, 8, 9, [10.0], 9.0, slots=2, shares_processors=True),
+            "evaluation slots",
+            "More evaluation slots would help, if evaluations that share",
+        ),
         (Load(256, 8, 99, [10.0], 9.0, learning=100.0), "learner", "The learner is the bottleneck"),
     ],
 )

@@ -1,5 +1,6 @@
 """Runs whose models answer as a test says, with the real pool, makers, ledger, rows and search threads."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from pace_async.implement.shares import parse_shares
 from pace_async.population.memory import MemoryPopulation
 from pace_async.runtime.run.recorder import BudgetLedger
 from pace_async.runtime.start.supervisor import drive
+from pace_async.search.results import TriedOut
 from pace_async.simulate.codecs import Bytes
 from pace_async.simulate.runs import FAULTLESS, TINY_TASK, SimulatedRun, header_of, seed_program
 from pace_async.simulate.stages import World
@@ -29,7 +31,7 @@ def block(text: str) -> str:
 
 
 class Run:
-    """A run of scripted models. `live` is one process of it."""
+    """A run of scripted models. `live` is one process of it. `tested` is what its newest process remembers."""
 
     def __init__(self, folder: Path, config: Config, *chats: ScriptedChat) -> None:
         self.folder, self.chats = folder, chats
@@ -40,6 +42,7 @@ class Run:
         self.world = World(seed=1, durations=None)
         self.population = MemoryPopulation(header_of(config, TINY_TASK))
         self.commits = 0
+        self.tested: Mapping[int, TriedOut] = {}
         self.state = ""
         self.world.serve(0, None)
         run_virtually(lambda: self.population.commit(seed_program(TINY_TASK)))
@@ -61,6 +64,7 @@ class Run:
                 change_stages(core, implementer=pool, evaluator=self.judge)
                 self.state = "interrupted"
                 self.state = await drive(core)
+                self.tested = core.state.memory.view(1).tested
                 self.commits = population.commits
 
         run_virtually(process)

@@ -92,6 +92,27 @@ def test_the_seed_programs_score_lies_between_guessed_bounds(score: float, direc
     assert bounds.lower <= score <= bounds.upper
 
 
+@pytest.mark.parametrize(
+    ("printed", "metrics"),
+    [
+        ('{"length": 3, "note": "x"}\n{"length": 4, "vehicles": 2}\nlog\nscore 12.5\n', {"length": 4, "vehicles": 2}),
+        ('{"score": 3, "n": 1}\n5\n', {"n": 1}),
+        ("1\n5\n", {}),
+    ],
+)
+def test_the_object_before_the_last_number_holds_the_other_metrics(
+    folder: Path, printed: str, metrics: dict[str, float]
+) -> None:
+    found = read(spec_of(folder), Left({}, printed.encode()))
+    assert found.metrics == {**metrics, "score": found.score}
+    assert found.score == float(printed.split()[-1])
+
+
+def test_the_named_entry_of_the_object_is_the_score_where_a_number_follows(folder: Path) -> None:
+    spec = spec_of(folder).model_copy(update={"score": ("length",)})
+    assert read(spec, Left({}, b'{"length": 4}\nDone in 3 s\n')).score == 4.0
+
+
 def test_a_guessed_limit_is_ten_times_what_the_seed_program_takes_and_at_least_ten_seconds() -> None:
     assert guessed_timeout(0.1) == 10.0
     assert guessed_timeout(12.34) == 124.0

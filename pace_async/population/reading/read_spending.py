@@ -88,6 +88,17 @@ def tries_by_call(
     }
 
 
+def deviations_of(connection: Connection, run_id: int) -> dict[int, str]:
+    """What the author of each lease's last program corrected in the experiment, without leases where it is nothing."""
+    row = ImplementerTryRow
+    found = connection.execute(
+        select(row.lease, row.detail)
+        .where(row.run_id == run_id, row.outcome == "ok", row.detail != "")
+        .order_by(row.lease, row.number)
+    )
+    return {each.lease: each.detail for each in found}  # the last of a lease counts
+
+
 def tries_of(connection: Connection, run_id: int, lease: int) -> tuple[ImplementerTry, ...]:
     """The models' answers to one experiment, oldest first."""
     return tuple(tries_by_call(connection, run_id, [lease]).values())

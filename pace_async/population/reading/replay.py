@@ -59,7 +59,7 @@ from pace_async.population.reading.read_facts import (
     evaluations_of,
     stages_of,
 )
-from pace_async.population.reading.read_spending import tries_by_call
+from pace_async.population.reading.read_spending import deviations_of, tries_by_call
 from pace_async.population.reading.written_notes import facts_of_notes, notes_of_run
 from pace_async.registry.advisors import advisor_of
 from pace_async.search.islands import goal_of
@@ -126,6 +126,7 @@ class _Source:
         self._first = first_scores_of(connection, run_id) if self._epochs else {}
         self._pages = deque(notes_of_run(connection, run_id))
         self._extra: tuple[Any, ...] = ()
+        self._deviations: dict[int, str] = {}
         self.lent = [acted.as_of for acted in self._actions.values() if acted.as_of is not None]
         self.migrants = {
             row.migrant: _program(connection, run_id, row.migrant)
@@ -136,6 +137,7 @@ class _Source:
     def read_results(self) -> None:
         """Read also what only a memory of results needs of each candidate."""
         self._extra = (CandidateRow.detail, CandidateRow.seconds, CandidateRow.metrics)
+        self._deviations = deviations_of(self._connection, self._run_id)
 
     def facts(self) -> Iterator[Fact | Rescoring]:
         """All facts that the fold needs. Every decision was based on the scores of its time, so the facts have those,
@@ -203,15 +205,16 @@ class _Source:
         if outcome is not None and lease in self._first:
             outcome, score = self._first[lease]
         if outcome is not None:
-            gained = lease in self._gains
+            gained, deviation = lease in self._gains, self._deviations.get(lease, "")
             if lease in self._ended:
-                yield replace(self._as_first(self._ended[lease]), gained=gained)
+                yield replace(self._as_first(self._ended[lease]), gained=gained, deviation=deviation)
             else:
                 yield Evaluated(
                     *(lease, island, parent, program, None, outcome, detail, score, 0.0),
                     *(metrics, seconds, False, None, 0.0),
                     feedback=feedback,
                     gained=gained,
+                    deviation=deviation,
                 )
         if state == "aborted":
             yield LeaseAborted(lease, island, "", "", closed)

@@ -30,6 +30,7 @@ from pace_async.events import (
     LeaseReleased,
     Outcome,
     StageChanged,
+    deviation_of,
 )
 from pace_async.implement.base import Experiment, Implemented
 from pace_async.programs.compiled import hash_off_loop
@@ -270,14 +271,14 @@ async def _complete(core: Core, work: LeaseWork, decision: Decision, tried: Trie
 
 async def _ended(core: Core, work: LeaseWork, decision: Decision, tried: Tried, now: float) -> Evaluated:
     spec, evaluation, implemented = core.task.spec, tried.evaluation, tried.implemented
-    rule, seed = core.reward, core.state.seed_program
+    state, lease, rule, seed = core.state, work.lease.lease, core.reward, core.state.seed_program
     if seed is None:
         raise PaceBug("a candidate was scored before the seed program")
     value = rule.of_score(evaluation.score, parent=decision.parent.score, seed=seed.score)
     program = implemented.program if implemented else None
     score, parent = evaluation.score, decision.parent
     return Evaluated(
-        lease=work.lease.lease,
+        lease=lease,
         island=work.island,
         parent=parent.candidate,
         program=program,
@@ -295,6 +296,7 @@ async def _ended(core: Core, work: LeaseWork, decision: Decision, tried: Tried, 
         queue_seconds=evaluation.queue_seconds,
         feedback=evaluation.feedback or None,
         gained=score is not None and better(spec.direction, score, parent.score),
+        deviation=deviation_of(state.running[lease].tries),
     )
 
 
