@@ -195,7 +195,6 @@ def _tried(tried: dict[str, Any], found: dict[str, Any]) -> str:
     return f"a program, {found['outcome']}"
 
 
-def _fresh(tries: list[dict[str, Any]]) -> str | None:
 def _corrected(tries: list[dict[str, Any]]) -> dict[str, object]:
     """What the implementer corrected in the experiment, in its words."""
     from pace_async.events import ImplementerTry, deviation_of
@@ -204,6 +203,7 @@ def _corrected(tries: list[dict[str, Any]]) -> dict[str, object]:
     return {"corrected": said} if said else {}
 
 
+def _fresh(tries: list[dict[str, Any]]) -> str | None:
     """The result of a claimed new best on fresh instances, None without a claim."""
     if not tries:
         return None
