@@ -20,13 +20,14 @@ SHARES: Mapping[str, float] = {
     "results": 0.35,
     "ideas": 0.2,
     "lineage": 0.12,
+    "practice": 0.12,
     "failed": 0.1,
     "under_way": 0.1,
     "best": 0.4,
     "other": 0.2,
     "named": 0.5,
 }
-ORDER = ("other", "under_way", "best", "lineage", "failed", "ideas", "named", "results", "limits")
+ORDER = ("practice", "other", "under_way", "best", "lineage", "failed", "ideas", "named", "results", "limits")
 """What shows less first."""
 CUT = ("task", "program")
 """What loses its middle, in this order, once all else is gone."""

@@ -20,6 +20,7 @@ from pace_async.events.candidates import (
     ImplementerChosen,
     ImplementerReserved,
     ImplementerTry,
+    Practised,
     TryEvaluated,
 )
 from pace_async.events.causes import Cause, cause_of
@@ -73,6 +74,7 @@ __all__ = [
     "LoopMeasured",
     "NodesSeen",
     "Outcome",
+    "Practised",
     "Purpose",
     "RescoreBegan",
     "Rescored",
@@ -101,6 +103,7 @@ Fact = (
     | TryEvaluated
     | CascadeStageEnded
     | EvaluationAttempted
+    | Practised
     | Claimed
     | Evaluated
     | GroupShipped

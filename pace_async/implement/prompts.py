@@ -10,6 +10,7 @@ its error. The wording is our own.
 from collections.abc import Mapping, Sequence
 
 from pace_async.context.briefing import Briefing
+from pace_async.context.practice import practice_text
 from pace_async.context.texts import contract, fence_for, fenced, one_line
 from pace_async.events import ImplementerTry, Outcome
 from pace_async.implement.base import Experiment
@@ -79,6 +80,8 @@ def messages_for(task: Task, parent: Member, experiment: Experiment) -> Messages
     fence = fence_for(program)
     request = _after(experiment.tries, program, spec) if experiment.tries else "Carry out the experiment."
     said = "" if begun or not parent.feedback else f"{said_of(parent.feedback)}\n\n"
+    practice = "" if begun else practice_text(parent)
+    said += f"{practice}\n\n" if practice else ""
     user = (
         f"Task: {spec.background.strip()}\n\n"
         f"Requirements: {spec.coding_requirements.strip()} {contract(spec)}; it has {spec.timeout_s:g} s and "
@@ -114,7 +117,7 @@ def _briefed(task: Task, parent: Member, experiment: Experiment, briefing: Brief
         "specification": fenced(experiment.description, "text"),
         "request": _after(experiment.tries, program, spec) if experiment.tries else "Carry out the specification.",
     }
-    made = briefing.render(whole, parent, values)
+    made = briefing.render(whole, parent, values, begun=begun)
     return ({"role": "system", "content": made.system}, {"role": "user", "content": made.text})
 
 

@@ -17,6 +17,7 @@ from pace_async.events import (
     FreshScore,
     ImplementerChosen,
     IslandActed,
+    Practised,
     RunHeader,
 )
 
@@ -39,6 +40,7 @@ HEADER_FIELDS = _names(RunHeader)
 ACTION_FIELDS = _names(IslandActed, without=("ideas",))
 CHOICE_FIELDS = _names(ImplementerChosen)
 ATTEMPT_FIELDS = _names(EvaluationAttempted)
+PRACTICE_FIELDS = _names(Practised)
 CASCADE_FIELDS = _names(CascadeScore)
 CLAIM_FIELDS = _names(Claimed, without=("tries", "queue_seconds"))
 FRESH_FIELDS = _names(FreshScore)

@@ -32,6 +32,7 @@ from pace_async.population.models.candidates import (
     ClaimRow,
     EvaluationAttemptRow,
     FreshScoreRow,
+    PracticeRow,
 )
 from pace_async.population.models.implementing import (
     ImplementerCallRow,
@@ -72,6 +73,7 @@ __all__ = [
     "IslandActionRow",
     "IslandRow",
     "LeaseRow",
+    "PracticeRow",
     "ProposalRow",
     "ReservationRow",
     "RunRow",
