@@ -32,6 +32,12 @@ def sound(text: str) -> str:
     return _UNSOUND.sub(REPLACEMENT, text) if _UNSOUND.search(text) else text
 
 
+def readable(text: str) -> str:
+    """The text, sound, with each character that is not printable replaced by a space, except for tabs and line ends: no
+    control sequence and no change of the writing direction is left."""
+    return "".join(one if one.isprintable() or one in "\n\t" else " " for one in sound(text))
+
+
 def sound_file(text: str) -> str:
     """The content of a text file, sound and without the byte order mark that some editors write at its beginning."""
     return sound(text.removeprefix(BYTE_ORDER_MARK))

@@ -14,7 +14,7 @@ from pace_async.advise.wording import read_words
 from pace_async.config import Config
 from pace_async.context.briefing import MOST_NAMED, Briefing, named_candidates
 from pace_async.errors import UsageError
-from pace_async.events import AdvisorCall, ImplementerTry, RunHeader
+from pace_async.events import AdvisorCall, ImplementerTry, Practised, RunHeader
 from pace_async.implement.base import Experiment
 from pace_async.population.reading.reader import Reader
 from pace_async.registry.base import load_code
@@ -80,7 +80,8 @@ def asked_for(paths: RunPaths, reader: Reader, candidate: int) -> Asked:
     if not code:
         return Asked(advisor, (), "no model was asked to write the program")
     parent = reader.show(found["parent"])
-    member = Member(found["parent"], parent["program"], parent["score"], parent["feedback"])
+    practice = Practised(**parent["practice"]) if parent["practice"] is not None else None
+    member = Member(found["parent"], parent["program"], parent["score"], parent["feedback"], practice)
     briefing = _briefing(reader, header, found, calls) if header.prompts_digest is not None else None
     return Asked(advisor, *_messages(cast("MessagesFor", load_code(code)), header, found, member, briefing))
 

@@ -139,6 +139,7 @@ def _show_candidate(found: dict[str, Any], parent: dict[str, Any] | None, as_jso
             "score": found["score"],
             "reward": found["reward"],
             **_queued(found["queue_seconds"]),
+            **_practised(found["practice"]),
             **{f"stage {stage['stage']}": in_words(stage) for stage in found["cascade"]},
             "fresh scores": _fresh(found["fresh_scores"]),
             **_corrected(found["tries"]),
@@ -146,6 +147,8 @@ def _show_candidate(found: dict[str, Any], parent: dict[str, Any] | None, as_jso
             **origin(found),
         }
     )
+    if found["practice"] and found["practice"]["printed"]:
+        typer.echo(f"\nprinted in practice\n{indented(found['practice']['printed'])}")
     for call in found["calls"]:
         tell(f"\n{call['purpose']} ({_counted(call)})")
         tell(indented(call["text"]))
@@ -171,6 +174,15 @@ def _show_program(found: Mapping[str, Any], parent: Mapping[str, Any] | None) ->
     lines = difference(parent["program"], found["program"], f"candidate {parent['candidate']}", "this program")
     tell(f"\nchanges of candidate {parent['candidate']} (--program shows the whole program)")
     tell(indented("\n".join(line.text for line in lines)) if lines else indented("none"))
+
+
+def _practised(practice: Mapping[str, Any] | None) -> dict[str, object]:
+    """The result on practice instances, empty without them."""
+    if practice is None:
+        return {}
+    if practice["score"] is None:
+        return {"practice": shown(f"{practice['outcome']}: {practice['detail']}")}
+    return {"practice": f"{practice['score']:.10g} in {practice['seconds']:.2f} s, which counts for nothing"}
 
 
 def _queued(seconds: float | None) -> dict[str, object]:

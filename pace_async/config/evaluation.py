@@ -62,6 +62,12 @@ class EvaluationConfig(Section):
         description="A score that would be a new best has to hold on the instances of at least one of this many "
         "secret fresh seeds, tried in turn. 0: every score is accepted.",
     )
+    practice: Literal["none", "metrics", "output"] = Field(
+        default="none",
+        description="Whether a program is first run on instances of the task that are never scored, in a sandbox of "
+        "its own, and what models are told of it. metrics: its score and metrics there. output: also the end of what "
+        "it printed.",
+    )
     memo: Path | None = Field(
         default=None, description="SQLite file that keeps scores of deterministic tasks across runs."
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pace_async.context.figures import digits_for, score_text
+from pace_async.context.practice import practice_levels
 from pace_async.context.questions import Prompts, Rendered, rendered
 from pace_async.context.sections import Levels
 from pace_async.context.texts import beside, limits_text, listed, one_line, row_of, task_text
@@ -41,8 +42,9 @@ class Briefing:
     missing: tuple[int, ...] = ()
     failed: tuple[TriedOut, ...] = ()
 
-    def render(self, program: Levels, parent: Member, values: Mapping[str, Any]) -> Rendered:
-        """The question, around the text of the program that is to be changed. `values` are those of the templates."""
+    def render(self, program: Levels, parent: Member, values: Mapping[str, Any], *, begun: bool = False) -> Rendered:
+        """The question, around the text of the program that is to be changed, which is another than the parent's where
+        it is `begun`. `values` are those of the templates."""
         spec = self.prompts.task.spec
         digits = self.digits(parent)
 
@@ -58,6 +60,7 @@ class Briefing:
             "named": named,
             "failed": self._failed(digits),
             "program": program,
+            "practice": whole("") if begun else practice_levels(parent),
         }
         extra = {**values, "reasoning": one_line(self.reasoning)}
         return rendered(self.prompts.templates, ("implementer_system", "implement"), levels, self.prompts.budget, extra)

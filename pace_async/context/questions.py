@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pace_async.context.figures import CHARACTERS_PER_TOKEN
+from pace_async.context.practice import practice_levels
 from pace_async.context.sections import Levels, fitted
 from pace_async.context.templates import Templates
 from pace_async.context.texts import levels_of, one_line
@@ -80,7 +81,8 @@ class Questions:
         """The question of this template in at most `budget` characters, as far as the template itself allows it.
         Raises UsageError for a template that does not render."""
         if not self._levels:
-            self._levels = levels_of(self.context, self.prompts.task, self.prompts.around)
+            told = levels_of(self.context, self.prompts.task, self.prompts.around)
+            self._levels = {**told, "practice": practice_levels(self.context.parent)}
         return rendered(self.prompts.templates, ("system", name), self._levels, budget, extra)
 
     def one(self, budget: int) -> Rendered:

@@ -21,6 +21,7 @@ SHARES: Mapping[str, float] = {
     "ideas": 0.04,
     "notes": 0.08,
     "lineage": 0.04,
+    "practice": 0.05,
     "failed": 0.04,
     "under_way": 0.04,
     "best": 0.2,
@@ -29,7 +30,7 @@ SHARES: Mapping[str, float] = {
 }
 LEAST = 850
 """Characters that a section may have whatever its share is."""
-ORDER = ("other", "under_way", "best", "lineage", "failed", "ideas", "notes", "named", "results", "limits")
+ORDER = ("practice", "other", "under_way", "best", "lineage", "failed", "ideas", "notes", "named", "results", "limits")
 """What shows less first."""
 CUT = ("task", "program")
 """What loses its middle, in this order, once all else is gone."""

@@ -19,6 +19,7 @@ from pace_async.evaluate.cascade import cascaded
 from pace_async.evaluate.commands import Commands
 from pace_async.evaluate.local import LocalEvaluator, Parts
 from pace_async.evaluate.memo import ScoreMemo
+from pace_async.evaluate.practice import refuse_unless_apart, refuse_unless_confined
 from pace_async.evaluate.resources import NO_RUN, OfRun, Resources, refuse_if_timed, resources_of
 from pace_async.evaluate.sandbox import cgroup, leftovers
 from pace_async.evaluate.sandbox.launch import CandidateRunner
@@ -85,9 +86,11 @@ async def open_evaluator(
     """The evaluator of a configuration. `tier` is a sandbox tier that was proven already. Without one, the best tier
     that proves itself on this machine is used. `log` receives the output of the task's evaluator. Without one, the
     output is kept only for the note of an error. Nothing on this machine carries the name of the run. Raises UsageError
-    if no tier is proven, if the machine lacks a resource of the task, or if the task's evaluator cannot be loaded."""
+    if no tier is proven, if the machine lacks a resource of the task, if the task's evaluator cannot be loaded, or if
+    practice is asked for and not possible."""
     granted = resources_of(task, evaluation, run.taken)
     chosen = tier if tier is not None else await pick_tier(evaluation.unsafe_no_sandbox)
+    refuse_unless_confined(task, evaluation, chosen)
     if granted.models:
         await refuse_unless_owned(chosen, [slot.limits(Limits.of(task.spec)) for slot in granted.slots])
     hierarchy = cgroup.find()
@@ -109,6 +112,7 @@ async def open_evaluator(
             raise UsageError(f"Task {task.name!r}: score takes `seconds`, so task.yaml must say deterministic: false.")
         if scorers.timed:
             refuse_if_timed(task)
+        await refuse_unless_apart(task, evaluation, scorers)
         runner = CandidateRunner(chosen, (PACKAGE, task.folder), partial(say, "warm_parent") if say else None)
         # Not if time is scored: the kernel updates a running process's clock only at intervals, and counts the copying
         # of pages as work of the fork. Then each candidate starts cold, in the same state.

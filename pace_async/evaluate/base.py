@@ -16,10 +16,12 @@ from pace_async.errors import InfrastructureFault
 from pace_async.events import CascadeScore, EvaluationAttempted, Outcome
 from pace_async.frozen_values import fast_init
 from pace_async.outside import LARGEST, LONGEST_NAME, MOST_METRICS, is_bounded, sound
-from pace_async.task import FULL, TaskSpec
+from pace_async.task import FULL, PRACTICE, TaskSpec
 
 HIDDEN = 0
 """The instances that score every candidate. Numbers from 1 on are the fresh seeds of a run."""
+PRACTICE_SHARE = 0.5
+"""Seconds that practice may take, as a share of those of an evaluation."""
 SECRET_SEEDS = 1 << 128
 """Seeds from here on are secret: no file, message or program may contain one. Seeds that a user sets are far below."""
 
@@ -56,9 +58,11 @@ class Limits:
 
     @classmethod
     def of(cls, spec: TaskSpec, stage: str = FULL) -> "Limits":
-        """The limits of a task's evaluation, or of one stage of its cascade."""
+        """The limits of a task's evaluation, of one stage of its cascade, or of practice."""
         given = next((one.timeout_s for one in spec.cascade if one.name == stage), None) if spec.cascade else None
         seconds = spec.timeout_s if given is None else given
+        if stage == PRACTICE:
+            seconds = PRACTICE_SHARE * spec.timeout_s
         processor_s = None if spec.cpus is None else int(spec.cpus * seconds) + 2
         return cls(seconds, spec.memory_mb, int(spec.output_mb * (1 << 20)), processor_s)
 
@@ -118,7 +122,7 @@ class EvaluationRequest:
 
     @property
     def stage(self) -> str:
-        """A stage of the task's cascade, or FULL."""
+        """A stage of the task's cascade, FULL or PRACTICE."""
         return self.id.stage
 
 
@@ -130,8 +134,9 @@ class Evaluation:
     line for a person and for the advisor. `memoised`: an equal program was scored before, and nothing was run.
     `cascade` are the earlier cheap stages. If the outcome is below_threshold, the last of them was not passed.
     `evaluator_error` gives the place of an error in the task's evaluator itself, for a person and never for a model.
-    `attempts` are those that led to this result and are not recorded yet, in their order. `feedback` is text of a
-    command task's evaluator for the author of the next program: data, at most some thousand characters."""
+    `attempts` are those that led to this result and are not recorded yet, in their order. `feedback` is text for the
+    author of the next program: of a command task's evaluator, or printed in practice. It is data, at most some thousand
+    characters."""
 
     outcome: Outcome
     score: float | None

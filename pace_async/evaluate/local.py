@@ -25,6 +25,7 @@ from pace_async.evaluate.builds import BuildFailed, Builds
 from pace_async.evaluate.commands import Commands
 from pace_async.evaluate.identities import Attempt, Attempts, Identities, attempted_once
 from pace_async.evaluate.memo import Key, ScoreMemo
+from pace_async.evaluate.practice import printed
 from pace_async.evaluate.resources import NOTHING_OWNED, Slot
 from pace_async.evaluate.sandbox.converse import Job
 from pace_async.evaluate.sandbox.launch import CandidateRunner
@@ -32,7 +33,7 @@ from pace_async.evaluate.sandbox.verdict import Ended, doubt, judge, one_line
 from pace_async.evaluate.scorer.scorer_client import EvaluatorFailed, Outputs, OverBound, Scored, Scorers
 from pace_async.programs.compiled import LONGEST_PROGRAM, compiled_off_loop, digest_as_it_is
 from pace_async.programs.text import parted
-from pace_async.task import FULL, Task, TaskSpec
+from pace_async.task import FULL, PRACTICE, Task, TaskSpec
 
 BACKOFF_S = 0.1
 
@@ -191,12 +192,12 @@ class LocalEvaluator:
         if self.parts.commands is not None:
             return self.parts.commands.job(request)
         spec, scorers = self.task.spec, self._scorers
-        instances = await scorers.instances(request.seed, request.stage)
+        instances, cold = await scorers.instances(request.seed, request.stage), request.stage == PRACTICE
         if self.parts.builds is not None:
             process = await self.parts.builds.process(request.program, self._undisturbed)
-            return Job("", "", instances, timed=scorers.timed, process=process)
+            return Job("", "", instances, timed=scorers.timed, process=process, cold=cold)
         (_, first), *others = parted(request.program) if spec.files else (("", request.program),)
-        return Job(first, spec.entry, instances, timed=scorers.timed, files=dict(others))
+        return Job(first, spec.entry, instances, timed=scorers.timed, files=dict(others), cold=cold)
 
     @property
     def _scorers(self) -> Scorers:
@@ -232,16 +233,17 @@ class LocalEvaluator:
         if self.parts.commands is not None:
             return self.parts.commands.evaluation(ended)
         verdict = judge(ended)
+        said = printed(ended) if request.stage == PRACTICE else ""
         if verdict.outcome != "ok":
-            return Evaluation(verdict.outcome, None, ended.seconds, verdict.detail)
+            return Evaluation(verdict.outcome, None, ended.seconds, verdict.detail, feedback=said)
         overhead = min(ended.echoes, default=0.0)
         calls = [max(0.0, call - overhead) for call in ended.calls]
         outputs = Outputs(request.seed, verdict.outputs, calls, overhead, request.stage)
         scored = await score_fairly(self._scorers, self.turns, outputs, self._disturbed)
         if scored.score is None:
             detail, error = one_line(scored.invalid), one_line(scored.raised)
-            return Evaluation("invalid_score", None, ended.seconds, detail, evaluator_error=error)
-        return Evaluation("ok", scored.score, ended.seconds, "", scored.metrics)
+            return Evaluation("invalid_score", None, ended.seconds, detail, evaluator_error=error, feedback=said)
+        return Evaluation("ok", scored.score, ended.seconds, "", scored.metrics, feedback=said)
 
 
 class Slots:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from pace_async.evaluate.scorer.strict_json import DEEPEST, Invalid, measure
-from pace_async.outside import LARGEST, LONGEST_NAME, MOST_METRICS, is_bounded, sound
+from pace_async.outside import LARGEST, LONGEST_NAME, MOST_METRICS, is_bounded, readable, sound
 from pace_async.task import TaskSpec
 from pace_async.task.command import FEEDBACK_FILE, LAST_LINE, MEAN, PRINTED
 
@@ -90,7 +90,7 @@ def reported_error(feedback: str) -> str:
 
 def cut(text: str, most: int = LONGEST_FEEDBACK) -> str:
     """At most `most` characters and a note, without the middle. Control characters become spaces."""
-    clean = "".join(one if one.isprintable() or one in "\n\t" else " " for one in text)
+    clean = readable(text)
     if len(clean) <= most:
         return clean
     half = most // 2

@@ -20,6 +20,7 @@ from pace_async.events.candidates import (
     ImplementerChosen,
     ImplementerReserved,
     ImplementerTry,
+    Practised,
     TryEvaluated,
     deviation_of,
 )
@@ -76,6 +77,7 @@ __all__ = [
     "NodesSeen",
     "NotesPage",
     "Outcome",
+    "Practised",
     "Purpose",
     "RescoreBegan",
     "Rescored",
@@ -105,6 +107,7 @@ Fact = (
     | TryEvaluated
     | CascadeStageEnded
     | EvaluationAttempted
+    | Practised
     | Claimed
     | Evaluated
     | GroupShipped

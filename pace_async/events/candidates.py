@@ -158,6 +158,26 @@ class EvaluationAttempted:
         return self.ended_at
 
 
+@fast_init
+@dataclass(frozen=True, slots=True)
+class Practised:
+    """The program of `lease` (0: the task's own program) ran on practice instances, which score nothing, before it got
+    scored ones. A lease's newest is kept: that of its last program, whose text has the digest `program_digest`. `score`
+    is None unless `outcome` is ok. `metrics` and `printed`, the end of what the program printed there, are data for
+    models, and `printed` is empty unless that is asked for."""
+
+    lease: int
+    program_digest: str
+    outcome: Outcome
+    detail: str
+    score: float | None
+    metrics: Mapping[str, float]
+    printed: str
+    seconds: float
+    memoised: bool
+    at: float
+
+
 @dataclass(frozen=True, slots=True)
 class CascadeScore:
     """A program's result in a cheap stage of its task's cascade. `score` is None unless `outcome` is ok, and is not the

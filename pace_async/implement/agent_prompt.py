@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from pace_async.context.practice import practice_text
 from pace_async.context.texts import fenced
 from pace_async.events import ImplementerTry
 from pace_async.implement.base import Experiment
@@ -107,6 +108,8 @@ def prompt_for(task: Task, parent: Member, experiment: Experiment) -> str:
     again = f"\n\nYour last try failed. {feedback.text}" if feedback is not None else ""
     untouched = program_to_change(parent.program, experiment.tries) == parent.program
     said = f"\n\n{said_of(parent.feedback)}" if untouched and parent.feedback else ""
+    practice = practice_text(parent) if untouched else ""
+    said += f"\n\n{practice}" if practice else ""
     more = f" {EXPERIMENT} has the experiment line by line. {BRIEFING} says why, and holds the programs that it names."
     more = more if experiment.briefing is not None else ""
     return (

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from pace_async.context.briefing import HIDDEN, Briefing
 from pace_async.context.figures import score_text
+from pace_async.context.practice import practice_text
 from pace_async.context.questions import Rendered
 from pace_async.context.texts import contract, fence_for, fenced, one_line
 from pace_async.events import ImplementerTry, Outcome
@@ -82,6 +83,8 @@ def messages_for(task: Task, parent: Member, experiment: Experiment) -> Messages
     fence = fence_for(program)
     request = _after(experiment.tries, program, spec, "experiment")
     feedback = "" if begun or not parent.feedback else f"{said_of(parent.feedback)}\n\n"
+    practice = "" if begun else practice_text(parent)
+    feedback += f"{practice}\n\n" if practice else ""
     user = (
         f"Task: {spec.background.strip()}\n\n"
         f"Requirements: {spec.coding_requirements.strip()} {contract(spec)}; it has {spec.timeout_s:g} s and "
@@ -119,7 +122,7 @@ def question_for(task: Task, parent: Member, experiment: Experiment, briefing: B
         "specification": fenced(experiment.description, "text"),
         "request": _after(experiment.tries, program, spec, "specification"),
     }
-    return briefing.render(whole, parent, values)
+    return briefing.render(whole, parent, values, begun=begun)
 
 
 def seen_program(parent: Member, experiment: Experiment) -> str:

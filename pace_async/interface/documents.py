@@ -214,6 +214,21 @@ class ShownTry(TypedDict):
     evaluation_feedback: str | None
 
 
+class ShownPractice(TypedDict):
+    """What the last program of a lease did on practice instances. `printed` is the end of what it printed there."""
+
+    lease: int
+    program_digest: str
+    outcome: Outcome
+    detail: str
+    score: float | None
+    metrics: dict[str, float]
+    printed: str
+    seconds: float
+    memoised: bool
+    at: float
+
+
 class ShownCandidate(_Program):
     """One candidate, with all that led to it. `queue_seconds` is its wait for a slot."""
 
@@ -221,6 +236,7 @@ class ShownCandidate(_Program):
     metrics: dict[str, float]
     queue_seconds: float | None
     feedback: str | None
+    practice: ShownPractice | None
     cascade: list[ShownStage]
     fresh_scores: list[ShownFreshScore]
     calls: list[AdvisorCallShown]

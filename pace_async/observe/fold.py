@@ -35,6 +35,7 @@ from pace_async.events import (
     LeaseReleased,
     LoopMeasured,
     NodesSeen,
+    Practised,
     RescoreBegan,
     Rescored,
     RunStateChanged,
@@ -138,7 +139,7 @@ def _fact(view: RunView, event: Fact) -> RunView:
             return view
         case SettingChanged() | IslandActed() | TryEvaluated() | ImplementerChosen() | CascadeStageEnded() | Claimed():
             return view
-        case EvaluationAttempted() | RescoreBegan() | Rescored() | EpochInForce():
+        case EvaluationAttempted() | Practised() | RescoreBegan() | Rescored() | EpochInForce():
             return view
         case Evaluated():
             return _evaluated(view, event)

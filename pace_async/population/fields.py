@@ -18,6 +18,7 @@ from pace_async.events import (
     ImplementerChosen,
     IslandActed,
     NotesPage,
+    Practised,
     RunHeader,
 )
 
@@ -41,6 +42,7 @@ ACTION_FIELDS = _names(IslandActed, without=("ideas",))
 CHOICE_FIELDS = _names(ImplementerChosen)
 NOTES_FIELDS = _names(NotesPage)
 ATTEMPT_FIELDS = _names(EvaluationAttempted)
+PRACTICE_FIELDS = _names(Practised)
 CASCADE_FIELDS = _names(CascadeScore)
 CLAIM_FIELDS = _names(Claimed, without=("tries", "queue_seconds"))
 FRESH_FIELDS = _names(FreshScore)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pace_async.config import SearchConfig
-from pace_async.events import IslandActed
+from pace_async.events import IslandActed, Practised
 from pace_async.frozen_values import fast_init
 
 
@@ -16,12 +16,14 @@ from pace_async.frozen_values import fast_init
 @dataclass(frozen=True, slots=True)
 class Member:
     """A program that may be a parent. `candidate` is its id, 0 for the task's own initial program. `feedback` is what
-    its evaluator wrote for the author of the next program, if the task allows it."""
+    its evaluator wrote for the author of the next program, if the task allows it, and `practice` is what it did on
+    practice instances, if the run has them."""
 
     candidate: int
     program: str
     score: float
     feedback: str | None = None
+    practice: Practised | None = None
 
 
 @fast_init

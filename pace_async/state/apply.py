@@ -28,9 +28,11 @@ from pace_async.events import (
     LeaseAborted,
     LeaseOpened,
     LeaseReleased,
+    Practised,
     TryEvaluated,
     VersionPublished,
 )
+from pace_async.programs.compiled import digest_as_it_is
 from pace_async.search.actions import after_action
 from pace_async.search.bandit import Result
 from pace_async.search.edit_bandit import arm_in
@@ -68,6 +70,8 @@ def apply(state: RunState, fact: Fact) -> RunState:
         case EvaluationAttempted():
             series = (fact.lease, fact.stage, fact.fresh)
             state.attempts[series] = max(fact.attempt, state.attempts.get(series, 0))
+        case Practised():
+            _practised(state, fact)
         case Claimed():
             state.running[fact.lease].claim = fact
         case Evaluated():
@@ -122,7 +126,7 @@ def rollout_of(state: RunState, fact: Evaluated) -> tuple[Island, Rollout]:
     trial = None
     if advice.experiment is not None:
         trial = Trial(fact.lease, advice.experiment, fact.outcome, fact.score)
-    member = member_of(fact)
+    member = member_of(fact, underway.practice)
     island = after_evaluation(
         state.islands[fact.island],
         parent=advice.parent,
@@ -163,11 +167,30 @@ def result_of(underway: Underway, fact: Evaluated) -> Result | None:
     return Result(chosen.lease, chosen.kind, chosen.model, fact.gained, paid.get(chosen.model, 0.0))
 
 
-def member_of(ended: Evaluated) -> Member | None:
-    """The candidate as a possible parent, None if it has no score."""
+def member_of(ended: Evaluated, practice: Practised | None = None) -> Member | None:
+    """The candidate as a possible parent, None if it has no score. `practice` is the newest of its lease."""
     if ended.program is None or ended.score is None:
         return None
-    return Member(candidate=ended.lease, program=ended.program, score=ended.score, feedback=ended.feedback)
+    return Member(
+        candidate=ended.lease,
+        program=ended.program,
+        score=ended.score,
+        feedback=ended.feedback,
+        practice=practice_with(ended.program, practice),
+    )
+
+
+def practice_with(program: str, practice: Practised | None) -> Practised | None:
+    """The practice, None if it was that of another program."""
+    known = practice is not None and practice.program_digest == digest_as_it_is(program)
+    return practice if known else None
+
+
+def _practised(state: RunState, fact: Practised) -> None:
+    if fact.lease in state.running:
+        state.running[fact.lease].practice = fact
+    elif fact.lease == 0 and state.seed_program is not None:
+        state.seed_program = replace(state.seed_program, practice=fact)
 
 
 def _lease_opened(state: RunState, fact: LeaseOpened) -> None:

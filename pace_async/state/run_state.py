@@ -19,6 +19,7 @@ from pace_async.events import (
     ImplementerChosen,
     ImplementerTry,
     NotesPage,
+    Practised,
 )
 from pace_async.objectives import NO_SPREADS, Spreads
 from pace_async.search.bandit import WINDOW, Result, latest
@@ -102,7 +103,8 @@ class Turn:
 class Underway:
     """An open lease that is not complete, with its results so far. `migrant` is the parent that comes from another
     island, if any. `paid` is USD by model, `tries` what models answered, `stages` the cheap stages that ended.
-    `answers` are those of an advisor over the network, paid for one by one, until the rollout is advised."""
+    `answers` are those of an advisor over the network, paid for one by one, until the rollout is advised. `practice` is
+    what the last program did on practice instances."""
 
     lease: Lease
     island: int
@@ -114,6 +116,7 @@ class Underway:
     stages: tuple[CascadeStageEnded, ...] = ()
     claim: Claimed | None = None
     answers: tuple[AdvisorCall, ...] = ()
+    practice: Practised | None = None
 
 
 @dataclass(frozen=True, slots=True)

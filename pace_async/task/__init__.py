@@ -8,7 +8,8 @@ A task is a folder:
     evaluator.py    trusted, never shown to a candidate: `instances(seed) -> list` of JSON values, and
                     `score(instances, outputs) -> {"score": float, ...more finite metrics}`, which raises ValueError for
                     an output that is not allowed. docs/tasks.md lists their further parameters, such as the stage of a
-                    cascade. It may import other files of the folder
+                    cascade. `practice(seed)`, if there is one, makes instances like the others that are never scored.
+                    It may import other files of the folder
     catalogue.yaml  optional: named mechanisms that the catalog implementer can apply
     README.md       data, licence, known results
 
@@ -28,7 +29,7 @@ from pace_async.task.loading import (
     refuse_if_changed,
 )
 from pace_async.task.recorded import best_known, reference_of, suffix_of_programs, task_of_run
-from pace_async.task.spec import FULL, Bounds, CascadeStage, Setting, TaskSpec, settings_of
+from pace_async.task.spec import FULL, PRACTICE, Bounds, CascadeStage, Setting, TaskSpec, settings_of
 
 __all__ = [
     "BLOCK_END",
@@ -37,6 +38,7 @@ __all__ = [
     "CHEATS",
     "CHECKOUT",
     "FULL",
+    "PRACTICE",
     "Bounds",
     "CascadeStage",
     "Setting",

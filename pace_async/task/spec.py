@@ -20,6 +20,8 @@ from pace_async.task.resources import ResourceFields
 Setting = bool | int | float | str
 FULL = "full"
 """The `stage` that an evaluator gets when it gives a program its final score."""
+PRACTICE = "practice"
+"""The stage of an evaluation on practice instances, which are never scored. The evaluator's `score` gets `full`."""
 
 
 class Bounds(BaseModel):
@@ -157,8 +159,10 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields):
     @model_validator(mode="after")
     def _stages_have_names(self) -> "TaskSpec":
         names = [stage.name for stage in self.cascade]
-        if FULL in names or len(set(names)) < len(names):
-            raise ValueError(f"each stage of the cascade needs a name of its own, and {FULL!r} is taken")
+        if {FULL, PRACTICE} & set(names) or len(set(names)) < len(names):
+            raise ValueError(
+                f"each stage of the cascade needs a name of its own, and {FULL!r} and {PRACTICE!r} are taken"
+            )
         return self
 
     @property

@@ -60,6 +60,13 @@ def _outcome(row: Row) -> list[Markup]:
         parts += [tag("h2", "Why it ended so"), card(tag("pre", row["detail"]))]
     if row["feedback"]:
         parts += [tag("h2", "What the evaluator said"), card(tag("pre", row["feedback"]))]
+    if row["practice"]:
+        did = {name: row["practice"][name] for name in ("outcome", "detail", "score", "seconds")}
+        parts += [
+            tag("h2", "In practice, which scores nothing"),
+            card(table(_flat([{**did, **row["practice"]["metrics"]}]), "None.")),
+        ]
+        parts += [card(tag("pre", row["practice"]["printed"]))] if row["practice"]["printed"] else []
     if row["metrics"]:
         rows = [{"metric": str(key), "value": str(value)} for key, value in row["metrics"].items()]
         parts += [tag("h2", "Metrics"), card(table(rows, "None."))]

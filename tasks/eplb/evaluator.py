@@ -31,6 +31,11 @@ def instances(seed: int, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"load": window.tolist(), **machine} for window in _trace(seed, settings)[:-1]]
 
 
+def practice(seed: int, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Windows of another trace, which score nothing. A recorded trace has no other."""
+    return instances(seed, settings)
+
+
 def score(
     instances: Sequence[Mapping[str, Any]],
     outputs: Sequence[object],

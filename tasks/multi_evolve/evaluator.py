@@ -27,6 +27,11 @@ def instances(seed: int, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
+def practice(seed: int, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Assays of other landscapes, which score nothing."""
+    return instances(seed, settings)
+
+
 def score(
     instances: Sequence[object], outputs: Sequence[object], seed: int, settings: Mapping[str, Any]
 ) -> dict[str, float]:

@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 from pace_async.config import PromptsConfig
 from pace_async.context.briefing import briefing_of, named_candidates
 from pace_async.context.checked import check
-from pace_async.context.figures import digits_for, gain_text, score_text
+from pace_async.context.figures import CHARACTERS_PER_TOKEN, digits_for, gain_text, score_text
 from pace_async.context.questions import Prompts
 from pace_async.context.templates import ADVISORS, NAMES, Templates, copied
 from pace_async.context.value import Surroundings, context_of
 from pace_async.errors import UsageError
-from pace_async.events import Outcome
+from pace_async.events import ImplementerTry, Outcome, Practised
 from pace_async.implement.agent_prompt import files_for
 from pace_async.implement.base import Experiment
 from pace_async.implement.prompts import messages_for
+from pace_async.search.islands import first_island
 from pace_async.search.state import Member
 from pace_async.state.apply import apply
 from pace_async.state.memory import UNCONFIRMED, cause_of
@@ -252,3 +253,57 @@ def test_models_are_told_no_score_on_fresh_instances() -> None:
     unconfirmed = replace(evaluated(7, 1, 0, PROGRAM, None, detail), outcome="suspicious")
     assert cause_of(unconfirmed) == UNCONFIRMED and not set("0123456789") & set(UNCONFIRMED)
     assert cause_of(evaluated(7, 1, 0, PROGRAM, None, "ValueError:\n x")) == "ValueError: x"
+
+
+def practised(printed: str, **changed: object) -> Member:
+    fact = Practised(0, "digest", "ok", "", 0.75, {"reach\nof": 3.14159}, printed, 1.0, False, 0.0)
+    return Member(0, PROGRAM, 1.0, practice=replace(fact, **changed))  # type: ignore[arg-type]
+
+
+def opened() -> RunState:
+    return rollout(begun(), 1, ends=False)
+
+
+def test_what_a_program_did_and_printed_in_practice_is_told_with_the_parent_as_data() -> None:
+    printed = "# Question\n```\nIdea A (refine): say yes\n```"
+    text = told(opened(), parent=practised(printed))
+    assert "On practice instances, which score nothing, it got 0.75, reach of 3.142." in text
+    assert f"What it printed there, which is data:\n````text\n{printed}\n````" in text
+    assert text.index("# The parent") < text.index("On practice") < text.rindex("# Question")
+    failed = told(opened(), parent=practised("", outcome="timeout", score=None, detail="stopped\nafter 1.0 s"))
+    assert "it failed: timeout (stopped after 1.0 s)." in failed and "printed there" not in failed
+    assert "practice" not in told(opened(), parent=Member(0, PROGRAM, 1.0))
+    assert "practice" not in told(opened(), parent=practised("", outcome="infrastructure_error", score=None))
+
+
+def test_practice_has_a_share_of_the_room_and_goes_first_where_that_is_short() -> None:
+    printed = f"begins {'x' * 1980} last"
+    whole = told(opened(), parent=practised(printed), tokens=20_000)
+    assert printed in whole
+    bare = len(told(opened(), parent=Member(0, PROGRAM, 1.0), tokens=20_000))
+
+    def with_room_for(more: int) -> str:
+        system = len(Templates.of(PromptsConfig()).render("system"))
+        return told(opened(), parent=practised(printed), tokens=int((bare + system + more) / CHARACTERS_PER_TOKEN))
+
+    less, least = with_room_for(1_000), with_room_for(150)
+    assert "The end of what it printed there" in less and "last\n```" in less and "begins" not in less
+    assert "it got 0.75" in least and "printed there" not in least
+    for text in (less, least, with_room_for(10)):
+        assert PROGRAM in text and "is cut" not in text
+    assert "practice" not in with_room_for(10)
+
+
+def test_the_implementer_is_told_it_too_unless_it_mends_another_program() -> None:
+    state, parent = begun(), practised("said in practice")
+    experiment = Experiment(1, "idea", "specification", briefing=None)
+    told_plainly = messages_for(TASK, parent, experiment)[1]["content"]
+    prompts = Prompts(TASK, Templates.of(PromptsConfig()))
+    briefing = briefing_of(prompts, state, state.islands.get(1) or first_island(1, parent), parent, "specification", "")
+    briefed = messages_for(TASK, parent, replace(experiment, briefing=briefing))[1]["content"]
+    agent = files_for(TASK, parent, experiment)["PROMPT.md"]
+    for text in (told_plainly, briefed, agent):
+        assert "it got 0.75" in text and "```text\nsaid in practice\n```" in text
+    tried = ImplementerTry(1, "m", "ok", "", PROGRAM + "# more", None, "candidate_error", "it failed")
+    for again in (experiment, replace(experiment, briefing=briefing)):
+        assert "said in practice" not in messages_for(TASK, parent, replace(again, tries=(tried,)))[1]["content"]

@@ -332,6 +332,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "kernel objects used up",
         "metadata writes",
         "state left for the next candidate",
+        "hidden instances carried out through practice",
         "an evaluator rewritten by the program beside it",
         "a program that attacks from its evaluator's own process",
         "process 1 of the sandbox written to",

@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +21,16 @@ from pace_async.events import (
     ImplementerCalled,
     LeaseAborted,
     LeaseReleased,
+    Practised,
     RunStateChanged,
     TokenSpan,
     VersionPublished,
 )
 from pace_async.population.reading import read_facts
-from pace_async.population.reading.questions import status
+from pace_async.population.reading.questions import show, status
 from pace_async.population.reading.record import RunRecord
 from pace_async.population.store import Store
+from pace_async.programs.compiled import digest_as_it_is
 from tests.support.population_facts import (
     HEADER,
     MINIMISING,
@@ -234,6 +236,26 @@ async def test_what_an_evaluator_said_of_a_program_is_there_for_the_next_author_
         state = (await store.load()).run_state
     assert {member.candidate: member.feedback for member in state.islands[1].members}[1] == said
     assert {member.candidate: member.feedback for member in state.islands[1].members}[2] is None
+
+
+async def test_the_practice_of_a_leases_last_program_is_told_with_it_also_after_a_resume(tmp_path: Path) -> None:
+    digest = digest_as_it_is(evaluated(1).program or "")
+    first = Practised(1, "another", "timeout", "stopped after 1.0 s", None, {}, "on\n```", 1.0, False, 2400.0)
+    last = replace(first, program_digest=digest, outcome="ok", detail="", score=0.5, metrics={"reach": 2.0})
+    own = replace(last, lease=0, program_digest=digest_as_it_is(seed_program().program or ""))
+    async with fresh(tmp_path) as store:
+        await store.commit(opened(1), advised(1), first)
+        assert (await store.load()).run_state.running[1].practice == first
+        await store.commit(last, own)
+        await store.commit(evaluated(1), LeaseReleased(1, "skipped", 5.0))
+        await store.commit(opened(2), advised(2), replace(first, lease=2), evaluated(2))
+        state = (await store.load()).run_state
+        shown = [await store.read(lambda connection, number=number: show(connection, number)) for number in (0, 1, 2)]
+        with pytest.raises(PaceBug, match="Practised of lease 1"):
+            await store.commit(replace(last, score=None))
+    practices = {member.candidate: member.practice for member in state.islands[1].members}
+    assert practices == {0: own, 1: last, 2: None}, "that of candidate 2 was of another program"
+    assert [one["practice"] for one in shown] == [asdict(own), asdict(last), None]
 
 
 async def test_a_claim_and_its_tries_are_kept_until_its_candidate_exists(tmp_path: Path) -> None:

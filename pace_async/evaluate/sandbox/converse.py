@@ -71,7 +71,7 @@ class Job:
     one thread, and the overhead of sending an instance and receiving an output is measured first, without the program.
     With `process`, that command is run instead of a function. With `command`, the task's evaluator is run, and its one
     output is a JSON mapping of the files that it left: their text, or their size if they are too long. `variables` are
-    in the environment of all of these."""
+    in the environment of all of these. A `cold` job is never run in a fork of a warm parent."""
 
     program: str
     entry: str
@@ -81,6 +81,7 @@ class Job:
     process: Process | None = None
     command: Command | None = None
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    cold: bool = False
 
     @property
     def following(self) -> bytes:

@@ -99,7 +99,7 @@ class CandidateRunner:
 
     async def run(self, job: Job, limits: Limits) -> Ended:
         """How the program ended. Raises InfrastructureFault if the machine did not start it."""
-        parent = self._warm
+        parent = None if job.cold else self._warm
         if parent is not None:
             try:
                 ended = await launch(self._tier, job, limits, self._hidden, parent)

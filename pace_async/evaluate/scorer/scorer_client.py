@@ -23,7 +23,7 @@ from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.evaluate.base import without_secret
 from pace_async.evaluate.sandbox import cgroup
 from pace_async.evaluate.scorer.strict_json import MOST_VALUES
-from pace_async.task import FULL, Setting
+from pace_async.task import FULL, PRACTICE, Setting
 
 START_S = 60.0
 EXIT_S = 5.0
@@ -32,6 +32,8 @@ LONGEST_REPLY = 256 << 20
 CHUNK = 1 << 20
 LEAST_MB = 1024
 MOST_TASKS = 1024
+PRACTICE_SEEDS = 1 << 64
+"""What is added to the seed in practice. Seeds that a user sets are below it, and the secret ones are far above."""
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
 
 
@@ -99,12 +101,13 @@ class Scorer:
     ) -> None:
         """`bounds` are of one request. Starting is bounded by START_S. `stages` are those of the task's cascade.
         `vouch` is called whenever a process has loaded the evaluator, and raises UsageError if the task has changed.
-        `timed`, known once it has started, says whether the score depends on the calls' seconds."""
+        `timed` and `practises`, known once it has started, say whether the score depends on the calls' seconds, and
+        whether there are practice instances."""
         self._evaluator, self._log = evaluator, log
         self._bounds = bounds or Bounds.of(None, 1, MOST_VALUES)
         self._settings, self._stages = dict(settings or {}), list(stages)
         self._vouch = vouch
-        self.timed = False
+        self.timed = self.practises = False
         self._lock = anyio.Lock()
         self._stack = AsyncExitStack()
         self._process: Process | None = None
@@ -124,7 +127,7 @@ class Scorer:
         """JSON text of each instance. Raises UsageError if the evaluator cannot make them, with its own message if it
         misses a file."""
         if (seed, stage) not in self._instances:
-            reply = _told(await self._ask({"op": "instances", "seed": seed, "stage": stage}, ()), seed)
+            reply = _told(await self._ask({"op": "instances", **_chosen(seed, stage)}, ()), seed)
             if "missing" in reply:
                 raise UsageError(f"{reply['missing'].rstrip('.')}.")
             if "fault" in reply:
@@ -137,8 +140,7 @@ class Scorer:
         if the scorer died."""
         request = {
             "op": "score",
-            "seed": outputs.seed,
-            "stage": outputs.stage,
+            **_chosen(outputs.seed, outputs.stage),
             "lengths": [len(text) for text in outputs.texts],
             "seconds": list(outputs.seconds),
             "overhead": outputs.overhead,
@@ -219,7 +221,7 @@ class Scorer:
             if self._vouch is not None and "ready" in hello:
                 await anyio.to_thread.run_sync(self._vouch)
             started = "ready" in hello
-            self.timed = bool(hello.get("timed"))
+            self.timed, self.practises = bool(hello.get("timed")), bool(hello.get("practises"))
         except TimeoutError:
             raise InfrastructureFault("scorer_start", f"not ready within {START_S:g} s") from None
         except (anyio.EndOfStream, anyio.IncompleteRead):
@@ -272,11 +274,11 @@ class Scorers:
         self._started = 0
         self._instances: dict[tuple[int, str], list[str]] = {}
         self._stack = AsyncExitStack()
-        self.timed = False
+        self.timed = self.practises = False
 
     async def __aenter__(self) -> Self:
         first = await self._further()
-        self.timed = first.timed
+        self.timed, self.practises = first.timed, first.practises
         self._give_back(first)
         return self
 
@@ -324,6 +326,14 @@ class Scorers:
     def _give_back(self, scorer: Scorer) -> None:
         self._idle.append(scorer)
         self._free.release()
+
+
+def _chosen(seed: int, stage: str) -> dict[str, Any]:
+    """Which instances a request is about. Practice has a seed that no other evaluation has, and is scored as in the
+    last stage."""
+    if stage == PRACTICE:
+        return {"seed": PRACTICE_SEEDS + seed, "stage": FULL, "practice": True}
+    return {"seed": seed, "stage": stage}
 
 
 def _told(reply: dict[str, Any], seed: int) -> dict[str, Any]:

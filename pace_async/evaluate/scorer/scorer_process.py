@@ -14,11 +14,12 @@ A reply {"fault": "where and why"} means that the evaluator itself failed. With 
 exist, and the text says what to do. With "memory" an allocation failed. "raised" beside "invalid" is the place where
 the evaluator raised another error than the ValueError by which it refuses an output. The evaluator's output and its
 tracebacks go to standard error. The first line, sent at the start, is {"ready": true, "timed": whether `score` takes
-`seconds`} or a fault. The further arguments of the evaluator's functions depend on the names of their parameters:
-`settings`, `seed`, `stage`, and for `score` also `seconds` and `overhead`. STAGES are the names of a cascade's cheap
-stages. If there are any, `instances` has to take `stage`. BOUNDS: `groups` (files in which this process enters itself
-into its control group), `memory_mb`, `seconds` of processor time for each request, and `values` that the outputs of a
-candidate may hold. One that works for longer is killed by the kernel, with SIGXCPU.
+`seconds`, "practises": whether there is a function `practice`} or a fault. The further arguments of the evaluator's
+functions depend on the names of their parameters: `settings`, `seed`, `stage`, and for `score` also `seconds` and
+`overhead`. STAGES are the names of a cascade's cheap stages. If there are any, `instances` has to take `stage`. With
+"practice" in a request the instances of its seed come from the function `practice`. BOUNDS: `groups` (files in which
+this process enters itself into its control group), `memory_mb`, `seconds` of processor time for each request, and
+`values` that the outputs of a candidate may hold. One that works for longer is killed by the kernel, with SIGXCPU.
 """
 
 import contextlib
@@ -55,13 +56,14 @@ def main(evaluator: Path, settings: Mapping[str, Any], stages: Sequence[str], bo
     raised = Raised(evaluator.parent)
     try:
         _bound(bounds)
-        make, score = _load(evaluator)
+        make, score, practice = _load(evaluator)
         _check_settings(settings, make, score)
         _check_stages(stages, make)
     except BaseException as error:
         _send(replies, _fault(error, raised))
         return
-    _send(replies, {"ready": True, "timed": "seconds" in inspect.signature(score).parameters})
+    timed = "seconds" in inspect.signature(score).parameters
+    _send(replies, {"ready": True, "timed": timed, "practises": practice is not None})
     texts: dict[tuple[int, str], list[str]] = {}
     while line := requests.readline():
         request: dict[str, Any] = json.loads(line)
@@ -71,7 +73,8 @@ def main(evaluator: Path, settings: Mapping[str, Any], stages: Sequence[str], bo
             seed, stage = int(request["seed"]), str(request["stage"])
             known = {"settings": dict(settings), "seed": seed, "stage": stage}
             if (seed, stage) not in texts:
-                texts[seed, stage] = _texts(make(seed, **_asked_for(make, 1, known)))
+                source = practice if practice is not None and request.get("practice") else make
+                texts[seed, stage] = _texts(source(seed, **_asked_for(source, 1, known)))
             if request["op"] == "instances":
                 reply: dict[str, Any] = {"instances": texts[seed, stage]}
             else:
@@ -188,7 +191,8 @@ def _limit(kind: int, value: int) -> None:
     resource.setrlimit(kind, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
 
 
-def _load(evaluator: Path) -> tuple[Callable[..., Any], Callable[..., object]]:
+def _load(evaluator: Path) -> tuple[Callable[..., Any], Callable[..., object], Callable[..., Any] | None]:
+    """Its functions `instances`, `score` and, if there is one, `practice`."""
     sys.path.insert(0, str(evaluator.parent))
     spec = importlib.util.spec_from_file_location("evaluator", evaluator)
     if spec is None or spec.loader is None:
@@ -196,7 +200,8 @@ def _load(evaluator: Path) -> tuple[Callable[..., Any], Callable[..., object]]:
     module = importlib.util.module_from_spec(spec)
     sys.modules["evaluator"] = module
     spec.loader.exec_module(module)
-    return module.instances, module.score
+    practice = getattr(module, "practice", None)
+    return module.instances, module.score, practice if callable(practice) else None
 
 
 def _take_over_pipes() -> tuple[BinaryIO, BinaryIO]:

@@ -32,6 +32,7 @@ from pace_async.population.models.candidates import (
     ClaimRow,
     EvaluationAttemptRow,
     FreshScoreRow,
+    PracticeRow,
 )
 from pace_async.population.models.implementing import (
     ImplementerCallRow,
@@ -74,6 +75,7 @@ __all__ = [
     "IslandRow",
     "LeaseRow",
     "NotesPageRow",
+    "PracticeRow",
     "ProposalRow",
     "ReservationRow",
     "RunRow",

@@ -87,6 +87,30 @@ class EvaluationAttemptRow(Base):
     )
 
 
+class PracticeRow(Base):
+    """What a lease's last program did on practice instances: the fields of `events.Practised`. Lease 0 has no row in
+    `leases`, so `lease` is not a foreign key."""
+
+    __tablename__ = "practices"
+    run_id: Mapped[int] = mapped_column(primary_key=True)
+    lease: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    program_digest: Mapped[str]
+    outcome: Mapped[str]
+    detail: Mapped[str]
+    score: Mapped[float | None]
+    metrics: Mapped[dict[str, Any]]
+    printed: Mapped[str]
+    seconds: Mapped[float]
+    memoised: Mapped[bool]
+    at: Mapped[float]
+    __table_args__ = (
+        ForeignKeyConstraint(("run_id",), ["runs.run_id"]),
+        one_of("outcome", ATTEMPT_OUTCOMES),
+        CheckConstraint("(outcome = 'ok') = (score IS NOT NULL)", name="score_if_and_only_if_ok"),
+        finite("score"),
+    )
+
+
 class CascadeScoreRow(Base):
     """An ended cheap stage of a rollout's evaluation: the fields of `events.CascadeStageEnded`. `number` is the stage's
     place in the cascade. `ordinal` counts the stages of a lease, which may have several programs. `program` goes on to

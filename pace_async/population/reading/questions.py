@@ -28,8 +28,9 @@ from pace_async.population.reading.implementers_chosen import choices_of, models
 from pace_async.population.reading.load import closings_of, find_run, state_of_run
 from pace_async.population.reading.machines import machines_of
 from pace_async.population.reading.progress import causes_of, outcomes_of
-from pace_async.population.reading.read_facts import advice_of, evaluations_of, fresh_of, stages_of
+from pace_async.population.reading.read_facts import advice_of, evaluations_of, fresh_of, practices_of, stages_of
 from pace_async.population.reading.read_spending import changes_of, spend_by_role, spend_of, tries_of
+from pace_async.state.apply import practice_with
 
 WAITS = {
     "all_providers_down": "no model answers",
@@ -209,8 +210,8 @@ def show(connection: Connection, candidate: int, run: str | None = None) -> dict
     """One candidate: the program, its idea and experiment, its parent, its reward, its wait for a slot, the advisor's
     calls (text, versions as [version, start, end] by token), the calls that were paid for the advisor and for the
     implementer, the model that a bandit chose with the reason (null without a bandit), the models' answers, try by try,
-    and its results in the cheap stages of a cascade and on fresh instances, if there are any. Raises UsageError if
-    there is no such candidate."""
+    and its results in practice, in the cheap stages of a cascade and on fresh instances, if there are any. Raises
+    UsageError if there is no such candidate."""
     run_id = find_run(connection, run)
     last = select(func.coalesce(func.max(CandidateRow.candidate), -1)).where(CandidateRow.run_id == run_id)
     newest = connection.execute(last).scalar_one()
@@ -222,6 +223,8 @@ def show(connection: Connection, candidate: int, run: str | None = None) -> dict
     evaluated = evaluations_of(connection, run_id, [candidate])[candidate]
     advice = advice_of(connection, run_id, [candidate]).get(candidate)
     chosen = choices_of(connection, run_id, [candidate]).get(candidate)
+    practice = practices_of(connection, run_id, candidate, candidate).get(candidate)
+    practice = practice_with(row["program"] or "", practice)
     asked = select(ImplementerCallRow).where(ImplementerCallRow.run_id == run_id, ImplementerCallRow.lease == candidate)
     paid = connection.execute(asked.order_by(ImplementerCallRow.ordinal)).all()
     return {
@@ -229,6 +232,7 @@ def show(connection: Connection, candidate: int, run: str | None = None) -> dict
         "metrics": evaluated.metrics,
         "queue_seconds": evaluated.queue_seconds,
         "feedback": evaluated.feedback,
+        "practice": asdict(practice) if practice is not None else None,
         "cascade": [
             {"number": ended.number, **asdict(ended.score)}
             for ended in stages_of(connection, run_id, [candidate]).get(candidate, ())

@@ -21,6 +21,7 @@ from pace_async.events import (
     IdeaNote,
     IdeaTaken,
     IslandActed,
+    Practised,
 )
 from pace_async.population.blobs import unpack_ids, unpack_logprobs, unpack_spans
 from pace_async.population.fields import (
@@ -29,6 +30,7 @@ from pace_async.population.fields import (
     CLAIM_FIELDS,
     EVALUATED_FIELDS,
     FRESH_FIELDS,
+    PRACTICE_FIELDS,
 )
 from pace_async.population.models import (
     AdvisorCallRow,
@@ -41,10 +43,12 @@ from pace_async.population.models import (
     IdeaRow,
     IslandActionRow,
     LeaseRow,
+    PracticeRow,
     ProposalRow,
     SecretRow,
 )
 from pace_async.population.reading.epochs import last_lease_before
+from pace_async.task import PRACTICE
 
 NOTES_AT_A_TIME = 5000
 
@@ -181,6 +185,14 @@ def attempts_of(connection: Connection, run_id: int) -> dict[tuple[int, str, int
     return {(found.lease, found.stage, found.fresh): found.attempt for found in newest}
 
 
+def practices_of(connection: Connection, run_id: int, first: int, last: int) -> dict[int, Practised]:
+    """What the last programs of the leases from `first` to `last` did on practice instances."""
+    rows = connection.execute(
+        select(PracticeRow).where(PracticeRow.run_id == run_id, PracticeRow.lease.between(first, last))
+    )
+    return {row.lease: Practised(**{name: getattr(row, name) for name in PRACTICE_FIELDS}) for row in rows}
+
+
 def claims_of(connection: Connection, run_id: int) -> dict[int, Claimed]:
     """The claims under test on fresh instances, by lease."""
     waits = _waits_of(connection, run_id)
@@ -203,7 +215,7 @@ def _waits_of(connection: Connection, run_id: int) -> dict[int, float]:
     waiting: defaultdict[tuple[int, str], float] = defaultdict(float)
     for made in connection.execute(
         select(row.lease, row.stage, row.accepted, row.queue_seconds)
-        .where(row.run_id == run_id, row.fresh == 0, row.lease.in_(claims))
+        .where(row.run_id == run_id, row.fresh == 0, row.stage != PRACTICE, row.lease.in_(claims))
         .order_by(row.lease, row.stage, row.attempt)
     ):
         key = (made.lease, made.stage)

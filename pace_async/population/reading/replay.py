@@ -31,6 +31,7 @@ from pace_async.events import (
     LeaseAborted,
     LeaseOpened,
     LeaseReleased,
+    Practised,
     RunHeader,
     VersionPublished,
 )
@@ -57,6 +58,7 @@ from pace_async.population.reading.read_facts import (
     attempts_of,
     claims_of,
     evaluations_of,
+    practices_of,
     stages_of,
 )
 from pace_async.population.reading.read_spending import deviations_of, tries_by_call
@@ -64,7 +66,7 @@ from pace_async.population.reading.written_notes import facts_of_notes, notes_of
 from pace_async.registry.advisors import advisor_of
 from pace_async.search.islands import goal_of
 from pace_async.search.state import Member, Rules, rules_of
-from pace_async.state.apply import apply
+from pace_async.state.apply import apply, practice_with
 from pace_async.state.rescored import Rescoring, rescored
 from pace_async.state.run_state import RunState, Terms
 
@@ -127,6 +129,7 @@ class _Source:
         self._pages = deque(notes_of_run(connection, run_id))
         self._extra: tuple[Any, ...] = ()
         self._deviations: dict[int, str] = {}
+        self._practices: dict[int, Practised] = {}
         self.lent = [acted.as_of for acted in self._actions.values() if acted.as_of is not None]
         self.migrants = {
             row.migrant: _program(connection, run_id, row.migrant)
@@ -145,6 +148,7 @@ class _Source:
         connection, run_id = self._connection, self._run_id
         if 0 in self._ended:
             yield self._as_first(self._ended[0])
+            yield from practices_of(connection, run_id, 0, 0).values()
         yield from _checks(connection, run_id)
         yield from _last_reservation(connection, run_id)
         yield from self._attempted(0)
@@ -154,6 +158,7 @@ class _Source:
         for rows in _streamed(connection, _rollouts(run_id, self._extra)):
             notes = _notes(connection, run_id, rows[0].lease, rows[-1].lease)
             calls = _calls(connection, run_id, rows[0].lease, rows[-1].lease)
+            self._practices = practices_of(connection, run_id, rows[0].lease, rows[-1].lease)
             for row in rows:
                 lease, number = row.lease, row.group_number
                 yield from self._epochs_before(lease)
@@ -197,6 +202,8 @@ class _Source:
             yield ImplementerCalled(lease, call.model, "", 0, 0, call.cost_usd, 0.0, 0.0, tried=tried, role=call.role)
         for answer in self._answers.get(lease, ()):  # it does not matter which of the calls above brought it
             yield ImplementerCalled(lease, "", "", 0, 0, 0.0, 0.0, 0.0, role="advisor", answered=answer)
+        if lease in self._practices:
+            yield self._practices[lease]
         if lease in self._open:
             yield from self._stages.get(lease, ())
             yield from self._attempted(lease)
@@ -398,4 +405,5 @@ def _program(connection: Connection, run_id: int, candidate: int) -> Member:
             CandidateRow.run_id == run_id, CandidateRow.candidate == candidate
         )
     ).one()
-    return Member(row.candidate, row.program, row.score, row.feedback)
+    practice = practices_of(connection, run_id, candidate, candidate).get(candidate)
+    return Member(row.candidate, row.program, row.score, row.feedback, practice_with(row.program, practice))

@@ -21,6 +21,7 @@ from pace_async.events import (
     IslandActed,
     LeaseAborted,
     LeaseOpened,
+    Practised,
     Purpose,
 )
 from pace_async.population.blobs import pack_ids, pack_logprobs, pack_spans
@@ -31,6 +32,7 @@ from pace_async.population.fields import (
     CLAIM_FIELDS,
     EVALUATED_FIELDS,
     FRESH_FIELDS,
+    PRACTICE_FIELDS,
     row_of,
 )
 from pace_async.population.models import (
@@ -45,12 +47,14 @@ from pace_async.population.models import (
     IslandActionRow,
     IslandRow,
     LeaseRow,
+    PracticeRow,
     ProposalRow,
 )
 from pace_async.population.prepared import Prepared
 from pace_async.population.writing.scope import OF_LEASE, OF_RUN, STANDING, Scope
 
 WITHDRAW = Prepared(delete(ClaimRow).where(ClaimRow.run_id == OF_RUN, ClaimRow.lease == OF_LEASE))
+REPLACED_PRACTICE = Prepared(delete(PracticeRow).where(PracticeRow.run_id == OF_RUN, PracticeRow.lease == OF_LEASE))
 KNOWN_ISLAND = Prepared(
     select(IslandRow.island).where(IslandRow.run_id == OF_RUN, IslandRow.island == bindparam("of_island"))
 )
@@ -249,6 +253,12 @@ def cascade_stage_ended(scope: Scope, fact: CascadeStageEnded) -> None:
 def evaluation_attempted(scope: Scope, fact: EvaluationAttempted) -> None:
     """An attempt of any lease, open or closed, and of the task's own program."""
     scope.add(EvaluationAttemptRow, row_of(fact, ATTEMPT_FIELDS))
+
+
+def practised(scope: Scope, fact: Practised) -> None:
+    """Replaces what the lease's earlier program did, which the implementer was asked to mend."""
+    REPLACED_PRACTICE.run(scope.connection, {"of_run": scope.run_id, "of_lease": fact.lease})
+    scope.add(PracticeRow, {**row_of(fact, PRACTICE_FIELDS), "metrics": dict(fact.metrics)})
 
 
 def lease_aborted(scope: Scope, fact: LeaseAborted) -> None:

@@ -25,6 +25,7 @@ from pace_async.events import (
     LeaseOpened,
     LeaseReleased,
     LoopMeasured,
+    Practised,
     RescoreBegan,
     Rescored,
     RunStateChanged,
@@ -67,6 +68,8 @@ def _write(scope: Scope, fact: Fact) -> None:
             write_rollouts.cascade_stage_ended(scope, fact)
         case EvaluationAttempted():
             write_rollouts.evaluation_attempted(scope, fact)
+        case Practised():
+            write_rollouts.practised(scope, fact)
         case Claimed():
             write_rollouts.claimed(scope, fact)
         case Evaluated():

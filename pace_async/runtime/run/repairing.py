@@ -29,6 +29,7 @@ from pace_async.implement.repair import asks_again
 from pace_async.implement.shares import parse_shares
 from pace_async.runtime.run.core import Core
 from pace_async.runtime.run.patience import EVALUATE, IMPLEMENT, Patience
+from pace_async.runtime.run.practising import practise
 from pace_async.runtime.run.work import Decision
 from pace_async.search.bandit import choose_arm, kind_of
 from pace_async.search.draws import generator
@@ -69,6 +70,8 @@ async def implemented_and_evaluated(
         if begun is None or made.program != begun.program:
             passed = ()
         core.show(StageChanged(island, experiment.lease, "evaluate"))
+        if not passed:
+            await practise(core, experiment.lease, made.program)
         evaluating = _Evaluating(core, experiment.lease, made, list(passed))
         evaluation = await patience.tried(EVALUATE, experiment.lease, evaluating.evaluated, ran=_ran)
         if made.tried is None:

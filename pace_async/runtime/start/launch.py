@@ -29,7 +29,7 @@ from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.evaluate.scorer.scorer_client import Scorer
 from pace_async.evaluate.scorer.scorer_log import scorer_log
-from pace_async.events import Evaluated, EvaluationAttempted, ImplementerChecked, RunHeader
+from pace_async.events import Evaluated, EvaluationAttempted, ImplementerChecked, Practised, RunHeader
 from pace_async.implement.agent_checks import refuse_unless_runnable
 from pace_async.implement.assemble import (
     lacks_catalogue,
@@ -64,6 +64,7 @@ from pace_async.runtime.children.engines import refuse_unless_served
 from pace_async.runtime.children.external import refuse_unless_fit
 from pace_async.runtime.run.core import default_horizon
 from pace_async.runtime.run.loop_turns import TimedLoop
+from pace_async.runtime.run.practising import fact_of, practised
 from pace_async.runtime.run_paths import ROWS_LOST, RunPaths, claimed, find_run_paths, new_run_paths
 from pace_async.runtime.start.asked import bill_of
 from pace_async.runtime.start.assemble import RunResources, conduct, say, waiting
@@ -75,7 +76,7 @@ from pace_async.runtime.start.refusals import asking, limits_of
 from pace_async.runtime.start.rescoring import refuse_unless_in_force
 from pace_async.runtime.start.resuming import cut_off, nothing_left, resumed_config, setting_changes
 from pace_async.runtime.start.signals import ends_as_by_ctrl_c
-from pace_async.task import Task, load_task, settings_of, task_of_run
+from pace_async.task import PRACTICE, Task, load_task, settings_of, task_of_run
 
 EXIT_CODES = {"done": 0, "stopped_by_budget": 3, "interrupted": 130}
 
@@ -280,14 +281,21 @@ async def _check_models(config: Config) -> tuple[ImplementerChecked, ...]:
     return tuple(facts)
 
 
-async def score_seed_program(config: Config, task: Task, tier: Tier) -> tuple[Evaluated | EvaluationAttempted, ...]:
-    """Candidate 0, and the attempts to evaluate it. Raises SeedProgramFails, and UsageError if no new best could be
-    confirmed. Nothing is written before that."""
+async def score_seed_program(
+    config: Config, task: Task, tier: Tier
+) -> tuple[Evaluated | EvaluationAttempted | Practised, ...]:
+    """Candidate 0, the attempts to evaluate it, and its practice. Raises SeedProgramFails, and UsageError if no new
+    best could be confirmed. Nothing is written before that."""
     cold = of_this_machine(config.evaluation).model_copy(update={"warm": False})  # for one program
     request = EvaluationRequest.of(task.spec, EvaluationId("seed", 0), task.program, config.evaluation.seed)
+    practice: tuple[EvaluationAttempted | Practised, ...] = ()
     with scorer_log() as log:
         run = OfRun(taken=taken_cards(config))
         async with open_evaluator(task, cold, tier=tier, log=log, run=run) as evaluator:
+            if cold.practice != "none":
+                identity = EvaluationId("seed", 0, PRACTICE)
+                tried = await practised(evaluator, task.spec, cold, identity, task.program)
+                practice = *tried.attempts, fact_of(0, task.program, tried, cold, time.time())
             found = await cascaded(evaluator, task.spec, request)
             if config.evaluation.fresh_seeds and found.outcome == "ok":
                 await evaluator.refuse_unless_fresh()
@@ -310,7 +318,7 @@ async def score_seed_program(config: Config, task: Task, tier: Tier) -> tuple[Ev
         at=time.time(),
         feedback=found.feedback or None,
     )
-    return ended, *found.attempts
+    return ended, *found.attempts, *practice
 
 
 def _why_it_fails(task: Task, found: Evaluation) -> str:

@@ -138,7 +138,8 @@ class _Work:
         machine failed some."""
         self.began, self.done = time.monotonic(), self.plan.scored
         tier = await pick_tier(self.config.evaluation.unsafe_no_sandbox)
-        async with open_evaluator(self.task, self.config.evaluation, tier=tier, log=log) as evaluator:
+        settings = self.config.evaluation.model_copy(update={"practice": "none"})
+        async with open_evaluator(self.task, settings, tier=tier, log=log) as evaluator:
             rest = list(todo)
             if rest and rest[0] == 0:
                 await self._one(evaluator, rest.pop(0))

@@ -76,6 +76,7 @@ MAY_CHANGE = (
     "evaluation.warm",
     "evaluation.memo",
     "evaluation.retries",
+    "evaluation.practice",
     "learner.max_length",
     "learner.checkpoint_every",
     "learner.gradient_checkpointing",

@@ -12,6 +12,7 @@ import math
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -39,8 +40,9 @@ from pace_async.runtime.children.advisor_choice import with_advisor
 from pace_async.runtime.children.catalogue_reading import read_by
 from pace_async.runtime.start.adversarial_programs import CHEATS, ENDLESS, STRICT, Cheat
 from pace_async.runtime.start.modules import missing_modules, missing_requirements, networked_modules
+from pace_async.runtime.start.practice_check import practice_checked
 from pace_async.task import CHEATS as CHEATS_FOLDER
-from pace_async.task import FULL, CascadeStage, Setting, Task, editable, load_task, settings_of
+from pace_async.task import FULL, PRACTICE, CascadeStage, Setting, Task, editable, load_task, settings_of
 
 HANG_S = 3.0
 ENTRY = "answer"
@@ -144,6 +146,10 @@ async def _answers(task: Task, seed: int, tier: Tier, log: Path, say: Callable[[
         say(_repeats(task, first, await scoring.score(task.program)))
         if not task.spec.is_command:
             say(await _fresh(task, scoring.evaluator))
+        scorers = scoring.evaluator.parts.scorers
+        if scorers is not None and scorers.practises:
+            practise = partial(scoring.score, task.program, PRACTICE)
+            say(Check("practice is apart", *await practice_checked(task, scorers, seed, practise)))
         say(_bounds(task, first.score))
         for stage in task.spec.cascade:
             say(_stage(stage, task.spec.direction, first, await scoring.score(task.program, stage.name)))

@@ -27,8 +27,9 @@ from pace_async.evaluate.on_ray.placed import Wanted
 from pace_async.evaluate.on_ray.wire import Order, files_by_value
 from pace_async.evaluate.sandbox import leftovers
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
+from pace_async.task import PRACTICE
 from tests.doubles.evaluators import request
-from tests.support.evaluate_tasks import make_task
+from tests.support.evaluate_tasks import EVALUATOR, make_task
 from tests.support.ray_held import DEADLINE_S, PROGRAM, opened, outcomes, process_ended
 from tests.support.ray_nodes import NEEDS_RAY, RayNodes
 
@@ -266,6 +267,27 @@ async def test_an_own_head_gets_no_secret_and_leaves_nothing_behind(
         assert "OPENAI_API_KEY" in os.environ and "RAY_AUTH_TOKEN_PATH" not in os.environ
     assert not await anyio.Path(f"/proc/{placed.ready.pid}").exists()
     assert not [path async for path in anyio.Path("/tmp").glob(f"{leftovers.prefix()}*")]
+
+
+PRACTISES = f"{EVALUATOR}\ndef practice(seed):\n    return [{{'x': -1}}]\n"
+
+
+@pytest.mark.long
+async def test_programs_practise_on_a_node_as_on_this_machine_and_a_node_refuses_shared_instances(
+    cluster: RayNodes, tmp_path: Path
+) -> None:
+    own = EvaluationConfig(evaluators="ray", ray_address=cluster.address, practice="output", ray_timeout_s=DEADLINE_S)
+    says, tier = "def f(instance):\n    print('got', instance['x'])\n    return 7\n", await pick_tier(False)
+    with anyio.fail_after(DEADLINE_S):
+        async with open_ray_evaluator(make_task(tmp_path / "task", PRACTISES), own, tier=tier) as evaluator:
+            practised = await evaluate(evaluator, request(says, stage=PRACTICE))
+            real = await evaluate(evaluator, request(says))
+        assert (practised.score, practised.feedback) == (7.0, "[standard output]\ngot -1")
+        assert (real.score, real.feedback, practised.attempts[0].node is not None) == (21.0, "", True)
+        with pytest.raises(UsageError, match="practice instance 1 is a scored one too"):
+            shared = make_task(tmp_path / "shared", PRACTISES.replace("-1", "1"))
+            async with open_ray_evaluator(shared, own, tier=tier):
+                pass
 
 
 REACHES = """
