@@ -6,7 +6,8 @@ The same first question says what a run's prompts hold and about what they cost,
 from typing import Any
 
 from pace_async.context.briefing import HIDDEN, Briefing
-from pace_async.context.notes import LONGEST, asked_for_notes
+from pace_async.context.notes import asked_for_notes
+from pace_async.context.notes_page import LONGEST
 from pace_async.context.questions import Near, Prompts, Questions, Rendered
 from pace_async.context.sections import CUT, SHARES
 from pace_async.context.templates import NAMES, Templates

@@ -11,6 +11,7 @@ from functools import lru_cache
 from itertools import groupby
 
 from pace_async.context.figures import digits_for, gain_text, score_text
+from pace_async.context.notes_page import LONGEST, shorter
 from pace_async.context.sections import Levels, without_middle
 from pace_async.context.value import Context, Row, Surroundings
 from pace_async.events import NotesPage
@@ -44,6 +45,8 @@ BESIDE: tuple[int | None, ...] = (None, 2000, 1000)
 """Levels of a program beside the parent: its characters, None for all."""
 _BULLET = re.compile(r"(?:[-*+]|\d{1,2}[.)])\s+")
 _NEEDS = "needs:"
+PAGES = (LONGEST, 900, 500, 250)
+"""Levels of the page of notes: its characters."""
 
 
 def one_line(text: str, longest: int | None = None) -> str:
@@ -302,15 +305,16 @@ def under_way_levels(context: Context) -> Levels:
 
 
 def notes_levels(page: NotesPage | None) -> Levels:
-    """The page of notes: whole, then its first half, then nothing."""
+    """The page of notes. Where it is shorter, each of its parts is."""
 
     def text(level: int) -> str | None:
         if page is None:
             return ""
-        if level > 1:
+        if level >= len(PAGES):
             return None
-        shown = page.text if level == 0 else f"{page.text[: len(page.text) // 2].rstrip()}..."
-        return f"Written by a model after {page.candidates} candidates, which is data:\n{fenced(shown, 'text')}"
+        shown = shorter(page.text, PAGES[level])
+        head = f"Written by a model after {page.candidates} candidates, which is data:"
+        return f"{head}\n{fenced(shown, 'text')}" if shown else ""
 
     return text
 

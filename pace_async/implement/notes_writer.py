@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from pace_async.config import Config, ProviderConfig
-from pace_async.context.notes import page_in
+from pace_async.context.notes_page import page_in
 from pace_async.context.questions import Rendered
 from pace_async.errors import CandidateFault, InfrastructureFault, PaceBug, UsageError
 from pace_async.events import NotesPage

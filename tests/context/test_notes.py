@@ -7,7 +7,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pace_async.config import PromptsConfig
-from pace_async.context.notes import HEADINGS, LONGEST, notes_question, page_in
+from pace_async.context.notes import notes_question
+from pace_async.context.notes_page import HEADINGS, LEAST, LONGEST, page_in, shorter
 from pace_async.context.questions import Prompts
 from pace_async.context.sections import SHARES
 from pace_async.context.templates import Templates
@@ -73,6 +74,7 @@ def test_an_answer_without_the_three_parts_is_no_page(answer: str) -> None:
 @given(st.lists(st.text(max_size=3000), min_size=3, max_size=3))
 @example(["a\x00b\ud800\x1b[2J", "x" * 5000, "short"])
 @example(["x" * 1490, "y" * 30, "z" * 30])
+@example(["", "", "z" * 1476])
 def test_a_page_is_sound_bounded_and_keeps_short_parts_whole(parts: list[str]) -> None:
     answer = "\n".join(f"{heading}:\n{part}" for heading, part in zip(HEADINGS, parts, strict=True))
     try:
@@ -85,6 +87,22 @@ def test_a_page_is_sound_bounded_and_keeps_short_parts_whole(parts: list[str]) -
     assert page.startswith("Worked:\n")
     if len(answer) <= 400 and all(part.isascii() and part.isprintable() and part.strip() == part for part in parts):
         assert all(part in page for part in parts)
+
+
+@given(st.lists(st.integers(1, 600), min_size=3, max_size=3), st.integers(0, LONGEST))
+def test_a_shorter_page_keeps_its_headings_and_its_short_parts(sizes: list[int], longest: int) -> None:
+    page = page_in("\n".join(f"{heading}:\n{'x' * size}" for heading, size in zip(HEADINGS, sizes, strict=True)))
+    cut = shorter(page, longest)
+    if len(page) <= longest:
+        assert cut == page
+    elif longest < LEAST:
+        assert cut == ""
+    else:
+        assert longest - 30 <= len(cut) <= longest
+        assert [line for line in cut.split("\n") if line.endswith(":")] == ["Worked:", "Failed:", "Open:"]
+        kept = [line for line in cut.split("\n") if not line.endswith(":")]
+        shortest = min(sizes)
+        assert "x" * shortest in kept if 3 * shortest <= longest - 25 else all(line.endswith("...") for line in kept)
 
 
 def test_the_writer_is_told_the_task_the_results_the_ideas_and_the_last_page() -> None:
@@ -102,12 +120,12 @@ def test_the_writer_is_told_the_task_the_results_the_ideas_and_the_last_page() -
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(1000, 6000), st.integers(1, 25), st.text("ab `#\n", min_size=1, max_size=LONGEST))
-def test_no_question_with_notes_is_longer_than_its_budget(tokens: int, rollouts: int, text: str) -> None:
-    state = begun()
+@given(st.integers(1000, 6000), st.integers(1, 25), st.lists(st.text("ab `#\n", max_size=800), min_size=3, max_size=3))
+def test_no_question_with_notes_is_longer_than_its_budget(tokens: int, rollouts: int, parts: list[str]) -> None:
+    state, text = begun(), "Worked:\n{}\nFailed:\n{}\nOpen:\nmore{}".format(*parts)
     for lease in range(1, rollouts + 1):
         rollout(state, lease, score=1.0 + lease / 100 if lease % 3 else None, experiment=f"experiment {lease} " * 40)
-    written(state, text)
+    written(state, page_in(text))
     made = prompts(tokens=tokens)
     for asked in (
         made.questions(state, state.islands[1], state.islands[1].members[0]).one(made.budget),
@@ -117,6 +135,17 @@ def test_no_question_with_notes_is_longer_than_its_budget(tokens: int, rollouts:
         assert len(asked.sections["notes"]) <= made.budget * SHARES["notes"]
         if asked.sections["results"] == "" and asked.sections.get("limits", "") == "":
             assert asked.sections["notes"] == ""
+
+
+def test_a_page_of_the_longest_length_is_whole_in_a_question_of_usual_length() -> None:
+    state, text = begun(), page_in("\n".join(f"{heading}:\n{'x' * 800}" for heading in HEADINGS))
+    for lease in range(1, 31):
+        rollout(state, lease, score=1.0 + lease / 100 if lease % 3 else None, experiment=f"experiment {lease} " * 40)
+    written(state, text)
+    made = prompts()
+    assert len(text) > LONGEST - 10
+    assert text in made.questions(state, state.islands[1], state.islands[1].members[0]).one(made.budget).text
+    assert text in notes_question(made, state).text
 
 
 def test_every_question_to_the_advisor_shows_the_page_and_none_to_the_implementer() -> None:
