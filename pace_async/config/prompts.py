@@ -20,8 +20,8 @@ class PromptsConfig(Section):
         "it. A task may have such a folder too, named prompts.",
     )
     tokens: int = Field(
-        default=6000,
+        default=16000,
         ge=500,
         description="Longest question, in tokens as estimated from characters. What does not fit is left out by rank, "
-        "the parent's program last.",
+        "the parent's program last. The lists of results and ideas have shares of it.",
     )

@@ -12,11 +12,11 @@ from pace_async.context.figures import digits_for, score_text
 from pace_async.context.practice import practice_levels
 from pace_async.context.questions import Prompts, Rendered, rendered
 from pace_async.context.sections import Levels
-from pace_async.context.texts import beside, limits_text, listed, one_line, row_of, task_text
-from pace_async.context.value import FAILED, program_of, view_of
+from pace_async.context.table import line_of, listed
+from pace_async.context.texts import beside, limits_text, one_line, task_text
+from pace_async.context.value import Row, failed_on, program_of, view_of
 from pace_async.programs.folding import changed_names, folded, names_in
 from pace_async.programs.languages import PYTHON
-from pace_async.search.results import TriedOut
 from pace_async.search.state import Island, Member
 from pace_async.state.run_state import RunState
 
@@ -40,7 +40,7 @@ class Briefing:
     reasoning: str
     named: tuple[Member, ...] = ()
     missing: tuple[int, ...] = ()
-    failed: tuple[TriedOut, ...] = ()
+    failed: tuple[Row, ...] = ()
 
     def render(self, program: Levels, parent: Member, values: Mapping[str, Any], *, begun: bool = False) -> Rendered:
         """The question, around the text of the program that is to be changed, which is another than the parent's where
@@ -99,7 +99,7 @@ class Briefing:
         return "\n\n".join(parts)
 
     def _failed(self, digits: int) -> Levels:
-        return listed([row_of(tested, digits) for tested in self.failed])
+        return listed([line_of(row, digits) for row in self.failed])
 
 
 def briefing_of(
@@ -115,8 +115,8 @@ def briefing_of(
             missing.append(candidate)
         else:
             named.append(member)
-    failed = view_of(state, island).failed_from(parent.candidate, FAILED)
-    return Briefing(prompts, reasoning, tuple(named[:MOST_NAMED]), tuple(missing[:MOST_NAMED]), tuple(failed))
+    failed = failed_on(view_of(state, island), parent, prompts.task.spec)
+    return Briefing(prompts, reasoning, tuple(named[:MOST_NAMED]), tuple(missing[:MOST_NAMED]), failed)
 
 
 def needed(specification: str) -> frozenset[str] | None:

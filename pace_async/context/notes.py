@@ -4,7 +4,8 @@ from pace_async.context.figures import digits_for
 from pace_async.context.notes_page import LONGEST
 from pace_async.context.questions import Prompts, Rendered, rendered
 from pace_async.context.sections import Levels
-from pace_async.context.texts import ideas_levels, notes_levels, results_levels, task_text
+from pace_async.context.table import ideas_levels, results_levels
+from pace_async.context.texts import notes_levels, task_text
 from pace_async.context.value import Context, context_of
 from pace_async.errors import PaceBug
 from pace_async.state.run_state import RunState

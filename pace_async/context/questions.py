@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pace_async.context.figures import CHARACTERS_PER_TOKEN
-from pace_async.context.practice import practice_levels
+from pace_async.context.levels import levels_of
 from pace_async.context.sections import Levels, fitted
 from pace_async.context.templates import Templates
-from pace_async.context.texts import levels_of, one_line
+from pace_async.context.texts import one_line
 from pace_async.context.value import NOT_KNOWN, Context, Surroundings, context_of, view_of
 from pace_async.search.results import KnownIdea, Results
 from pace_async.search.state import Island, Member
@@ -43,7 +43,7 @@ class Prompts:
     task: Task
     templates: Templates
     around: Surroundings = NOT_KNOWN
-    tokens: int = 6000
+    tokens: int = 16000
     untried: int = 12
     notes_every: int = 0
 
@@ -81,8 +81,7 @@ class Questions:
         """The question of this template in at most `budget` characters, as far as the template itself allows it.
         Raises UsageError for a template that does not render."""
         if not self._levels:
-            told = levels_of(self.context, self.prompts.task, self.prompts.around)
-            self._levels = {**told, "practice": practice_levels(self.context.parent)}
+            self._levels = levels_of(self.context, self.prompts.task, self.prompts.around)
         return rendered(self.prompts.templates, ("system", name), self._levels, budget, extra)
 
     def one(self, budget: int) -> Rendered:

@@ -17,20 +17,20 @@ from dataclasses import dataclass
 NOTE = "[{} characters of the middle are left out]"
 SHARES: Mapping[str, float] = {
     "limits": 0.15,
-    "results": 0.065,
-    "ideas": 0.04,
-    "notes": 0.08,
-    "lineage": 0.04,
-    "practice": 0.05,
-    "failed": 0.04,
-    "under_way": 0.04,
-    "best": 0.2,
-    "other": 0.1,
+    "results": 0.03,
+    "ideas": 0.018,
+    "notes": 0.03,
+    "lineage": 0.015,
+    "practice": 0.03,
+    "failed": 0.015,
+    "under_way": 0.015,
+    "best": 0.075,
+    "other": 0.0375,
     "named": 0.5,
 }
 LEAST = 850
 """Characters that a section may have whatever its share is."""
-ORDER = ("practice", "other", "under_way", "best", "lineage", "failed", "ideas", "notes", "named", "results", "limits")
+ORDER = ("practice", "other", "under_way", "best", "lineage", "failed", "ideas", "notes", "named", "results")
 """What shows less first."""
 CUT = ("task", "program")
 """What loses its middle, in this order, once all else is gone."""

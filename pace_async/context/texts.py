@@ -5,20 +5,19 @@ words of our own, so that neither can imitate a heading.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from difflib import unified_diff
 from functools import lru_cache
 from itertools import groupby
 
-from pace_async.context.figures import digits_for, gain_text, score_text
+from pace_async.context.figures import digits_for, score_text
 from pace_async.context.notes_page import LONGEST, shorter
 from pace_async.context.sections import Levels, without_middle
-from pace_async.context.value import Context, Row, Surroundings
+from pace_async.context.value import Context, Surroundings
 from pace_async.events import NotesPage
 from pace_async.programs.text import steps
-from pace_async.search.results import TriedOut, counted
 from pace_async.search.state import Member
-from pace_async.task import Task, TaskSpec
+from pace_async.task import TaskSpec
 
 MOST_STEPS = 300_000
 """Step limit of a comparison in the event loop."""
@@ -26,21 +25,6 @@ AROUND = 1
 """Unchanged lines shown around a change."""
 REMOVED = 3
 """Lines shown of a longer run of removed ones. The parent has them all."""
-ROWS: tuple[tuple[int, int, int, int], ...] = (
-    *((8, 8, 260, 260), (8, 8, 200, 120), (8, 8, 150, 80), (8, 8, 110, 70)),
-    *((6, 6, 110, 70), (5, 4, 100, 70), (3, 2, 80, 70), (1, 0, 70, 70)),
-)
-"""Levels of the table of results: best ones, recent ones, characters of an experiment among the FIRST of each, and of
-the others."""
-LISTED: tuple[tuple[int, int, int], ...] = (
-    *((12, 300, 300), (12, 200, 120), (10, 160, 110), (8, 150, 90), (6, 130, 90), (4, 100, 80), (2, 80, 60)),
-)
-"""Levels of a list: its items, characters of each of the FIRST, and of the others."""
-BRIEF = 120
-"""Characters of an experiment outside the table."""
-USUAL = 4
-"""The level of the table in the middle of a run."""
-FIRST = 3
 BESIDE: tuple[int | None, ...] = (None, 2000, 1000)
 """Levels of a program beside the parent: its characters, None for all."""
 _BULLET = re.compile(r"(?:[-*+]|\d{1,2}[.)])\s+")
@@ -98,6 +82,15 @@ def limits_text(spec: TaskSpec, around: Surroundings) -> str:
     return "\n".join(lines)
 
 
+def metrics_text(spec: TaskSpec) -> str:
+    """What the metrics of a hidden scorer mean, and whether scores are exact."""
+    told = [f"{name}: {meaning}" for name, meaning in spec.shown_metrics.items() if meaning]
+    lines = [f"What is measured: {'. '.join(told)}."] if told else []
+    if not spec.deterministic:
+        lines.append("Scores are noisy: equal programs may get different ones, and a small gain may be none.")
+    return "\n".join(lines)
+
+
 def score_of(context: Context, member: Member) -> str:
     """A member's score, with as many digits as tell the context's scores apart."""
     return score_text(member.score, digits_for(context.scores))
@@ -115,9 +108,9 @@ def program_text(context: Context, spec: TaskSpec, longest: int | None) -> str:
     return f"{head} It has {len(program)} characters{left}.{wrote}\n{fenced(program, spec.written_in.fences[0])}"
 
 
-def member_levels(context: Context, member: Member | None, spec: TaskSpec) -> Levels:
+def member_levels(context: Context, member: Member | None, spec: TaskSpec, *, alone: bool) -> Levels:
     """A program beside the parent: whole or as its difference, whichever is shorter, then without the middle of that,
-    then only its score."""
+    then only its score if that is worth showing `alone`."""
 
     def text(level: int) -> str | None:
         if member is None:
@@ -125,7 +118,7 @@ def member_levels(context: Context, member: Member | None, spec: TaskSpec) -> Le
         head = f"Candidate {member.candidate}, score {score_of(context, member)}"
         if level < len(BESIDE):
             return f"{head}, {beside(member.program, context.parent, spec, BESIDE[level])}"
-        return f"{head}. Its text is left out." if level == len(BESIDE) else None
+        return f"{head}." if alone and level == len(BESIDE) else None
 
     return text
 
@@ -171,139 +164,6 @@ def _common(a: Sequence[str], b: Sequence[str]) -> int:
     return next((place for place in range(shorter) if a[place] != b[place]), shorter)
 
 
-def results_levels(context: Context, digits: int) -> Levels:
-    """The table of results: best ones, recent ones, the rest counted."""
-
-    def text(level: int) -> str | None:
-        if level >= len(ROWS):
-            return None
-        best, recent, long, short = ROWS[level]
-        tops, news = context.best_rows[:best], context.recent_rows[:recent]
-        lines: list[str] = []
-        for name, rows in (("Best (score, gain over its parent, seconds):", tops), ("Latest:", news)):
-            lengths = (long if place < FIRST else short for place in range(len(rows)))
-            if rows:
-                lines += [name, *(row_text(row, digits, length) for row, length in zip(rows, lengths, strict=True))]
-        return "\n".join([*lines, _counts(context, len({row.tested.candidate for row in (*tops, *news)}))])
-
-    return text
-
-
-def row_text(row: Row, digits: int, longest: int) -> str:
-    """One result on one line."""
-    tested = row.tested
-    head = f"- candidate {tested.candidate} from {tested.parent}: {_outcome(row, digits)}"
-    corrected = f" [{one_line(tested.deviation, longest)}]" if tested.deviation else ""
-    return f"{head}: {gist(tested.experiment, longest)}{corrected}"
-
-
-def row_of(tested: TriedOut, digits: int) -> Callable[[int], str]:
-    """One result on one line, of a length that is given later, and with at most BRIEF characters of the experiment."""
-    return lambda longest: row_text(Row(tested, None), digits, min(longest, BRIEF))
-
-
-def _of_idea(idea: int | None) -> str:
-    return "" if idea is None else f", idea {idea}"
-
-
-def _outcome(row: Row, digits: int) -> str:
-    tested = row.tested
-    if tested.score is None:
-        return f"{tested.outcome}{f' ({one_line(tested.cause, 120)})' if tested.cause else ''}"
-    gain = f", {gain_text(tested.gain)}" if tested.gain is not None else ""
-    same = f", exactly as {row.same_as}" if row.same_as is not None else ""
-    return f"{score_text(tested.score, digits)}{gain}{same}, {tested.seconds:.2g} s"
-
-
-def _counts(context: Context, shown: int) -> str:
-    if not context.tested:
-        return "Nothing has been tried yet."
-    causes = ", ".join(f"{cause} {times}" for cause, times in counted(context.failures)[:6])
-    failed = f" Without a score: {causes}." if causes else ""
-    rest = context.tested - shown
-    hidden = f", {rest} not shown" if rest > 0 else ""
-    return f"{context.tested} tried in all, {context.scored} with a score{hidden}.{failed}"
-
-
-def listed(lines: Sequence[Callable[[int], str]], more: int = 0, what: str = "") -> Levels:
-    """A list of lines, each made for a longest length. `more` of them are not among these."""
-
-    def text(level: int) -> str | None:
-        if not lines:
-            return ""
-        if level >= len(LISTED):
-            return None
-        count, long, short = LISTED[level]
-        gone = more + max(0, len(lines) - count)
-        shown = [line(long if place < FIRST else short) for place, line in enumerate(lines[:count])]
-        return "\n".join([*shown, *([f"{gone} more {what}."] if gone else [])])
-
-    return text
-
-
-def lineage_levels(context: Context) -> Levels:
-    """The changes that led to the parent with their gains, its own first. Then those that the table does not show."""
-    chain = " from ".join(
-        [*(f"{tested.candidate} ({gain_text(tested.gain) or tested.outcome})" for tested in context.lineage)]
-        + [str(tested.parent) for tested in context.lineage[-1:]]
-    )
-    others = [tested for tested in context.lineage if tested.candidate not in _in_table(context)]
-    rows = listed([_step_of(tested) for tested in others])
-
-    def text(level: int) -> str | None:
-        if not context.lineage:
-            return ""
-        below = rows(level)
-        return None if below is None or (level and not others) else f"{chain}\n{below}".rstrip()
-
-    return text
-
-
-def _step_of(tested: TriedOut) -> Callable[[int], str]:
-    return lambda longest: f"- candidate {tested.candidate}: {gist(tested.experiment, min(longest, BRIEF))}"
-
-
-def failed_levels(context: Context, digits: int) -> Levels:
-    """What failed on the parent and its line. Of what the table shows only the cause is said again."""
-    shown = _in_table(context)
-
-    def line(tested: TriedOut) -> Callable[[int], str]:
-        if tested.candidate in shown:
-            return lambda _: f"- candidate {tested.candidate}: {_outcome(Row(tested, None), digits)}"
-        return row_of(tested, digits)
-
-    return listed([line(tested) for tested in context.failed])
-
-
-def _in_table(context: Context) -> set[int]:
-    """Candidates that the table usually has."""
-    best, recent, _, _ = ROWS[USUAL]
-    rows = (*context.best_rows[:best], *context.recent_rows[:recent])
-    return {row.tested.candidate for row in rows}
-
-
-def ideas_levels(context: Context) -> Levels:
-    """The untried ideas, with their numbers."""
-    lines: list[Callable[[int], str]] = [
-        (lambda longest, idea=idea: f"- idea {idea.number}: {one_line(idea.text, longest)}") for idea in context.ideas
-    ]
-    return listed(lines, context.untried - len(context.ideas), "untried ideas are not shown")
-
-
-def under_way_levels(context: Context) -> Levels:
-    """What other threads are trying."""
-    lines: list[Callable[[int], str]] = [
-        (
-            lambda longest, each=each: (
-                f"- candidate {each.candidate} from {each.parent}{_of_idea(each.idea)}: "
-                f"{gist(each.experiment, longest)}"
-            )
-        )
-        for each in context.under_way
-    ]
-    return listed(lines)
-
-
 def notes_levels(page: NotesPage | None) -> Levels:
     """The page of notes. Where it is shorter, each of its parts is."""
 
@@ -317,29 +177,6 @@ def notes_levels(page: NotesPage | None) -> Levels:
         return f"{head}\n{fenced(shown, 'text')}" if shown else ""
 
     return text
-
-
-def levels_of(context: Context, task: Task, around: Surroundings) -> dict[str, Levels]:
-    """All sections of the advisor's questions."""
-    longest = task.spec.longest_program
-    digits = digits_for(context.scores)
-
-    def whole(text: str) -> Levels:
-        return lambda level: text if level == 0 else None
-
-    return {
-        "task": whole(task_text(task.spec)),
-        "limits": whole(limits_text(task.spec, around)),
-        "results": results_levels(context, digits),
-        "ideas": ideas_levels(context),
-        "notes": notes_levels(context.notes),
-        "under_way": under_way_levels(context),
-        "best": member_levels(context, context.best, task.spec),
-        "other": member_levels(context, context.other, task.spec),
-        "lineage": lineage_levels(context),
-        "failed": failed_levels(context, digits),
-        "program": whole(program_text(context, task.spec, longest)),
-    }
 
 
 def contract(spec: TaskSpec) -> str:

@@ -11,7 +11,7 @@ from operator import attrgetter
 
 from pace_async.events import NotesPage
 from pace_async.search.parents import fitter
-from pace_async.search.results import KnownIdea, Results, TriedOut
+from pace_async.search.results import KnownIdea, Results, TriedOut, bare
 from pace_async.search.state import Island, Member
 from pace_async.state.notes import page_seen
 from pace_async.state.run_state import RunState
@@ -24,6 +24,10 @@ LOOKED_AT = 8
 DIFFERS = 0.3
 """Share of lines from which on a program differs much."""
 UNDER_WAY = 12
+METRICS = 4
+"""Metrics of a result."""
+SAID = frozenset(("score", "combined_score"))
+"""Names of metrics that repeat the score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +44,13 @@ NOT_KNOWN = Surroundings()
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A result as shown. `same_as` is the first candidate with exactly the same score."""
+    """A result as shown. `idea` is the sentence of its idea, empty if that is not known. `metrics` are those that
+    models may see. `same_as` is the first candidate with exactly the same score."""
 
     tested: TriedOut
-    same_as: int | None
+    idea: str = ""
+    metrics: Mapping[str, float] = field(default_factory=dict[str, float])
+    same_as: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +68,8 @@ class Context:
     """See the module. `best` is the best program that may be seen, None if the parent is as good. `other` differs much
     from both. `lineage` are the changes that led to the parent, its own first. `failed` are experiments without a score
     on this parent and on those that it came from. `tested`, `scored` and `failures` count all that was tried. `ideas`
-    are the untried ones that can be chosen. `notes` is the newest page that may be seen."""
+    are the untried ones that can be chosen. `asked` counts other threads whose advisor is being asked at this moment.
+    `notes` is the newest page that may be seen."""
 
     parent: Member
     best: Member | None
@@ -69,13 +77,14 @@ class Context:
     metrics: Mapping[str, float]
     best_rows: tuple[Row, ...]
     recent_rows: tuple[Row, ...]
-    lineage: tuple[TriedOut, ...]
-    failed: tuple[TriedOut, ...]
+    lineage: tuple[Row, ...]
+    failed: tuple[Row, ...]
     ideas: tuple[KnownIdea, ...]
     under_way: tuple[UnderWay, ...]
     tested: int
     scored: int
     untried: int
+    asked: int = 0
     failures: Mapping[str, int] = field(default_factory=dict[str, int])
     notes: NotesPage | None = None
 
@@ -84,10 +93,8 @@ class Context:
         """Every score that is shown."""
         members = [member.score for member in (self.parent, self.best, self.other) if member is not None]
         rows = [row.tested.score for row in (*self.best_rows, *self.recent_rows)]
-        return [
-            *members,
-            *(score for score in (*rows, *(tested.score for tested in self.lineage)) if score is not None),
-        ]
+        line = [row.tested.score for row in self.lineage]
+        return [*members, *(score for score in (*rows, *line) if score is not None)]
 
 
 def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, untried: int) -> Context:
@@ -108,18 +115,31 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
         best=better,
         other=_other([parent, *([better] if better is not None else [])], members),
         metrics=_shown(own.metrics if own is not None else {}, spec),
-        best_rows=tuple(Row(tested, None) for tested in top),
-        recent_rows=tuple(Row(tested, view.equal_to(tested)) for tested in recent if tested not in top),
-        lineage=tuple(view.lineage(parent.candidate, LINEAGE)),
-        failed=tuple(view.failed_from(parent.candidate, FAILED)),
+        best_rows=tuple(row_of(view, tested, spec) for tested in top),
+        recent_rows=tuple(row_of(view, tested, spec, view.equal_to(tested)) for tested in recent if tested not in top),
+        lineage=tuple(row_of(view, tested, spec) for tested in view.lineage(parent.candidate, LINEAGE)),
+        failed=failed_on(view, parent, spec),
         ideas=tuple(idea for idea in view.waiting(untried) if idea.number not in taken),
         under_way=under_way[-UNDER_WAY:],
         tested=len(view.tested),
         scored=len(view.worth),
         untried=len(view.untried),
+        asked=_asked(state, island),
         failures=dict(view.failures),
         notes=page_seen(state) if state.memory.mode == "run" else None,
     )
+
+
+def row_of(view: Results, tested: TriedOut, spec: TaskSpec, same_as: int | None = None) -> Row:
+    """A result as it is shown."""
+    known = view.ideas.get(tested.idea) if tested.idea is not None else None
+    metrics = dict(list(_shown(tested.metrics, spec).items())[:METRICS])
+    return Row(tested, bare(known.text) if known is not None else "", metrics, same_as)
+
+
+def failed_on(view: Results, parent: Member, spec: TaskSpec) -> tuple[Row, ...]:
+    """What has no score on this parent and on those that it came from."""
+    return tuple(row_of(view, tested, spec) for tested in view.failed_from(parent.candidate, FAILED))
 
 
 def view_of(state: RunState, island: Island) -> Results:
@@ -169,7 +189,14 @@ def _lines(program: str) -> frozenset[str]:
 def _shown(metrics: Mapping[str, float], spec: TaskSpec) -> Mapping[str, float]:
     """All of a command task, whose programs can read them anyway. Of a hidden scorer those that the task lists."""
     names = metrics if spec.is_command else spec.shown_metrics
-    return {name: float(f"{metrics[name]:.3g}") for name in names if name in metrics}
+    return {name: float(f"{metrics[name]:.3g}") for name in names if name in metrics and name not in SAID}
+
+
+def _asked(state: RunState, island: Island) -> int:
+    """How many other threads are being asked at this moment. None behind a barrier, as below."""
+    if state.memory.mode != "run" or state.terms.bound == 0:
+        return 0
+    return sum(each.advice is None and each.island != island.number for each in state.running.values())
 
 
 def _under_way(state: RunState, island: Island) -> tuple[UnderWay, ...]:

@@ -1,0 +1,33 @@
+"""Every section of the advisor's questions, at each level of detail. Pure."""
+
+from pace_async.context.figures import digits_for
+from pace_async.context.practice import practice_levels
+from pace_async.context.sections import Levels
+from pace_async.context.table import failed_levels, ideas_levels, lineage_levels, results_levels, under_way_levels
+from pace_async.context.texts import limits_text, member_levels, metrics_text, notes_levels, program_text, task_text
+from pace_async.context.value import Context, Surroundings
+from pace_async.task import Task
+
+
+def levels_of(context: Context, task: Task, around: Surroundings) -> dict[str, Levels]:
+    """All sections of the advisor's questions."""
+    longest = task.spec.longest_program
+    digits = digits_for(context.scores)
+
+    def whole(text: str) -> Levels:
+        return lambda level: text if level == 0 else None
+
+    return {
+        "task": whole(task_text(task.spec)),
+        "limits": whole("\n".join(part for part in (limits_text(task.spec, around), metrics_text(task.spec)) if part)),
+        "results": results_levels(context, digits),
+        "ideas": ideas_levels(context),
+        "notes": notes_levels(context.notes),
+        "under_way": under_way_levels(context),
+        "best": member_levels(context, context.best, task.spec, alone=True),
+        "other": member_levels(context, context.other, task.spec, alone=False),
+        "lineage": lineage_levels(context),
+        "failed": failed_levels(context, digits),
+        "program": whole(program_text(context, task.spec, longest)),
+        "practice": practice_levels(context.parent),
+    }

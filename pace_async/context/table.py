@@ -1,0 +1,201 @@
+"""What was tried, as lists: the table of results, the parent's line, failures, untried ideas, what is under way. Pure.
+
+A row names an idea by its sentence, because the specification that carries it out begins with details. What one list
+says another does not repeat.
+"""
+
+from collections.abc import Callable, Sequence
+
+from pace_async.context.figures import gain_text, score_text
+from pace_async.context.sections import Levels
+from pace_async.context.texts import gist, one_line
+from pace_async.context.value import Context, Row
+from pace_async.search.results import counted
+
+ROWS: tuple[tuple[int, int, int, int], ...] = (
+    *((8, 8, 260, 260), (8, 8, 200, 120), (8, 8, 150, 80), (8, 8, 110, 70)),
+    *((6, 6, 110, 70), (5, 4, 100, 70), (3, 2, 80, 70), (1, 0, 70, 70)),
+)
+"""Levels of the table of results: best ones, recent ones, characters of an experiment among the FIRST of each, and of
+the others."""
+LISTED: tuple[tuple[int, int, int], ...] = (
+    *((12, 300, 300), (12, 200, 120), (10, 160, 110), (8, 150, 90), (6, 130, 90), (4, 100, 80), (2, 80, 60)),
+)
+"""Levels of a list: its items, characters of each of the FIRST, and of the others."""
+BRIEF = 120
+"""Characters of an experiment outside the table."""
+USUAL = 4
+"""The level of the table in the middle of a run."""
+FIRST = 3
+AND = " / "
+WORTH_SAYING = 60
+"""Characters of an experiment below which it is not worth a place beside its idea."""
+LONGEST_METRIC = 40
+
+
+def results_levels(context: Context, digits: int) -> Levels:
+    """The table of results: best ones, recent ones, the rest counted."""
+
+    def text(level: int) -> str | None:
+        if level >= len(ROWS):
+            return None
+        best, recent, long, short = ROWS[level]
+        tops, news = context.best_rows[:best], context.recent_rows[:recent]
+        lines: list[str] = []
+        for name, rows in (
+            ("Best (score, gain over its parent, seconds of evaluation):", tops),
+            ("Latest others:", news),
+        ):
+            lengths = (long if place < FIRST else short for place in range(len(rows)))
+            if rows:
+                lines += [name, *(row_text(row, digits, length) for row, length in zip(rows, lengths, strict=True))]
+        return "\n".join([*lines, _counts(context, len({row.tested.candidate for row in (*tops, *news)}))])
+
+    return text
+
+
+def row_text(row: Row, digits: int, longest: int) -> str:
+    """One result on one line."""
+    tested = row.tested
+    head = f"- candidate {tested.candidate} from {tested.parent}: {_outcome(row, digits)}"
+    corrected = f" [{one_line(tested.deviation, longest)}]" if tested.deviation else ""
+    return f"{head}: {what_of(row, longest)}{corrected}"
+
+
+def what_of(row: Row, longest: int) -> str:
+    """What was tried: the idea, and where there is room the experiment."""
+    idea = one_line(row.idea, longest)
+    left = longest - len(idea) - len(AND)
+    if idea and left < WORTH_SAYING:
+        return idea
+    experiment = gist(row.tested.experiment, left if idea else longest)
+    return f"{idea}{AND}{experiment}" if idea else experiment
+
+
+def line_of(row: Row, digits: int) -> Callable[[int], str]:
+    """One result on one line, of a length that is given later, and with at most BRIEF characters of what was tried."""
+    return lambda longest: row_text(row, digits, min(longest, BRIEF))
+
+
+def _of_idea(idea: int | None) -> str:
+    return "" if idea is None else f", idea {idea}"
+
+
+def _outcome(row: Row, digits: int) -> str:
+    tested = row.tested
+    if tested.score is None:
+        return f"{tested.outcome}{f' ({one_line(tested.cause, 120)})' if tested.cause else ''}"
+    gain = f", {gain_text(tested.gain)}" if tested.gain is not None else ""
+    same = f", exactly as {row.same_as}" if row.same_as is not None else ""
+    metrics = "".join(f", {one_line(name, LONGEST_METRIC)} {value:g}" for name, value in row.metrics.items())
+    return f"{score_text(tested.score, digits)}{gain}{same}{metrics}, {tested.seconds:.2g} s"
+
+
+def _counts(context: Context, shown: int) -> str:
+    if not context.tested:
+        return "Nothing has been tried yet."
+    causes = ", ".join(f"{cause} {times}" for cause, times in counted(context.failures)[:6])
+    failed = f" Without a score: {causes}." if causes else ""
+    rest = context.tested - shown
+    hidden = f", {rest} not shown" if rest > 0 else ""
+    return f"{context.tested} tried in all, {context.scored} with a score{hidden}.{failed}"
+
+
+def listed(lines: Sequence[Callable[[int], str]], more: int = 0, what: str = "") -> Levels:
+    """A list of lines, each made for a longest length. `more` of them are not among these."""
+
+    def text(level: int) -> str | None:
+        if not lines:
+            return ""
+        if level >= len(LISTED):
+            return None
+        count, long, short = LISTED[level]
+        gone = more + max(0, len(lines) - count)
+        shown = [line(long if place < FIRST else short) for place, line in enumerate(lines[:count])]
+        return "\n".join([*shown, *([f"{gone} more {what}."] if gone else [])])
+
+    return text
+
+
+def lineage_levels(context: Context) -> Levels:
+    """The changes that led to the parent with their gains, its own first. Then those that the table does not show."""
+    chain = " from ".join(
+        [
+            *(
+                f"{each.tested.candidate} ({gain_text(each.tested.gain) or each.tested.outcome})"
+                for each in context.lineage
+            )
+        ]
+        + [str(each.tested.parent) for each in context.lineage[-1:]]
+    )
+    others = [row for row in context.lineage if row.tested.candidate not in _in_table(context)]
+    rows = listed([_step_of(row) for row in others])
+
+    def text(level: int) -> str | None:
+        if not context.lineage:
+            return ""
+        below = rows(level)
+        return None if below is None or (level and not others) else f"{chain}\n{below}".rstrip()
+
+    return text
+
+
+def _step_of(row: Row) -> Callable[[int], str]:
+    return lambda longest: f"- candidate {row.tested.candidate}: {what_of(row, min(longest, BRIEF))}"
+
+
+def failed_levels(context: Context, digits: int) -> Levels:
+    """What failed on the parent and its line. Of what the table shows only the cause is said again."""
+    shown = _in_table(context)
+
+    def line(row: Row) -> Callable[[int], str]:
+        if row.tested.candidate in shown:
+            return lambda _: f"- candidate {row.tested.candidate}: {_outcome(row, digits)}"
+        return line_of(row, digits)
+
+    return listed([line(row) for row in context.failed])
+
+
+def _in_table(context: Context) -> set[int]:
+    """Candidates that the table usually has."""
+    best, recent, _, _ = ROWS[USUAL]
+    rows = (*context.best_rows[:best], *context.recent_rows[:recent])
+    return {row.tested.candidate for row in rows}
+
+
+def ideas_levels(context: Context) -> Levels:
+    """The untried ideas, with their numbers."""
+    lines: list[Callable[[int], str]] = [
+        (lambda longest, idea=idea: f"- idea {idea.number}: {one_line(idea.text, longest)}") for idea in context.ideas
+    ]
+    return listed(lines, context.untried - len(context.ideas), "untried ideas are not shown")
+
+
+def under_way_levels(context: Context) -> Levels:
+    """What other threads are trying."""
+    lines: list[Callable[[int], str]] = [
+        (
+            lambda longest, each=each: (
+                f"- candidate {each.candidate} from {each.parent}{_of_idea(each.idea)}: "
+                f"{gist(each.experiment, longest)}"
+            )
+        )
+        for each in context.under_way
+    ]
+    rows = listed(lines)
+
+    def text(level: int) -> str | None:
+        below = rows(level)
+        if below is None or (level and not lines):
+            return None
+        return "\n".join(part for part in (below, _asked(context.asked)) if part)
+
+    return text
+
+
+def _asked(others: int) -> str:
+    """That other threads are asked the same, so that they do not all choose the same."""
+    if not others:
+        return ""
+    threads = f"{others} other threads are" if others > 1 else "Another thread is"
+    return f"{threads} being asked at the same time. What they would choose too need not be tried twice."
