@@ -27,6 +27,8 @@ LEAST_SAVED = 800
 HIDDEN = (
     " Lines that end in `hidden` stand for code that is not needed: keep them, or put new definitions in their place."
 )
+EVERYTHING = frozenset({"all", "everything", "entire", "whole"})
+"""Words of a specification that needs the whole program."""
 _NAMED = re.compile(r"\bcandidates?\s+#?([0-9]{1,9}(?:\s*(?:,|and|or|,\s*and)\s*#?[0-9]{1,9})*)", re.IGNORECASE)
 _NEEDS = re.compile(r"^[\s>*_#`-]*(?:\d+[.)]\s*)?[*_`]*Needs[*_`]*\s*:(.*)$", re.IGNORECASE | re.MULTILINE)
 
@@ -120,10 +122,11 @@ def briefing_of(
 
 
 def needed(specification: str) -> frozenset[str] | None:
-    """Names in the lines `Needs: ...`: the functions of the parent that the author has to see. None without such a
-    line, and then the author sees all of them."""
+    """Names in the lines `Needs: ...`: the functions of the parent that the author has to see. None if it has to see
+    all of them, as without such a line."""
     lines = _NEEDS.findall(specification)
-    return names_in(" ".join(lines)) if lines else None
+    names = names_in(" ".join(lines))
+    return names if lines and names.isdisjoint(EVERYTHING) else None
 
 
 def named_candidates(text: str) -> list[int]:

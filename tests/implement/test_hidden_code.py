@@ -50,6 +50,7 @@ def test_needs_are_read_in_the_forms_that_models_write() -> None:
     assert needed("1. Do it.\nNeeds: `forecast`, snake and PLACERS") == {"forecast", "snake", "and", "PLACERS"}
     assert needed("- **Needs:** none") == {"none"} and needed("4. needs: f(x)") == {"f", "x"}
     assert needed("It needs: nothing") is None and needed("Do it.") is None
+    assert needed("Needs: all of it") is None and needed("Needs: the whole program") is None
 
 
 def test_an_author_sees_what_the_specification_needs() -> None:
