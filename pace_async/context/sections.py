@@ -4,6 +4,7 @@ Each section has levels, from all that it could show down to nothing, and a shar
 The rule of what goes first:
 
 1. A section that is larger than its share, or than LEAST, shows less. The task and the parent have no share.
+   Without a parent, as in the question to the writer of notes, nothing has.
 2. While the whole is too large, the sections of ORDER show less, one after the other until it is empty.
 3. Only then the middle of the task's text is cut, and last the middle of the parent's program.
 
@@ -56,7 +57,7 @@ def fitted(sections: Mapping[str, Levels], budget: int) -> Fitted:
     """The sections within `budget` characters."""
     texts, levels = dict[str, str](), dict[str, int]()
     for name, levels_of in sections.items():
-        limit = max(LEAST, budget * SHARES[name]) if name in SHARES else None
+        limit = max(LEAST, budget * SHARES[name]) if name in SHARES and "program" in sections else None
         texts[name], levels[name] = levels_of(0) or "", 0
         while limit is not None and len(texts[name]) > limit:
             _less(sections, texts, levels, name)

@@ -35,6 +35,12 @@ def test_the_parent_is_never_cut_before_the_rest(made: dict[str, Levels], budget
         assert not any(texts[name] for name in ORDER)
 
 
+def test_sections_have_shares_only_beside_a_program() -> None:
+    results = levels([9000, 1000])
+    assert len(fitted({"results": results, "program": levels([10])}, 20_000).texts["results"]) == 1000
+    assert len(fitted({"results": results}, 20_000).texts["results"]) == 9000
+
+
 @given(st.text(max_size=300), st.integers(0, 300))
 def test_a_text_without_its_middle_has_at_most_its_length(text: str, longest: int) -> None:
     cut = without_middle(text, longest)
