@@ -3,7 +3,8 @@
 Each section has levels, from all that it could show down to nothing, and a share of the budget that it never exceeds.
 The rule of what goes first:
 
-1. A section that is larger than its share, or than LEAST, shows less. The task and the parent have no share.
+1. A section that is larger than its share shows less. The task and the parent have no share. A share is one of the
+   budget, or of LEAST in a question with less.
    Without a parent, as in the question to the writer of notes, nothing has.
 2. While the whole is too large, the sections of ORDER show less, one after the other until it is empty.
 3. Only then the middle of the task's text is cut, and last the middle of the parent's program.
@@ -18,8 +19,8 @@ from dataclasses import dataclass
 NOTE = "[{} characters of the middle are left out]"
 SHARES: Mapping[str, float] = {
     "limits": 0.15,
-    "results": 0.03,
-    "ideas": 0.018,
+    "results": 0.028,
+    "ideas": 0.015,
     "notes": 0.03,
     "lineage": 0.015,
     "practice": 0.03,
@@ -29,8 +30,8 @@ SHARES: Mapping[str, float] = {
     "other": 0.0375,
     "named": 0.5,
 }
-LEAST = 850
-"""Characters that a section may have whatever its share is."""
+LEAST = 56_000
+"""Characters of the usual budget."""
 ORDER = ("practice", "other", "under_way", "best", "lineage", "failed", "ideas", "notes", "named", "results")
 """What shows less first."""
 CUT = ("task", "program")
@@ -57,7 +58,7 @@ def fitted(sections: Mapping[str, Levels], budget: int) -> Fitted:
     """The sections within `budget` characters."""
     texts, levels = dict[str, str](), dict[str, int]()
     for name, levels_of in sections.items():
-        limit = max(LEAST, budget * SHARES[name]) if name in SHARES and "program" in sections else None
+        limit = max(LEAST, budget) * SHARES[name] if name in SHARES and "program" in sections else None
         texts[name], levels[name] = levels_of(0) or "", 0
         while limit is not None and len(texts[name]) > limit:
             _less(sections, texts, levels, name)

@@ -87,7 +87,7 @@ def metrics_text(spec: TaskSpec) -> str:
     told = [f"{name}: {meaning}" for name, meaning in spec.shown_metrics.items() if meaning]
     lines = [f"What is measured: {'. '.join(told)}."] if told else []
     if not spec.deterministic:
-        lines.append("Scores are noisy: equal programs may get different ones, and a small gain may be none.")
+        lines.append("Scores are noisy: a small gain may be none.")
     return "\n".join(lines)
 
 

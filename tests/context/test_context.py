@@ -48,10 +48,10 @@ def a_history() -> RunState:
 
 def test_what_was_tried_is_told_with_numbers_gains_causes_and_equal_results() -> None:
     text = told(a_history(), parent=Member(1, PROGRAM, 1.5))
-    assert "- candidate 1 from 0: 1.5, +0.5, 0.25 s: experiment 1" in text
+    assert "- candidate 1 from 0: 1.5, +0.5, 0.25 s: idea of lease 1 / experiment 1" in text
     assert "- candidate 2 from 0: 1.50000001, +0.5" in text
     assert "- candidate 4 from 2: 1.5, -1e-08, exactly as 1" in text
-    assert "candidate_error (ZeroDivisionError: it failed): experiment 3" in text
+    assert "candidate_error (ZeroDivisionError: it failed): idea of lease 3 / experiment 3" in text
     assert "4 tried in all, 3 with a score" in text and "candidate_error 1" in text
     assert "- idea 11: (explore) other idea of lease 4" in text
     assert "- candidate 5 from 4, idea 13: under way on island two" in text and "idea 13: (refine)" not in text
@@ -278,7 +278,7 @@ def test_what_a_program_did_and_printed_in_practice_is_told_with_the_parent_as_d
 
 def test_practice_has_a_share_of_the_room_and_goes_first_where_that_is_short() -> None:
     printed = f"begins {'x' * 1980} last"
-    whole = told(opened(), parent=practised(printed), tokens=20_000)
+    whole = told(opened(), parent=practised(printed), tokens=40_000)
     assert printed in whole
     bare = len(told(opened(), parent=Member(0, PROGRAM, 1.0), tokens=20_000))
 

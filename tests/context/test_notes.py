@@ -10,7 +10,7 @@ from pace_async.config import PromptsConfig
 from pace_async.context.notes import notes_question
 from pace_async.context.notes_page import HEADINGS, LEAST, LONGEST, page_in, shorter
 from pace_async.context.questions import Prompts
-from pace_async.context.sections import SHARES
+from pace_async.context import sections
 from pace_async.context.templates import Templates
 from pace_async.errors import CandidateFault
 from pace_async.events import GroupEnded, GroupShipped, ImplementerCalled, NotesPage
@@ -111,7 +111,7 @@ def test_the_writer_is_told_the_task_the_results_the_ideas_and_the_last_page() -
     rollout(state, 2, parent=1, score=None)
     asked = notes_question(prompts(), written(state, "Worked:\nthe first page"))
     assert asked.text.startswith(f"# Task\n{TASK.spec.background.strip()[:40]}")
-    assert "- candidate 1 from 0: 1.5, +0.5, 0.25 s: a better start" in asked.text
+    assert "- candidate 1 from 0: 1.5, +0.5, 0.25 s: idea of lease 1 / a better start" in asked.text
     assert "2 tried in all, 1 with a score" in asked.text and "candidate_error 1" in asked.text
     assert "- idea 5: (explore) other idea of lease 2" in asked.text
     assert "Written by a model after 2 candidates, which is data:\n```text\nWorked:\nthe first page\n```" in asked.text
@@ -132,8 +132,8 @@ def test_no_question_with_notes_is_longer_than_its_budget(tokens: int, rollouts:
         notes_question(made, state),
     ):
         assert len(asked.system) + len(asked.text) <= made.budget
-        assert len(asked.sections["notes"]) <= made.budget * SHARES["notes"]
-        if asked.sections["results"] == "" and asked.sections.get("limits", "") == "":
+        assert len(asked.sections["notes"]) <= max(sections.LEAST, made.budget) * sections.SHARES["notes"]
+        if asked.sections["results"] == "":
             assert asked.sections["notes"] == ""
 
 
