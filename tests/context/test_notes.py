@@ -7,10 +7,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pace_async.config import PromptsConfig
+from pace_async.context import sections
 from pace_async.context.notes import notes_question
 from pace_async.context.notes_page import HEADINGS, LEAST, LONGEST, page_in, shorter
 from pace_async.context.questions import Prompts
-from pace_async.context import sections
 from pace_async.context.templates import Templates
 from pace_async.errors import CandidateFault
 from pace_async.events import GroupEnded, GroupShipped, ImplementerCalled, NotesPage
