@@ -14,7 +14,7 @@ from pace_async.registry.implementers import IMPLEMENTERS
 
 if TYPE_CHECKING:
     from pace_async.interface.own_program import Prepared
-    from pace_async.task.own_program import Direction, OwnProgram
+    from pace_async.task.own_program import Direction
     from pace_async.task.spec import Bounds
 
 
@@ -123,10 +123,8 @@ def optimize(flags: OptimizeFlags) -> None:
     try:
         code = _search(flags, prepared, run_dir)
     finally:
-        if RunPaths(run_dir).exists:
-            _show_difference(own, run_dir)
-        else:
-            remove_prepared(run_dir)
+        if not RunPaths(run_dir).exists:
+            remove_prepared(run_dir, prepared.made)
     raise typer.Exit(code)
 
 
@@ -205,14 +203,3 @@ def _said(prepared: "Prepared", flags: OptimizeFlags) -> list[str]:
         if flags.dry_run
         else [f"  task      {prepared.folder}, which `pace run` and `pace task check` take like any other"]
     )
-
-
-def _show_difference(own: "OwnProgram", run_dir: Path) -> None:
-    """Say where the best program is and how it differs."""
-    from pace_async.interface.own_program import write_difference
-    from pace_async.runtime.run_paths import RunPaths
-
-    written = write_difference(own, run_dir)
-    if written is not None:
-        tell(f"\nThe best program is {RunPaths(run_dir).best(own.file.suffix)}.")
-        tell(f"Its difference to yours is {written}: `patch -p1 < {written}` applies it.")

@@ -21,17 +21,14 @@ spec.loader.exec_module(module)
 print("the number is", min(module.number(), 100))
 """
 EVALUATE = "python score.py {program}"
-ANSWERS = (
-    ("SEARCH", "<<<<<<< SEARCH\n    return 1\n=======\n    return 1 + 41\n>>>>>>> REPLACE\n"),
-    ("Specification", "Idea A (refine): a larger number\nChoice: A\nReasoning: larger\nSpecification:\nreturn 42\n"),
-)
-"""The answer to the first word that a question holds."""
+IDEA = "Idea A (refine): a larger number\nChoice: A\nReasoning: larger\nSpecification:\nreturn 42\n"
 
 
 class Model(BaseHTTPRequestHandler):
     """A chat model that has one idea and carries it out."""
 
     protocol_version = "HTTP/1.1"
+    code = "<<<<<<< SEARCH\n    return 1\n=======\n    return 1 + 41\n>>>>>>> REPLACE\n"
 
     def log_message(self, format: str, *args: object) -> None:
         pass
@@ -39,7 +36,7 @@ class Model(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         asked = json.dumps(body["messages"])
-        said = next((answer for word, answer in ANSWERS if word in asked), "ok")
+        said = self.code if "<<<<<<< SEARCH" in asked else IDEA if "Specification" in asked else "ok"
         message = {"role": "assistant", "content": said}
         usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
         choice = {"index": 0, "finish_reason": "stop", "message": message}
@@ -81,6 +78,24 @@ def test_three_lines_lead_to_a_better_program_and_its_difference(folder: Path, a
     run = folder / "runs" / "program-1"
     assert (run / "best.py").read_text() == PROGRAM.replace("return 1", "return 1 + 41")
     assert "runs/program-1/best.diff` applies it" in said.out
+    assert "propose (100 tokens in, 10 out)" in search(folder, ["show"]).out.splitlines()
+    subprocess.run(["patch", "-p1", "-i", str(run / "best.diff")], cwd=folder, check=True, capture_output=True)
+    assert (folder / "program.py").read_text() == (run / "best.py").read_text()
+
+
+@pytest.mark.long
+def test_a_resumed_run_writes_the_difference_to_its_new_best_program(
+    folder: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ("--implementer", "openai/m", "--set", f"implementer.api_base={address}", "--threads", "1")
+    flags = ("--maximize", *model, "--candidates", "2")
+    search(folder, ["optimize", "program.py", "--evaluate", EVALUATE, *flags])
+    run = folder / "runs" / "program-1"
+    assert "+    return 1 + 41" in (run / "best.diff").read_text()
+    monkeypatch.setattr(Model, "code", f"```python\n{PROGRAM.replace('return 1', 'return 77')}```\n")
+    said = search(folder, ["resume", "runs/program-1", "--candidates", "6"])
+    assert "runs/program-1/best.diff` applies it" in said.out
+    assert (run / "best.py").read_text() == PROGRAM.replace("return 1", "return 77")
     subprocess.run(["patch", "-p1", "-i", str(run / "best.diff")], cwd=folder, check=True, capture_output=True)
     assert (folder / "program.py").read_text() == (run / "best.py").read_text()
 
@@ -109,7 +124,7 @@ def test_a_dry_run_scores_the_program_and_leaves_nothing(shell: Shell) -> None:
     assert said.code == 0, said.err
     assert "score     1 (twice the same)" in said.out
     assert "openai/m, the implementer's model" in said.out
-    assert [name for name in shell.files() if name != "runs"] == before
+    assert shell.files() == before
 
 
 @pytest.mark.parametrize(
@@ -143,4 +158,4 @@ def test_a_program_without_a_score_is_refused_with_the_evaluators_words(shell: S
     assert said.code == 5
     assert "missing.py" in said.err
     assert "--include takes further files along" in said.err
-    assert [name for name in shell.files() if name != "runs"] == before
+    assert shell.files() == before
