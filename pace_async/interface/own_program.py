@@ -26,13 +26,13 @@ MOST_NAMED = 8
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A task that was made: its folder, the program's score and seconds, whether two scores were equal (None if it was
-    scored once), and what was guessed. `made` are the folders that were not there before, the innermost first."""
+    """A task that was made: its folder, the program's score and seconds, the second score (None if it was scored once),
+    and what was guessed. `made` are the folders that were not there before, the innermost first."""
 
     folder: Path
     score: float
     seconds: float
-    repeats: bool | None
+    again: float | None
     bounds: "Bounds"
     timeout_s: float
     made: tuple[Path, ...]
@@ -106,10 +106,10 @@ def prepare_own_program(
             shutil.copy(source, folder / name)
         write(Bounds(lower=0, upper=1), timeout_s or FIRST_TIMEOUT_S, deterministic=False)
         score, seconds = scored()
-        repeats = scored()[0] == score if seconds < AGAIN_S else None
+        again = scored()[0] if seconds < AGAIN_S else None
         found = bounds or guessed_bounds(score, direction)
         limit = timeout_s or guessed_timeout(seconds)
-        write(found, limit, deterministic=repeats is True)
+        write(found, limit, deterministic=again == score)
         paths.own_program.write_text(f"{own.patched}\n", encoding="utf-8")
     except OSError as error:
         remove_prepared(run_dir, made)
@@ -117,7 +117,7 @@ def prepare_own_program(
     except BaseException:
         remove_prepared(run_dir, made)
         raise
-    return Prepared(folder, score, seconds, repeats, found, limit, made)
+    return Prepared(folder, score, seconds, again, found, limit, made)
 
 
 def remove_prepared(run_dir: Path, made: Sequence[Path]) -> None:

@@ -1,6 +1,7 @@
 """pace optimize: a program, a command and a model are enough, and nothing of the user's is changed."""
 
 import json
+import re
 import subprocess
 import threading
 from collections.abc import Generator
@@ -124,6 +125,8 @@ def test_a_dry_run_scores_the_program_and_leaves_nothing(shell: Shell) -> None:
     assert said.code == 0, said.err
     assert "score     1 (twice the same)" in said.out
     assert "openai/m, the implementer's model" in said.out
+    assert "progress  measured from 0.5 to 2, a guess: 2 may be out of reach (--bounds LOW,HIGH)" in said.out
+    assert re.search(r"a candidate \(advice \d+ in, \d+ out; program \d+ in, \d+ out\)", said.out)
     assert shell.files() == before
 
 
@@ -147,6 +150,31 @@ def test_a_mistake_is_said_before_anything_is_scored(
     assert (said.code, "scoring" in said.out) == (code, False)
     assert why in said.err
     assert shell.files() == before
+
+
+def test_scores_that_differ_are_printed_with_how_far_they_are_apart(shell: Shell, folder: Path) -> None:
+    score = "import time; print(7.5 + 1e-9 * time.perf_counter_ns())"
+    (folder / "score.py").write_text(score)
+    said = shell.pace(
+        *("optimize", "program.py", "--evaluate", EVALUATE, "--minimize", "--implementer", "openai/m", "--dry-run")
+    )
+    found = re.search(r"score     (\S+) \((\S+) the second time, (\S+) apart, so scores are noisy\)", said.out)
+    assert found is not None
+    first, second, apart = map(float, found.groups())
+    assert apart == pytest.approx(abs(second - first), rel=0.01, abs=1e-6)
+
+
+@pytest.mark.parametrize("command", ["optimize", "run"])
+def test_a_dry_run_refuses_a_budget_without_a_price_as_a_run_does(shell: Shell, command: str) -> None:
+    flags = ("--implementer", "openai/m", "--budget", "5", "--dry-run")
+    own = ("program.py", "--evaluate", EVALUATE, "--maximize") if command == "optimize" else ("circle_packing",)
+    said = shell.pace(command, *own, *flags)
+    assert said.code == 2
+    assert "--budget needs to know what openai/m costs, and no price is listed for that name" in said.err
+    assert "--set implementer.price_per_million_in=USD --set implementer.price_per_million_out=USD" in said.err
+    assert "scoring" not in said.out
+    prices = [f"--set=implementer.price_per_million_{way}=1" for way in ("in", "out")]
+    assert "5 USD" in shell.pace(command, *own, *flags, *prices).out
 
 
 def test_a_program_without_a_score_is_refused_with_the_evaluators_words(shell: Shell) -> None:
