@@ -150,7 +150,11 @@ def optimize(
     own = own_program(Path(program), evaluate, [Path(one) for one in include], Path.cwd())
     folder = new_run_paths(own.name, None if run_dir is None else Path(run_dir)).folder
     prepared = prepare_own_program(own, folder, direction, about=about)
-    return run(prepared.folder, settings, run_dir=folder)
+    try:
+        return run(prepared.folder, settings, run_dir=folder)
+    finally:
+        if not RunPaths(folder).exists:
+            remove_prepared(folder, prepared.made)
 
 
 def _named(files: Sequence[str]) -> str:

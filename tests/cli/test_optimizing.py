@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import pace_async
+from pace_async.errors import UsageError
 from tests.support.command_line import Shell, search
 
 PROGRAM = '"""A number that is as large as possible."""\n\n\ndef number():\n    return 1\n'
@@ -109,6 +110,19 @@ def test_python_does_the_same(folder: Path, address: str, monkeypatch: pytest.Mo
     found = pace_async.optimize("program.py", EVALUATE, direction="maximize", settings=settings)
     assert found.best["score"] == 42.0
     assert "+    return 1 + 41" in (folder / "runs" / "program-1" / "best.diff").read_text()
+
+
+@pytest.mark.long
+def test_a_refused_run_leaves_nothing_from_python_either(
+    folder: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    before = sorted(folder.iterdir())
+    settings = {"implementer.model": "openai/m", "implementer.api_base": address, "stop.budget": 2}
+    with pytest.raises(UsageError, match="needs to know what openai/m costs"):
+        pace_async.optimize("program.py", EVALUATE, direction="maximize", settings=settings)
+    assert sorted(folder.iterdir()) == before
 
 
 @pytest.fixture
