@@ -8,6 +8,7 @@ from pace_async.runtime.run_paths import is_run
 if TYPE_CHECKING:
     from pace_async.population.reading.reader import Reader
 
+BEST = "best"
 WHICH = "a candidate number, seed or best"
 
 
@@ -23,7 +24,7 @@ def without_run(run: str | None, *others: str | None) -> tuple[str | None, ...]:
 
 def find_candidate(reader: "Reader", which: str) -> dict[str, Any]:
     """All data of one candidate. Raises UsageError, in one sentence, if there is no such candidate."""
-    if which == "best":
+    if which == BEST:
         return reader.show(reader.best()["candidate"])
     if which == "seed":
         return reader.show(0)

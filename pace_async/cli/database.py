@@ -38,7 +38,8 @@ def sql(
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Query the population in SQL. Only statements that read this database are allowed, within a time limit. Views:
-    leaderboard, lineage, staleness, spend, progress.
+    leaderboard, lineage, staleness, spend, progress. On a terminal wide cells are cut to fit. With --json and in a pipe
+    they are whole.
 
     Example: pace db sql circle_packing-1 "select * from leaderboard limit 5"
 

@@ -33,13 +33,14 @@ def dry_run(config: Config, run_dir: Path | None) -> tuple[Config, dict[str, str
     from pace_async.evaluate.resources import resources_of
     from pace_async.runtime.children.advisor_choice import in_words, with_advisor
     from pace_async.runtime.children.cards import taken_cards
-    from pace_async.runtime.start.asked import bill_of
+    from pace_async.runtime.start.asked import bill_of, refuse_without_prices
     from pace_async.runtime.start.launch import prepare
     from pace_async.runtime.start.planning import refuse_unless_it_fits
 
     named, config = config, with_advisor(config, asked)
     task, paths = prepare(config, asked, run_dir)
     refuse_unless_it_fits(config, paths.folder)
+    refuse_without_prices(config)
     taken = taken_cards(config)
     granted = resources_of(task, of_this_machine(config.evaluation), taken)
     kind = EVALUATORS[config.evaluation.evaluators]

@@ -14,7 +14,7 @@ from pace_async.registry.implementers import IMPLEMENTERS
 
 if TYPE_CHECKING:
     from pace_async.interface.own_program import Prepared
-    from pace_async.task.own_program import Direction, OwnProgram
+    from pace_async.task.own_program import Direction
     from pace_async.task.spec import Bounds
 
 
@@ -118,20 +118,19 @@ def optimize(flags: OptimizeFlags) -> None:
         scores=(flags.score,) if flags.score else (),
         unsafe_no_sandbox=flags.unsafe,
     )
-    for line in _said(prepared, flags):
+    for line in _said(prepared, flags, direction):
         tell(line)
     try:
         code = _search(flags, prepared, run_dir)
     finally:
-        if RunPaths(run_dir).exists:
-            _show_difference(own, run_dir)
-        else:
-            remove_prepared(run_dir)
+        if not RunPaths(run_dir).exists:
+            remove_prepared(run_dir, prepared.made)
     raise typer.Exit(code)
 
 
 def _refuse_without_model(flags: OptimizeFlags) -> None:
-    """Before the program is scored, which may take long. Raises UsageError without a model or its key."""
+    """Before the program is scored, which may take long. Raises UsageError without a model or its key, or under a
+    budget without its price."""
     import os
 
     from pace_async.configure import resolve
@@ -139,6 +138,7 @@ def _refuse_without_model(flags: OptimizeFlags) -> None:
     from pace_async.implement.shares import models_of
     from pace_async.providers.base import IMPLEMENTER
     from pace_async.providers.keys import refuse_without_keys
+    from pace_async.runtime.start.asked import refuse_without_prices
 
     config = resolve(None, overrides_of(flags.sets, flags.settings()))
     models = models_of(config.implementer.model)
@@ -146,6 +146,7 @@ def _refuse_without_model(flags: OptimizeFlags) -> None:
         raise UsageError("Name a model that writes the code: --implementer MODEL, as in gemini/gemini-3.1-pro-preview.")
     if not flags.dry_run:
         refuse_without_keys(models, config.implementer.api_base, os.environ, IMPLEMENTER)
+    refuse_without_prices(config)
 
 
 def _search(flags: OptimizeFlags, prepared: "Prepared", run_dir: Path) -> int:
@@ -191,13 +192,23 @@ def _bounds(text: str | None) -> "Bounds | None":
         raise UsageError(f"--bounds {text!r} must be two numbers, the lower one first, as in 0,10.") from None
 
 
-def _said(prepared: "Prepared", flags: OptimizeFlags) -> list[str]:
+def _repeated(prepared: "Prepared") -> str:
+    """Whether the second score was the same, and how far it was from the first."""
+    again = prepared.again
+    if again is None:
+        return "scored once"
+    if again == prepared.score:
+        return "twice the same"
+    return f"{again:.10g} the second time, {abs(again - prepared.score):.3g} apart, so scores are noisy"
+
+
+def _said(prepared: "Prepared", flags: OptimizeFlags, direction: "Direction") -> list[str]:
     """What was measured and guessed, a line each, with the flag that says otherwise."""
-    repeats = {None: "scored once", True: "twice the same", False: "not the same twice, so scores are noisy"}
-    guessed_bounds = "" if flags.bounds else ", guessed (--bounds)"
+    best = prepared.bounds.upper if direction == "maximize" else prepared.bounds.lower
+    guessed_bounds = "" if flags.bounds else f", a guess: {best:g} may be out of reach (--bounds LOW,HIGH)"
     guessed_limit = "" if flags.timeout else ", guessed (--timeout)"
     return [
-        f"  score     {prepared.score:.10g} ({repeats[prepared.repeats]}), in {prepared.seconds:.1f} s",
+        f"  score     {prepared.score:.10g} ({_repeated(prepared)}), in {prepared.seconds:.1f} s",
         f"  progress  measured from {prepared.bounds.lower:g} to {prepared.bounds.upper:g}{guessed_bounds}",
         f"  limits    {prepared.timeout_s:g} s{guessed_limit} and {flags.memory_mb} MiB an evaluation",
     ] + (
@@ -205,14 +216,3 @@ def _said(prepared: "Prepared", flags: OptimizeFlags) -> list[str]:
         if flags.dry_run
         else [f"  task      {prepared.folder}, which `pace run` and `pace task check` take like any other"]
     )
-
-
-def _show_difference(own: "OwnProgram", run_dir: Path) -> None:
-    """Say where the best program is and how it differs."""
-    from pace_async.interface.own_program import write_difference
-    from pace_async.runtime.run_paths import RunPaths
-
-    written = write_difference(own, run_dir)
-    if written is not None:
-        tell(f"\nThe best program is {RunPaths(run_dir).best(own.file.suffix)}.")
-        tell(f"Its difference to yours is {written}: `patch -p1 < {written}` applies it.")

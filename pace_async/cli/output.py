@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
@@ -21,6 +22,9 @@ RUN_ARGUMENT = typer.Argument(
 )
 
 
+NARROWEST = 8
+"""Characters that every cell may have, however narrow the terminal is."""
+_GAP = "  "
 _ODD = re.compile(r"[^\x20-\x7e\n]")
 
 
@@ -54,15 +58,31 @@ def print_fields(values: Mapping[str, object]) -> None:
 
 
 def print_table(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Rows under their column names."""
+    """Rows under their column names. On a terminal the widest cells are cut so that a row fits on its line."""
     if not rows:
         typer.echo("no rows")
         return
     columns = list(rows[0])
     cells = [[shown(row[column]) for column in columns] for row in rows]
     widths = [max(len(columns[i]), *(len(line[i]) for line in cells)) for i in range(len(columns))]
+    if sys.stdout.isatty():
+        widths = fitting(widths, shutil.get_terminal_size().columns)
     for line in (columns, *cells):
-        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+        typer.echo(_GAP.join(_cut(cell, width).ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def fitting(widths: Sequence[int], room: int) -> list[int]:
+    """The widths of columns of which a row has at most `room` characters: the widest are cut to one width, but none
+    below NARROWEST."""
+    room -= len(_GAP) * (len(widths) - 1)
+    cap = min(max(widths, default=0), max(room, NARROWEST))
+    while cap > NARROWEST and sum(min(width, cap) for width in widths) > room:
+        cap -= 1
+    return [min(width, cap) for width in widths]
+
+
+def _cut(cell: str, width: int) -> str:
+    return cell if len(cell) <= width else f"{cell[: width - 1]}…"
 
 
 _LARGE = 1e6

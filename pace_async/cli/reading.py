@@ -148,17 +148,17 @@ def best(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
 
     Example: pace best circle_packing-1
     """
-    from pace_async.durable import write_whole
     from pace_async.errors import InfrastructureFault, UsageError
+    from pace_async.runtime.best_program import how_to_apply, write_best
     from pace_async.task import suffix_of_programs
 
     with open_run(run) as (paths, reader):
         found, header = best_of(reader), reader.header()
-    path = paths.best(suffix_of_programs(header))
+    suffix = suffix_of_programs(header)
     try:
-        write_whole(path, found["program"])
+        path = write_best(paths, suffix, found["program"])
     except InfrastructureFault as fault:
-        raise UsageError(f"Cannot write {path} ({fault}).") from None
+        raise UsageError(f"Cannot write {paths.best(suffix)} ({fault}).") from None
     if as_json:
         document: BestWithFile = {**found, "path": str(path)}
         print_json(document)
@@ -173,3 +173,5 @@ def best(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
         }
     )
     tell(f"\nThe program is in {path}")
+    for line in how_to_apply(paths, suffix)[1:]:
+        tell(line)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
-from pace_async.cli.candidates import WHICH, find_candidate, without_run
+from pace_async.cli.candidates import BEST, WHICH, find_candidate, without_run
 from pace_async.cli.output import (
     JSON_OPTION,
     RUN_ARGUMENT,
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 def show(
     run: str | None = RUN_ARGUMENT,
-    candidate: str | None = typer.Argument(None, help=f"Which: {WHICH}.", metavar="CANDIDATE"),
+    candidate: str | None = typer.Argument(None, help=f"Which: {WHICH} [default: best].", metavar="CANDIDATE"),
     islands: bool = typer.Option(False, "--islands", help="Show the islands instead of a candidate."),
     notes: bool = typer.Option(False, "--notes", help="Show the newest page of notes instead of a candidate."),
     prompts: bool = typer.Option(False, "--prompts", help="Show the prompts of the advisor and the implementer."),
     program: bool = typer.Option(False, "--program", help="Show the whole program, not its difference to the parent."),
     as_json: bool = JSON_OPTION,
 ) -> None:
-    """One candidate, the islands, or the notes. A candidate: idea, experiment, score, the advisor's answers, the
-    implementer's tries if there were several, and how its program differs from its parent's.
+    """One candidate (the best one without a name), the islands, or the notes. A candidate: idea, experiment, score, the
+    advisor's answers, the implementer's tries if there were several, and how its program differs from its parent's.
 
     With --islands: each island's progress towards the goal, its momentum, its last action with the reason, and the
     rollouts since. With --notes: what worked, what failed and what is open, as a model wrote it last, and with --json
@@ -57,19 +57,17 @@ def show(
         raise UsageError("--islands shows the state of the islands: leave the candidate and --prompts out.")
     if notes and (candidate is not None or prompts):
         raise UsageError("--notes shows the notes of the whole run: leave the candidate and --prompts out.")
-    if not (islands or notes) and candidate is None:
-        raise UsageError(f"Say which candidate to show, or --islands, or --notes: {WHICH}.")
     with open_run(run) as (paths, reader):
         if notes:
             _show_notes(notes_of(reader), as_json)
-        elif candidate is None:
+        elif islands:
             from pace_async.population.reading.islands_now import islands_now
 
             _show_islands(islands_now(reader.record()), as_json)
         elif prompts:
-            _show_prompts(paths, reader, find_candidate(reader, candidate)["candidate"], as_json)
+            _show_prompts(paths, reader, find_candidate(reader, candidate or BEST)["candidate"], as_json)
         else:
-            found = find_candidate(reader, candidate)
+            found = find_candidate(reader, candidate or BEST)
             parent = None if program or as_json or found["parent"] is None else reader.show(found["parent"])
             _show_candidate(found, parent, as_json)
 
@@ -142,15 +140,16 @@ def _show_candidate(found: dict[str, Any], parent: dict[str, Any] | None, as_jso
             **_practised(found["practice"]),
             **{f"stage {stage['stage']}": in_words(stage) for stage in found["cascade"]},
             "fresh scores": _fresh(found["fresh_scores"]),
-            **_corrected(found["tries"]),
             **_chosen(found["chosen"]),
             **origin(found),
+            **_corrected(found["tries"]),
         }
     )
     if found["practice"] and found["practice"]["printed"]:
         typer.echo(f"\nprinted in practice\n{indented(found['practice']['printed'])}")
     for call in found["calls"]:
-        tell(f"\n{call['purpose']} ({_counted(call)})")
+        counted = _counted(call)
+        tell(f"\n{call['purpose']}{f' ({counted})' if counted else ''}")
         tell(indented(call["text"]))
     for tried in found["tries"] if len(found["tries"]) > 1 else ():
         tell(f"\ntry {tried['number']} of {tried['model']}: {_tried(tried, found)}")
@@ -159,9 +158,11 @@ def _show_candidate(found: dict[str, Any], parent: dict[str, Any] | None, as_jso
 
 
 def _counted(call: Mapping[str, Any]) -> str:
-    """The tokens of an advisor's call. Only an advisor that the run serves has versions."""
+    """The tokens of an advisor's call, nothing if they are not known. Only an advisor that the run serves has
+    versions."""
     versions = [f"version {version} tokens {start}-{end}" for version, start, end in call["versions"]]
-    return ", ".join([f"{call['prompt_tokens']} tokens in, {call['completion_tokens']} out", *versions])
+    tokens = f"{call['prompt_tokens']} tokens in, {call['completion_tokens']} out" if call["prompt_tokens"] else ""
+    return ", ".join(part for part in (tokens, *versions) if part)
 
 
 def _show_program(found: Mapping[str, Any], parent: Mapping[str, Any] | None) -> None:

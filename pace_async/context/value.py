@@ -32,11 +32,12 @@ SAID = frozenset(("score", "combined_score"))
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a program finds where it is evaluated: the processors of the machine, None if not known, and packages that
-    it can import, with their versions."""
+    """What a program finds where it is evaluated: the processors of the machine, None if not known, packages that it
+    can import, with their versions, and compilers that it can start where it may start a command."""
 
     processors: int | None = None
     packages: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
 
 
 NOT_KNOWN = Surroundings()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pace_async.errors import SeedProgramFails, UsageError
 from pace_async.interface.evaluating import evaluate_program
 from pace_async.interface.texts import text_of
+from pace_async.runtime.run_paths import RunPaths, new_run_paths
 
 if TYPE_CHECKING:
     from pace_async.interface.processes import Settings
@@ -19,23 +20,22 @@ if TYPE_CHECKING:
 
 AGAIN_S = 60.0
 """A program that is scored in less is scored twice, to see whether its score repeats."""
-FOLDER = "task"
 MOST_NAMED = 8
 """Files that an error names."""
-BEST_DIFF = "best.diff"
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A task that was made: its folder, the program's score and seconds, whether two scores were equal (None if it was
-    scored once), and what was guessed."""
+    """A task that was made: its folder, the program's score and seconds, the second score (None if it was scored once),
+    and what was guessed. `made` are the folders that were not there before, the innermost first."""
 
     folder: Path
     score: float
     seconds: float
-    repeats: bool | None
+    again: float | None
     bounds: "Bounds"
     timeout_s: float
+    made: tuple[Path, ...]
 
 
 def prepare_own_program(
@@ -68,9 +68,11 @@ def prepare_own_program(
     sources = own.sources()
     scripts = {name.as_posix(): text_of(own.folder / name) for name in own.scripts() if (own.folder / name).is_file()}
     said = about + shown_scripts(scripts) if about else about_program(own, text, scripts)
-    folder = run_dir / FOLDER
+    paths = RunPaths(run_dir)
+    folder = paths.own_task
     if folder.exists():
         raise UsageError(f"{folder} is there already: name another run by --run-dir.")
+    made = tuple(one for one in (run_dir, *run_dir.parents) if not one.exists())
 
     def write(found: "Bounds", limit: float, *, deterministic: bool) -> None:
         from pace_async.yaml_text import dumped
@@ -104,46 +106,28 @@ def prepare_own_program(
             shutil.copy(source, folder / name)
         write(Bounds(lower=0, upper=1), timeout_s or FIRST_TIMEOUT_S, deterministic=False)
         score, seconds = scored()
-        repeats = scored()[0] == score if seconds < AGAIN_S else None
+        again = scored()[0] if seconds < AGAIN_S else None
         found = bounds or guessed_bounds(score, direction)
         limit = timeout_s or guessed_timeout(seconds)
-        write(found, limit, deterministic=repeats is True)
+        write(found, limit, deterministic=again == score)
+        paths.own_program.write_text(f"{own.patched}\n", encoding="utf-8")
     except OSError as error:
-        remove_prepared(run_dir)
+        remove_prepared(run_dir, made)
         raise UsageError(f"Cannot write {folder}: {error.strerror}.") from None
     except BaseException:
-        remove_prepared(run_dir)
+        remove_prepared(run_dir, made)
         raise
-    return Prepared(folder, score, seconds, repeats, found, limit)
+    return Prepared(folder, score, seconds, again, found, limit, made)
 
 
-def remove_prepared(run_dir: Path) -> None:
-    """Remove the task of a run that did not begin, and the run's folder if it holds nothing else."""
-    shutil.rmtree(run_dir / FOLDER, ignore_errors=True)
+def remove_prepared(run_dir: Path, made: Sequence[Path]) -> None:
+    """Remove the task of a run that did not begin, and the folders that were made for it and hold nothing else."""
+    paths = RunPaths(run_dir)
+    shutil.rmtree(paths.own_task, ignore_errors=True)
     with suppress(OSError):
-        run_dir.rmdir()
-
-
-def write_difference(own: "OwnProgram", run_dir: Path) -> Path | None:
-    """RUN/best.diff, which leads from the program to the best one and which `patch` takes. None if no
-    program is better than the user's."""
-    from difflib import unified_diff
-
-    from pace_async.runtime.run_paths import RunPaths
-
-    best = RunPaths(run_dir).best(own.file.suffix)
-    if not best.is_file():
-        return None
-    name = own.file.as_posix()
-    before, after = (text_of(file).splitlines(keepends=True) for file in (run_dir / FOLDER / own.file.name, best))
-    if before == after:
-        return None
-    lines = [
-        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
-        for line in unified_diff(before, after, f"a/{name}", f"b/{name}")
-    ]
-    (run_dir / BEST_DIFF).write_text("".join(lines), encoding="utf-8")
-    return run_dir / BEST_DIFF
+        paths.own_program.unlink(missing_ok=True)
+        for folder in made:
+            folder.rmdir()
 
 
 def optimize(
@@ -161,15 +145,16 @@ def optimize(
     {"implementer.model": "openai/gpt-5", "stop.budget": 5}. RUN/best.diff leads from the program to the best one.
     Raises PaceError."""
     from pace_async.interface.running import run
-    from pace_async.runtime.run_paths import new_run_paths
     from pace_async.task.own_program import own_program
 
     own = own_program(Path(program), evaluate, [Path(one) for one in include], Path.cwd())
     folder = new_run_paths(own.name, None if run_dir is None else Path(run_dir)).folder
     prepared = prepare_own_program(own, folder, direction, about=about)
-    found = run(prepared.folder, settings, run_dir=folder)
-    write_difference(own, folder)
-    return found
+    try:
+        return run(prepared.folder, settings, run_dir=folder)
+    finally:
+        if not RunPaths(folder).exists:
+            remove_prepared(folder, prepared.made)
 
 
 def _named(files: Sequence[str]) -> str:

@@ -67,6 +67,7 @@ from pace_async.observe.model import (
 )
 from pace_async.population.reading.progress import RECENT
 from pace_async.reward import better, ranks_above
+from pace_async.search.results import headline
 
 ALIVE = ("running", "draining")
 EXPERIMENT_CELLS = 240
@@ -115,7 +116,8 @@ def _fact(view: RunView, event: Fact) -> RunView:
             view = changed(view, leases=replace(view.leases, admitted=view.leases.admitted + 1))
             return _thread(view, event.island, "advise")
         case Advised():
-            experiment = clean(event.experiment or "", EXPERIMENT_CELLS)
+            idea = next((note.description for note in event.ideas if note.number == event.idea), None)
+            experiment = clean(headline(event.experiment, idea), EXPERIMENT_CELLS)
             view = changed(view, experiments={**view.experiments, event.lease: experiment})
             return _thread(view, event.island, "implement")
         case ImplementerCalled():

@@ -59,7 +59,7 @@ def _best(improvements: Sequence[Improvement]) -> Best | None:
         candidate=last.candidate,
         score=last.score,
         island=last.island or 0,
-        experiment=clean(last.experiment or "", EXPERIMENT_CELLS),
+        experiment=clean(last.experiment, EXPERIMENT_CELLS),
         after=last.place,
         at=last.at,
         fresh=last.fresh,

@@ -221,10 +221,15 @@ def _left_out(litellm: Any, model: str, options: Mapping[str, object]) -> tuple[
     return ()
 
 
+def looked_up(model: str, config: ProviderConfig) -> "LitellmChat":
+    """The model as a run would ask it, for its price only. Loads litellm and calls nothing."""
+    litellm = _import()[0]
+    return LitellmChat(model, config, litellm, _look_up(litellm, model, config))
+
+
 def price_of(model: str, config: ProviderConfig) -> Price | None:
     """The price that a run would count with, None if it is unknown. Loads litellm and calls nothing."""
-    litellm = _import()[0]
-    return LitellmChat(model, config, litellm, _look_up(litellm, model, config)).price
+    return looked_up(model, config).price
 
 
 @contextmanager

@@ -66,16 +66,22 @@ def refuse_unless_ready(checks: Sequence[Checked], stop: StopConfig) -> None:
     for checked in checks:
         if checked.failure is not None and checked.failure.permanent:
             raise UsageError(f"{checked.caller.flag(checked.model)}: {checked.reason}; {checked.remedy}.")
-        if stop.budget is not None and (checked.price is None or checked.is_listed_free):
-            listed = "no price is listed" if checked.price is None else "the listed price is 0"
-            raise UsageError(
-                f"--budget needs to know what {checked.model} costs, and {listed}: give "
-                f"--set {checked.caller.role}.price_per_million_in=USD "
-                f"--set {checked.caller.role}.price_per_million_out=USD (0 if it is free)."
-            )
+        if stop.budget is not None:
+            refuse_unless_priced(checked.model, checked.caller, checked.price, checked.is_listed_free)
     if checks and all(checked.failure is not None for checked in checks):
         first = checks[0]
         raise GaveUp(f"No {first.caller.role} answers ({first.model}: {first.reason}): {first.remedy}.")
+
+
+def refuse_unless_priced(model: str, caller: Caller, price: Price | None, is_listed_free: bool) -> None:
+    """Raises UsageError for a model whose calls a budget cannot count, with the settings that say its price."""
+    if price is None or is_listed_free:
+        listed = "no price is listed for that name" if price is None else "the listed price is 0"
+        raise UsageError(
+            f"--budget needs to know what {model} costs, and {listed}: give "
+            f"--set {caller.role}.price_per_million_in=USD "
+            f"--set {caller.role}.price_per_million_out=USD (0 if it is free)."
+        )
 
 
 async def _check(chat: LitellmChat, config: ProviderConfig, caller: Caller) -> Checked:

@@ -113,6 +113,21 @@ class RunPaths:
     def events(self) -> Path:
         return self.folder / "events.jsonl"
 
+    @property
+    def own_task(self) -> Path:
+        """The task that `pace optimize` makes of a program of the user's own."""
+        return self.folder / "task"
+
+    @property
+    def own_program(self) -> Path:
+        """A file with the path of that program, relative to where the user was."""
+        return self.folder / "program.path"
+
+    @property
+    def difference(self) -> Path:
+        """What leads from that program to the best one."""
+        return self.folder / "best.diff"
+
     def best(self, suffix: str = ".py") -> Path:
         """The copy of the best program, with the extension of the task's programs."""
         return self.folder / f"best{suffix}"

@@ -19,6 +19,8 @@ from pace_async.search.ideas import words
 
 IDEAS_PER_LEASE = 3
 """How many ideas a rollout may bring."""
+LONGEST_HEADLINE = 120
+"""Characters of an experiment that stands for itself on one line."""
 _KIND = re.compile(r"^\((?:refine|combine|explore)\) +")
 
 
@@ -185,6 +187,13 @@ class Results:
 def bare(text: str) -> str:
     """The text of an idea without its kind before it."""
     return _KIND.sub("", text)
+
+
+def headline(experiment: str | None, idea: str | None) -> str:
+    """An experiment for one line of a screen: its own text, or the idea's if that text is long or has several lines.
+    `idea` is None if the rollout did not propose it."""
+    text = (experiment or "").strip()
+    return bare(idea) if idea and ("\n" in text or len(text) > LONGEST_HEADLINE) else text
 
 
 def _first(one: KnownIdea, other: KnownIdea) -> KnownIdea:

@@ -49,6 +49,13 @@ class OwnProgram:
         return slug if slug[:1].isalpha() else f"program_{slug}".rstrip("_")
 
     @property
+    def patched(self) -> str:
+        """The path that `patch -p1` finds the program by from `folder`, which takes none that leads outside."""
+        whole = (self.folder / self.file).absolute()
+        inside = ".." not in self.file.parts and whole.is_relative_to(self.folder)
+        return (whole.relative_to(self.folder) if inside else Path(self.file.name)).as_posix()
+
+    @property
     def language(self) -> str:
         """The language by the file's extension, which names an unknown one."""
         suffix = self.file.suffix.removeprefix(".").lower()

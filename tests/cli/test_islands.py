@@ -46,9 +46,8 @@ def test_islands_are_shown_with_their_last_action_and_why(shell: Shell) -> None:
             assert line.endswith(one["last_action"]["why"])
 
 
-def test_a_candidate_or_the_islands_must_be_named(shell: Shell) -> None:
-    for wrong, sentence in (((), "which candidate to show, or --islands"), (("1", "--islands"), "leave the candidate")):
-        said = shell.pace("show", "run", *wrong)
-        assert said.code == 2
-        assert sentence in said.err
+def test_a_candidate_and_the_islands_exclude_each_other(shell: Shell) -> None:
+    said = shell.pace("show", "run", "1", "--islands")
+    assert said.code == 2
+    assert "leave the candidate" in said.err
     assert json.loads(shell.pace("show", "run", "1", "--json").out)["candidate"] == 1

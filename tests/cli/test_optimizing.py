@@ -1,6 +1,7 @@
 """pace optimize: a program, a command and a model are enough, and nothing of the user's is changed."""
 
 import json
+import re
 import subprocess
 import threading
 from collections.abc import Generator
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import pace_async
+from pace_async.errors import UsageError
 from tests.support.command_line import Shell, search
 
 PROGRAM = '"""A number that is as large as possible."""\n\n\ndef number():\n    return 1\n'
@@ -21,17 +23,14 @@ spec.loader.exec_module(module)
 print("the number is", min(module.number(), 100))
 """
 EVALUATE = "python score.py {program}"
-ANSWERS = (
-    ("SEARCH", "<<<<<<< SEARCH\n    return 1\n=======\n    return 1 + 41\n>>>>>>> REPLACE\n"),
-    ("Specification", "Idea A (refine): a larger number\nChoice: A\nReasoning: larger\nSpecification:\nreturn 42\n"),
-)
-"""The answer to the first word that a question holds."""
+IDEA = "Idea A (refine): a larger number\nChoice: A\nReasoning: larger\nSpecification:\nreturn 42\n"
 
 
 class Model(BaseHTTPRequestHandler):
     """A chat model that has one idea and carries it out."""
 
     protocol_version = "HTTP/1.1"
+    code = "<<<<<<< SEARCH\n    return 1\n=======\n    return 1 + 41\n>>>>>>> REPLACE\n"
 
     def log_message(self, format: str, *args: object) -> None:
         pass
@@ -39,7 +38,7 @@ class Model(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         asked = json.dumps(body["messages"])
-        said = next((answer for word, answer in ANSWERS if word in asked), "ok")
+        said = self.code if "<<<<<<< SEARCH" in asked else IDEA if "Specification" in asked else "ok"
         message = {"role": "assistant", "content": said}
         usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
         choice = {"index": 0, "finish_reason": "stop", "message": message}
@@ -81,6 +80,24 @@ def test_three_lines_lead_to_a_better_program_and_its_difference(folder: Path, a
     run = folder / "runs" / "program-1"
     assert (run / "best.py").read_text() == PROGRAM.replace("return 1", "return 1 + 41")
     assert "runs/program-1/best.diff` applies it" in said.out
+    assert "propose (100 tokens in, 10 out)" in search(folder, ["show"]).out.splitlines()
+    subprocess.run(["patch", "-p1", "-i", str(run / "best.diff")], cwd=folder, check=True, capture_output=True)
+    assert (folder / "program.py").read_text() == (run / "best.py").read_text()
+
+
+@pytest.mark.long
+def test_a_resumed_run_writes_the_difference_to_its_new_best_program(
+    folder: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ("--implementer", "openai/m", "--set", f"implementer.api_base={address}", "--threads", "1")
+    flags = ("--maximize", *model, "--candidates", "2")
+    search(folder, ["optimize", "program.py", "--evaluate", EVALUATE, *flags])
+    run = folder / "runs" / "program-1"
+    assert "+    return 1 + 41" in (run / "best.diff").read_text()
+    monkeypatch.setattr(Model, "code", f"```python\n{PROGRAM.replace('return 1', 'return 77')}```\n")
+    said = search(folder, ["resume", "runs/program-1", "--candidates", "6"])
+    assert "runs/program-1/best.diff` applies it" in said.out
+    assert (run / "best.py").read_text() == PROGRAM.replace("return 1", "return 77")
     subprocess.run(["patch", "-p1", "-i", str(run / "best.diff")], cwd=folder, check=True, capture_output=True)
     assert (folder / "program.py").read_text() == (run / "best.py").read_text()
 
@@ -93,6 +110,19 @@ def test_python_does_the_same(folder: Path, address: str, monkeypatch: pytest.Mo
     found = pace_async.optimize("program.py", EVALUATE, direction="maximize", settings=settings)
     assert found.best["score"] == 42.0
     assert "+    return 1 + 41" in (folder / "runs" / "program-1" / "best.diff").read_text()
+
+
+@pytest.mark.long
+def test_a_refused_run_leaves_nothing_from_python_either(
+    folder: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    before = sorted(folder.iterdir())
+    settings = {"implementer.model": "openai/m", "implementer.api_base": address, "stop.budget": 2}
+    with pytest.raises(UsageError, match="needs to know what openai/m costs"):
+        pace_async.optimize("program.py", EVALUATE, direction="maximize", settings=settings)
+    assert sorted(folder.iterdir()) == before
 
 
 @pytest.fixture
@@ -109,7 +139,9 @@ def test_a_dry_run_scores_the_program_and_leaves_nothing(shell: Shell) -> None:
     assert said.code == 0, said.err
     assert "score     1 (twice the same)" in said.out
     assert "openai/m, the implementer's model" in said.out
-    assert [name for name in shell.files() if name != "runs"] == before
+    assert "progress  measured from 0.5 to 2, a guess: 2 may be out of reach (--bounds LOW,HIGH)" in said.out
+    assert re.search(r"a candidate \(advice \d+ in, \d+ out; program \d+ in, \d+ out\)", said.out)
+    assert shell.files() == before
 
 
 @pytest.mark.parametrize(
@@ -134,6 +166,31 @@ def test_a_mistake_is_said_before_anything_is_scored(
     assert shell.files() == before
 
 
+def test_scores_that_differ_are_printed_with_how_far_they_are_apart(shell: Shell, folder: Path) -> None:
+    score = "import time; print(7.5 + 1e-9 * time.perf_counter_ns())"
+    (folder / "score.py").write_text(score)
+    said = shell.pace(
+        *("optimize", "program.py", "--evaluate", EVALUATE, "--minimize", "--implementer", "openai/m", "--dry-run")
+    )
+    found = re.search(r"score     (\S+) \((\S+) the second time, (\S+) apart, so scores are noisy\)", said.out)
+    assert found is not None
+    first, second, apart = map(float, found.groups())
+    assert apart == pytest.approx(abs(second - first), rel=0.01, abs=1e-6)
+
+
+@pytest.mark.parametrize("command", ["optimize", "run"])
+def test_a_dry_run_refuses_a_budget_without_a_price_as_a_run_does(shell: Shell, command: str) -> None:
+    flags = ("--implementer", "openai/m", "--budget", "5", "--dry-run")
+    own = ("program.py", "--evaluate", EVALUATE, "--maximize") if command == "optimize" else ("circle_packing",)
+    said = shell.pace(command, *own, *flags)
+    assert said.code == 2
+    assert "--budget needs to know what openai/m costs, and no price is listed for that name" in said.err
+    assert "--set implementer.price_per_million_in=USD --set implementer.price_per_million_out=USD" in said.err
+    assert "scoring" not in said.out
+    prices = [f"--set=implementer.price_per_million_{way}=1" for way in ("in", "out")]
+    assert "5 USD" in shell.pace(command, *own, *flags, *prices).out
+
+
 def test_a_program_without_a_score_is_refused_with_the_evaluators_words(shell: Shell) -> None:
     before = shell.files()
     said = shell.pace(
@@ -143,4 +200,4 @@ def test_a_program_without_a_score_is_refused_with_the_evaluators_words(shell: S
     assert said.code == 5
     assert "missing.py" in said.err
     assert "--include takes further files along" in said.err
-    assert [name for name in shell.files() if name != "runs"] == before
+    assert shell.files() == before

@@ -73,10 +73,18 @@ def test_an_advisor_that_the_run_does_not_serve_has_no_versions(shell: Shell) ->
     database = sqlite3.connect(shell.folder / "runs/circle_packing-1/population.db")
     with database:
         database.execute("update advisor_calls set spans = x''")
-    database.close()
     calls = [line for line in shell.pace("show", "1").out.splitlines() if "tokens in" in line]
     assert calls
     assert all(line.endswith(" out)") for line in calls)
+    with database:
+        database.execute("update advisor_calls set prompt_ids = x'', prompt_tokens = 0, completion_ids = x''")
+        database.execute("update advisor_calls set completion_tokens = 0, logprobs = x''")
+    database.close()
+    assert "propose" in shell.pace("show", "1").out.splitlines()
+
+
+def test_without_a_candidate_the_best_one_is_shown(shell: Shell) -> None:
+    assert shell.pace("show").out == shell.pace("show", "best").out != shell.pace("show", "1").out
 
 
 def test_diff_takes_numbers_and_parent_and_json(shell: Shell) -> None:

@@ -132,12 +132,12 @@ def test_a_best_program_without_room_on_the_disk_is_reported_without_an_error(
     best = Member(3, "x = 1\n" * 1000, 1.0)
     with small_disk(tmp_path / "disk") as disk:
         filler = fill(disk)
-        keep_best(RunPaths(disk).best(), best)
+        keep_best(RunPaths(disk), ".py", best)
         said = capsys.readouterr().err
         assert said.startswith("pace: best.py could not be written (disk_full: ") and said.count("\n") == 1
         assert not RunPaths(disk).best().exists()
         filler.unlink()
-        keep_best(RunPaths(disk).best(), best)
+        keep_best(RunPaths(disk), ".py", best)
         assert RunPaths(disk).best().read_text() == best.program
 
 

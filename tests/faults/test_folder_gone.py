@@ -72,8 +72,8 @@ def test_the_missing_folder_is_named_whatever_fails_first(tmp_path: Path) -> Non
 @pytest.mark.fault("Disk, everywhere", "the run's folder deleted while it runs: one sentence")
 def test_a_missing_folder_is_reported_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     best = Member(candidate=1, program="x = 1\n", score=1.0)
-    keep_best(RunPaths(tmp_path / "gone").best(), best)
+    keep_best(RunPaths(tmp_path / "gone"), ".py", best)
     assert capsys.readouterr().err == ""
     (tmp_path / "best.py").mkdir()
-    keep_best(RunPaths(tmp_path).best(), best)
+    keep_best(RunPaths(tmp_path), ".py", best)
     assert "best.py could not be written" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 """What a screen knows of a run is a fold of its facts."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,9 @@ from pace_async.config import StopConfig
 from pace_async.events import (
     Advised,
     Evaluated,
+    Fact,
     FaultSeen,
+    IdeaNote,
     ImplementerCalled,
     ImplementerReserved,
     LeaseAborted,
@@ -22,12 +25,24 @@ from pace_async.events import (
     VersionPublished,
 )
 from pace_async.observe.fold import fold, fold_all
+from pace_async.observe.history import view_of
 from pace_async.observe.model import IMPROVEMENTS_KEPT, NOTES_KEPT, TIMES_KEPT, RunView, changed
 from pace_async.observe.progress import progress
 from pace_async.observe.search_sections import search
 from pace_async.observe.sections import title
 from tests.support.observe_facts import BEGIN, life, scored
-from tests.support.population_facts import HEADER, advised, opened, rollout, seed_program, shipped, skipped, trained
+from tests.support.population_facts import (
+    HEADER,
+    advised,
+    evaluated,
+    fresh,
+    opened,
+    rollout,
+    seed_program,
+    shipped,
+    skipped,
+    trained,
+)
 
 EMPTY = RunView(HEADER)
 RUNNING = RunStateChanged("running", "", BEGIN)
@@ -76,6 +91,32 @@ def test_the_best_carries_the_experiment_of_its_rollout() -> None:
     assert view.best is not None and view.best.experiment == 'Change layout to "hex".'
     assert view.experiments == {}
     assert view.latest is not None and view.latest.text.endswith('the best so far: Change layout to "hex".')
+
+
+SPECIFICATIONS = ("Keep solve.\nBegin with hexagons.", "Keep solve. " * 20)
+
+
+def specified(text: str, chosen: int) -> tuple[Fact, ...]:
+    """A rollout that proposes idea 1, and carries out a specification of the chosen one."""
+    idea = IdeaNote(1, "(refine) a hexagonal start", known=False)
+    return opened(1), advised(1, ideas=(idea,), idea=chosen, experiment=text), evaluated(1)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("text", SPECIFICATIONS)
+async def test_of_a_long_specification_the_idea_is_shown(text: str, tmp_path: Path) -> None:
+    view = fold_all(EMPTY, specified(text, 1))
+    assert view.best is not None and view.best.experiment == "a hexagonal start"
+    async with fresh(tmp_path) as store:
+        await store.commit(*specified(text, 1))
+        found = await view_of(await store.load("demo"), StopConfig(), store)
+    assert found.best is not None and found.best.experiment == view.best.experiment
+
+
+def test_of_a_specification_of_another_rollouts_idea_the_beginning_is_shown() -> None:
+    for text in SPECIFICATIONS:
+        view = fold_all(EMPTY, specified(text, 2))
+        assert view.best is not None and view.best.experiment.startswith("Keep solve. ")
 
 
 @given(seed=st.integers(0, 200))

@@ -15,7 +15,8 @@ from pace_async.evaluate.sandbox.installation import installation_of
 from pace_async.programs.languages import PYTHON
 from pace_async.task import Task, TaskSpec
 
-SYSTEM = ("/usr", "/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/R")
+SHOWN = "/usr"
+SYSTEM = (SHOWN, "/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/R")
 STANDARD_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from sqlalchemy import ColumnElement, Select, and_, func, select
 
-from pace_async.population.models import CandidateRow, ExperimentRow, IdeaRow, ImplementerCallRow, LeaseRow
+from pace_async.population.models import CandidateRow, ExperimentRow, IdeaRow, ImplementerCallRow, LeaseRow, ProposalRow
 
 
 def same_rollout(one: Any, other: Any) -> ColumnElement[bool]:
@@ -23,6 +23,14 @@ COST_USD: ColumnElement[float] = (
     .scalar_subquery()
 )
 """The cost of a candidate, failed calls included. Notes are written for the whole run."""
+
+OWN_IDEA: ColumnElement[str] = (
+    select(func.min(ProposalRow.description))
+    .where(same_rollout(ProposalRow, ExperimentRow), ProposalRow.idea == ExperimentRow.idea)
+    .correlate(ExperimentRow)
+    .scalar_subquery()
+)
+"""The idea of an experiment, NULL if another rollout proposed it."""
 
 _ELSEWHERE: dict[str, Any] = {
     "lease_state": LeaseRow.state,

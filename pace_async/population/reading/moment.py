@@ -20,12 +20,14 @@ from pace_async.population.models import (
     RunStateRow,
     VersionRow,
 )
+from pace_async.population.reading.candidates import OWN_IDEA
 from pace_async.population.reading.load import find_run, header_of, state_of_run
 from pace_async.population.reading.news import News, news_of, shipped_of
 from pace_async.population.reading.progress import Progress, progress_of
 from pace_async.population.reading.read_spending import changes_of, reserved_of, spend_of
 from pace_async.population.reading.timings import timings_of
 from pace_async.population.timings import Timings
+from pace_async.search.results import headline
 
 SERVICES = ("provider_down", "all_providers_down", "provider_back", "stage_paused", "stage_back")
 """Kinds of faults by which a service goes away or comes back."""
@@ -169,6 +171,6 @@ def _numbers(news: tuple[News, ...], training: int | None) -> set[int]:
 
 def _experiments(connection: Connection, run_id: int, news: tuple[News, ...]) -> dict[int, str]:
     leases = [fact.lease for fact in news if isinstance(fact, Evaluated)]
-    columns = select(ExperimentRow.lease, ExperimentRow.description)
+    columns = select(ExperimentRow.lease, ExperimentRow.description, OWN_IDEA)
     rows = connection.execute(columns.where(ExperimentRow.run_id == run_id, ExperimentRow.lease.in_(leases)))
-    return {row.lease: row.description or "" for row in rows}
+    return {lease: headline(experiment, idea) for lease, experiment, idea in rows}

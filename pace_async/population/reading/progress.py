@@ -16,9 +16,10 @@ from pace_async.population.models import (
     LeaseRow,
     VersionRow,
 )
-from pace_async.population.reading.candidates import same_rollout
+from pace_async.population.reading.candidates import OWN_IDEA, same_rollout
 from pace_async.population.reading.epochs import last_lease_before
 from pace_async.population.reading.read_spending import spend_by_role
+from pace_async.search.results import headline
 
 RECENT = 32
 """Candidates whose answers count as the last ones."""
@@ -34,7 +35,7 @@ class Improvement:
     score: float
     island: int | None
     at: float
-    experiment: str | None
+    experiment: str
     fresh: float | None
 
 
@@ -94,7 +95,7 @@ def progress_of(connection: Connection, run_id: int, kept: int) -> Progress:
         .group_by(LeaseRow.staleness)
     )
     experiments = connection.execute(
-        select(ExperimentRow.lease, ExperimentRow.description)
+        select(ExperimentRow.lease, ExperimentRow.description, OWN_IDEA)
         .join(LeaseRow, same_rollout(LeaseRow, ExperimentRow))
         .where(ExperimentRow.run_id == run_id, LeaseRow.state == "open", LeaseRow.stage == "advised")
     )
@@ -118,7 +119,7 @@ def progress_of(connection: Connection, run_id: int, kept: int) -> Progress:
         improvements=improvements_of(connection, run_id),
         leases={(row[0], row[1]): row[2] for row in leases},
         staleness={age: rollouts for age, rollouts in ages if age is not None},
-        experiments={row.lease: row.description or "" for row in experiments},
+        experiments={lease: headline(experiment, idea) for lease, experiment, idea in experiments},
         groups={row[0]: row[1] for row in groups},
         rewards=_rewards(connection, run_id, kept),
         alpha=connection.execute(latest).scalar(),
@@ -206,14 +207,17 @@ def improvements_of(connection: Connection, run_id: int) -> tuple[Improvement, .
     rows = connection.execute(
         select(
             *(placed.c.place, placed.c.candidate, placed.c.score, placed.c.island, placed.c.at),
-            *(ExperimentRow.description, fresh),
+            *(ExperimentRow.description, OWN_IDEA, fresh),
         )
         .select_from(placed)
         .outerjoin(ExperimentRow, experiment)
         .where(placed.c.merit.is_not(None), placed.c.before.is_(None) | (placed.c.merit > placed.c.before))
         .order_by(placed.c.place)
     )
-    return tuple(Improvement(*row) for row in rows)
+    return tuple(
+        Improvement(place, candidate, score, island, at, headline(experiment, idea), confirmed)
+        for place, candidate, score, island, at, experiment, idea, confirmed in rows
+    )
 
 
 def _rewards(connection: Connection, run_id: int, kept: int) -> tuple[float, ...]:

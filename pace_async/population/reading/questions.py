@@ -3,7 +3,7 @@
 Answers within one transaction agree with each other. Nothing here writes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Connection, func, select, text
 
 from pace_async.durable import DISK_FAULTS
 from pace_async.errors import UsageError
+from pace_async.events import AdvisorCall
 from pace_async.population.models import (
     CandidateRow,
     FaultRow,
@@ -227,6 +228,7 @@ def show(connection: Connection, candidate: int, run: str | None = None) -> dict
     practice = practice_with(row["program"] or "", practice)
     asked = select(ImplementerCallRow).where(ImplementerCallRow.run_id == run_id, ImplementerCallRow.lease == candidate)
     paid = connection.execute(asked.order_by(ImplementerCallRow.ordinal)).all()
+    calls = advice.calls if advice is not None else ()
     return {
         **row,
         "metrics": evaluated.metrics,
@@ -242,18 +244,29 @@ def show(connection: Connection, candidate: int, run: str | None = None) -> dict
             {
                 "purpose": call.purpose,
                 "text": call.text,
-                "prompt_tokens": len(call.prompt_ids),
-                "completion_tokens": len(call.completion_ids),
+                "prompt_tokens": tokens[0],
+                "completion_tokens": tokens[1],
                 "versions": [[span.version, span.start, span.end] for span in call.spans],
                 "seconds": call.seconds,
             }
-            for call in (advice.calls if advice is not None else ())
+            for call, tokens in zip(calls, _tokens_of(calls, paid), strict=True)
         ],
         "implementer_calls": [_paid_call(row) for row in paid if row.role == "implementer"],
         "advisor_calls": [_paid_call(row) for row in paid if row.role == "advisor"],
         "chosen": asdict(chosen) if chosen is not None else None,
         "tries": [asdict(tried) for tried in tries_of(connection, run_id, candidate)],
     }
+
+
+def _tokens_of(calls: Sequence[AdvisorCall], paid: Sequence[Any]) -> list[tuple[int, int]]:
+    """Tokens of each call's question and answer, as sampled here or as a provider counted them. 0 if neither is
+    known."""
+    counted = [
+        (row.prompt_tokens, row.completion_tokens) for row in paid if row.role == "advisor" and row.outcome == "ok"
+    ]
+    if any(call.prompt_ids for call in calls) or len(counted) != len(calls):
+        return [(len(call.prompt_ids), len(call.completion_ids)) for call in calls]
+    return counted
 
 
 def _paid_call(row: Any) -> dict[str, Any]:

@@ -26,8 +26,6 @@ from pace_async.events import (
     GroupShipped,
     IdeaNote,
     ImplementerCalled,
-    ImplementerChecked,
-    ImplementerReserved,
     LeaseAborted,
     LeaseOpened,
     LeaseReleased,
@@ -41,11 +39,9 @@ from pace_async.population.models import (
     ExperimentRow,
     GroupRow,
     ImplementerCallRow,
-    ImplementerCheckRow,
     ImplementerChoiceRow,
     LeaseRow,
     ProposalRow,
-    ReservationRow,
     VersionRow,
 )
 from pace_async.population.reading.candidates import same_rollout
@@ -61,7 +57,7 @@ from pace_async.population.reading.read_facts import (
     practices_of,
     stages_of,
 )
-from pace_async.population.reading.read_spending import deviations_of, tries_by_call
+from pace_async.population.reading.read_spending import checks_of, deviations_of, last_reservation, tries_by_call
 from pace_async.population.reading.written_notes import facts_of_notes, notes_of_run
 from pace_async.registry.advisors import advisor_of
 from pace_async.search.islands import goal_of
@@ -149,8 +145,8 @@ class _Source:
         if 0 in self._ended:
             yield self._as_first(self._ended[0])
             yield from practices_of(connection, run_id, 0, 0).values()
-        yield from _checks(connection, run_id)
-        yield from _last_reservation(connection, run_id)
+        yield from checks_of(connection, run_id)
+        yield from last_reservation(connection, run_id)
         yield from self._attempted(0)
         groups = _groups(connection, run_id)
         group = next(groups, None)
@@ -382,21 +378,6 @@ def _groups(connection: Connection, run_id: int) -> Iterator[Any]:
         .order_by(GroupRow.group_number)
     )
     return (group for groups in _streamed(connection, statement) for group in groups)
-
-
-def _checks(connection: Connection, run_id: int) -> Iterator[Fact]:
-    """The cost of the checks of models."""
-    row = ImplementerCheckRow
-    for found in connection.execute(select(row.model, row.cost_usd).where(row.run_id == run_id).order_by(row.number)):
-        yield ImplementerChecked(found.model, 0, 0, found.cost_usd, 0.0, 0.0)
-
-
-def _last_reservation(connection: Connection, run_id: int) -> Iterator[Fact]:
-    """The newest reservation, for the number of the next. Its call ended with its process."""
-    row = ReservationRow
-    newest = select(row).where(row.run_id == run_id).order_by(row.number.desc()).limit(1)
-    for found in connection.execute(newest):
-        yield ImplementerReserved(found.number, found.lease, found.model, found.cost_usd, found.at)
 
 
 def _program(connection: Connection, run_id: int, candidate: int) -> Member:

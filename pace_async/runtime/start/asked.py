@@ -3,6 +3,9 @@
 Nothing is written, started or called.
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from typing_extensions import TypedDict
 
 from pace_async.config import Config, ProviderConfig
@@ -14,13 +17,25 @@ from pace_async.context.questions import Prompts, Rendered
 from pace_async.errors import UsageError
 from pace_async.implement.shares import models_of
 from pace_async.population.reading.reader import open_readonly
-from pace_async.providers.chat import price_of
+from pace_async.providers.chat import looked_up, price_of
+from pace_async.providers.preflight import refuse_unless_priced
 from pace_async.registry.advisors import advisor_of, asked_model
 from pace_async.runtime.run.core import prompts_of
 from pace_async.runtime.run_paths import find_run_paths
+from pace_async.runtime.start.refusals import asking
 from pace_async.runtime.start.surroundings import surroundings_here
 from pace_async.search.parents import fitter
 from pace_async.task import Task, load_task
+
+PAYS_FOR: Mapping[str, str] = {
+    "one": "advice",
+    "propose": "ideas",
+    "assess": "assessment",
+    "select": "choice",
+    "implement": "program",
+    "notes": "notes",
+}
+"""What a call of a bill is for."""
 
 
 class AskedQuestion(TypedDict):
@@ -67,7 +82,18 @@ def bill_of(config: Config, task: Task) -> str | None:
         del first["implement"]
     own = _rate(asked_model(config.advisor.model), config.advisor) if kind.asked else (0.0, 0.0)
     calls = bill(prompts, first, own, _rate(models[0], config.implementer) if models else None)
-    return in_words(calls, config.stop.candidates)
+    return in_words([replace(call, call=PAYS_FOR.get(call.call, call.call)) for call in calls], config.stop.candidates)
+
+
+def refuse_without_prices(config: Config) -> None:
+    """Raises UsageError, under a budget, for a model whose price is not known. A run asks the model first, which may
+    find a mistake in its name."""
+    if config.stop.budget is None:
+        return
+    for caller, models, asked in asking(config):
+        for model in models:
+            chat = looked_up(model, asked)
+            refuse_unless_priced(model, caller, chat.price, chat.is_listed_free)
 
 
 def _rate(model: str, config: ProviderConfig) -> Rate | None:

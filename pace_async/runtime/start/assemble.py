@@ -13,7 +13,6 @@ from typing import cast
 from pace_async.advise.asked_advisor import open_asked_advisor
 from pace_async.baseline import beside_of
 from pace_async.config import Config
-from pace_async.durable import write_whole
 from pace_async.errors import InfrastructureFault
 from pace_async.evaluate.assemble import OpensEvaluator
 from pace_async.evaluate.base import Evaluator
@@ -48,6 +47,7 @@ from pace_async.registry.advisors import advisor_of
 from pace_async.registry.displays import DISPLAYS
 from pace_async.registry.evaluators import EVALUATORS
 from pace_async.registry.objectives import trains
+from pace_async.runtime.best_program import how_to_apply, write_best
 from pace_async.runtime.children.cards import learner_cards, taken_cards
 from pace_async.runtime.children.catalogue_reading import chooser_for, run_folder, wording_for
 from pace_async.runtime.children.engine_supervisor import SupervisedEngine
@@ -87,7 +87,7 @@ class RunResources:
 
 async def conduct(resources: RunResources, display: str, logs: Sequence[Chosen] = ()) -> str:
     """Drive the run to its end and print the summary. Returns its final state."""
-    config, paths = resources.config, resources.paths
+    config, paths, suffix = resources.config, resources.paths, Path(resources.task.spec.program).suffix
     state = restore(resources.record, config)
     shown = replace(resources.record, header=in_force(resources.record.header, config))
     view = await view_of(shown, config.stop, resources.store)
@@ -117,14 +117,14 @@ async def conduct(resources: RunResources, display: str, logs: Sequence[Chosen] 
             with start_up_frozen():
                 ended = await drive(core, engine, learner, signals=True, keys=keys_on(screen))
         finally:
-            keep_best(paths.best(Path(resources.task.spec.program).suffix), core.state.best)
+            keep_best(paths, suffix, core.state.best)
         if resources.record.header.by_confirmed:
             chosen = await resources.store.standing(resources.record.header.name)
-            keep_best(paths.best(Path(resources.task.spec.program).suffix), chosen.best)
+            keep_best(paths, suffix, chosen.best)
     await resources.store.refuse_if_damaged()
     if DISPLAYS[display].announces:
         columns = output.size()[0] if output.terminal else None
-        await say(closing_words(bus.view, paths.folder, time.time(), columns))
+        await say([*closing_words(bus.view, paths.folder, time.time(), columns), *_own_program(paths, suffix)])
     return ended
 
 
@@ -139,16 +139,21 @@ async def _logged(resources: RunResources, logs: Sequence[Chosen]) -> list[Watch
     return [WatcherDisplay(name, watcher, logged, said=said) for name, watcher in logs]
 
 
-def keep_best(path: Path, best: Member | None) -> None:
+def keep_best(paths: RunPaths, suffix: str, best: Member | None) -> None:
     """Write a copy of the best program for the user. A failure is reported and does not end the run. A missing folder
     is reported elsewhere."""
     try:
-        if best is not None and path.parent.is_dir():
-            write_whole(path, best.program)
+        if best is not None and paths.folder.is_dir():
+            write_best(paths, suffix, best.program)
     except InfrastructureFault as fault:
         with suppress(OSError):
-            said = f"{path.name} could not be written ({fault}): `pace best` prints it."
+            said = f"{paths.best(suffix).name} could not be written ({fault}): `pace best` prints it."
             sys.stderr.write(f"pace: {printable(said)}\n")
+
+
+def _own_program(paths: RunPaths, suffix: str) -> list[str]:
+    lines = how_to_apply(paths, suffix)
+    return ["", *lines] if lines else []
 
 
 def waiting(lock: RunLock, bus: Bus | None = None) -> Say:
