@@ -316,6 +316,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "an output nested deeper than a parser can go",
         "an output that is slow or large to score",
         "a number that is finite, and more than a table takes",
+        "every value of a hostile program, in every tier and on every database",
         "half a sign, a NUL or a byte order mark in a text from outside",
         "a text that no parser can read",
         "a text that is slow to compile or to edit",
