@@ -79,6 +79,8 @@ def limits_text(spec: TaskSpec, around: Surroundings) -> str:
     lines = [f"{contract(spec)}. It has {', '.join(has)}."]
     if around.packages and spec.language == "python" and not spec.environment.prefix:
         lines.append(f"Besides the standard library it can import {', '.join(around.packages)}.")
+    if around.tools and not spec.has_entry and not spec.environment.prefix:
+        lines.append(f"Compilers: {', '.join(around.tools)}.")
     return "\n".join(lines)
 
 

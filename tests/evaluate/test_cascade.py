@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.events import CascadeScore, CascadeStageEnded, EvaluationAttempted, Fact
 from pace_async.implement.base import Experiment, Implemented, Implementer
 from pace_async.reward import STOPPED, better, reward
+from pace_async.runtime.run.core import Core
 from pace_async.runtime.start.supervisor import drive
 from pace_async.search.state import Member
 from pace_async.simulate.codecs import Bytes
@@ -150,7 +151,7 @@ class Staged(Life):
         self.calls: list[tuple[str, int]] = []
         self.passes: dict[int, int] = {}
 
-    def live(self, last: int = 0, *, before: bool = False) -> "Staged":
+    def live(self, last: int = 0, *, before: bool = False, begun: Callable[[Core], None] | None = None) -> "Staged":
         async def process() -> None:
             with anyio.CancelScope() as scope:
                 population = Noting(self.population, scope, last, before=before)
@@ -168,6 +169,8 @@ class Staged(Life):
                 assert isinstance(evaluator, InTaskEvaluator)
                 counting = Counting(core.stages.implementer, evaluator, self.calls)
                 change_stages(core, implementer=counting, evaluator=counting)
+                if begun is not None:
+                    begun(core)
                 self.state = "interrupted"
                 try:
                     self.state = await drive(core)

@@ -2,11 +2,11 @@
 a resumed run equals one that was never interrupted."""
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,15 +19,11 @@ from pace_async.events import Claimed
 from pace_async.population.reading.record import RunRecord
 from pace_async.runtime.run.core import Core
 from pace_async.runtime.run.fresh import FreshInstances, bears_out, claims_best, fresh_seeds
-from pace_async.runtime.start.supervisor import drive
 from pace_async.search.draws import derive
 from pace_async.search.state import Member
-from pace_async.simulate.codecs import Bytes
-from pace_async.simulate.runs import TINY_TASK, SimulatedFaults, SimulatedRun
+from pace_async.simulate.runs import TINY_TASK, SimulatedFaults
 from pace_async.simulate.stages import World
-from pace_async.simulate.virtual import VirtualClock, run_virtually
 from tests.doubles.evaluators import OutcomeOfSeed
-from tests.doubles.populations import Interrupting
 from tests.support.simulated_runs import settings
 from tests.support.straight_line import Fresh, straight_line
 from tests.support.virtual_runs import REACH, ROLLOUTS, SEARCH, Life, durations
@@ -59,22 +55,13 @@ class Remembering(InTaskEvaluator):
 class Trying(Life):
     """A life whose runtime tries new bests on fresh instances."""
 
-    def live(self, last: int = 0, *, before: bool = False) -> "Trying":
-        async def process() -> None:
-            with anyio.CancelScope() as scope:
-                population = Interrupting(self.population, scope, last, before=before)
-                record = self.population.load()
-                core = SimulatedRun(
-                    self.config, TINY_TASK, VirtualClock(), self.world, self.folder, self.faults, Bytes()
-                ).core(record, population)
-                _try_new_bests(core, record)
-                self.state = "interrupted"
-                try:
-                    self.state = await drive(core)
-                finally:
-                    self.time, self.commits = anyio.current_time(), population.commits
+    def live(self, last: int = 0, *, before: bool = False, begun: Callable[[Core], None] | None = None) -> "Trying":
+        def prepared(core: Core) -> None:
+            _try_new_bests(core, self.population.load())
+            if begun is not None:
+                begun(core)
 
-        run_virtually(process, start=self.time)
+        super().live(last, before=before, begun=prepared)
         return self
 
 
