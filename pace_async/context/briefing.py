@@ -13,7 +13,7 @@ from pace_async.context.practice import practice_levels
 from pace_async.context.questions import Prompts, Rendered, rendered
 from pace_async.context.sections import Levels
 from pace_async.context.texts import beside, limits_text, listed, one_line, row_text, task_text
-from pace_async.context.value import FAILED, Row, program_of, view_of
+from pace_async.context.value import FAILED, Row, as_told, program_of, view_of
 from pace_async.search.results import TriedOut
 from pace_async.search.state import Island, Member
 from pace_async.state.run_state import RunState
@@ -98,7 +98,8 @@ def briefing_of(
         else:
             named.append(member)
     failed = view_of(state, island).failed_from(parent.candidate, FAILED)
-    return Briefing(prompts, reasoning, tuple(named[:MOST_NAMED]), tuple(missing[:MOST_NAMED]), tuple(failed))
+    told = tuple(as_told(one, prompts.task.spec) for one in failed)
+    return Briefing(prompts, reasoning, tuple(named[:MOST_NAMED]), tuple(missing[:MOST_NAMED]), told)
 
 
 def named_candidates(text: str) -> list[int]:

@@ -1,11 +1,12 @@
 """What one rollout may know, as a value. Pure: equal states give equal contexts, on a resume too.
 
 Invariant: only committed facts are read, and under a barrier only those that were visible at the last group's end. Of
-the metrics of a hidden scorer only those are taken that the task lists. Nothing of fresh instances is in here.
+the metrics of a hidden scorer only those are taken that the task lists. Nothing of fresh instances is in here, and no
+word that a program wrote in a scored evaluation.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from operator import attrgetter
 
@@ -103,9 +104,9 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
         other=_other([parent, *([better] if better is not None else [])], members),
         metrics=_shown(own.metrics if own is not None else {}, spec),
         best_rows=tuple(Row(one, None) for one in top),
-        recent_rows=tuple(Row(one, view.equal_to(one)) for one in recent if one not in top),
+        recent_rows=tuple(Row(as_told(one, spec), view.equal_to(one)) for one in recent if one not in top),
         lineage=tuple(view.lineage(parent.candidate, LINEAGE)),
-        failed=tuple(view.failed_from(parent.candidate, FAILED)),
+        failed=tuple(as_told(one, spec) for one in view.failed_from(parent.candidate, FAILED)),
         ideas=tuple(idea for idea in view.waiting(untried) if idea.number not in taken),
         under_way=under_way[-UNDER_WAY:],
         tested=len(view.tested),
@@ -113,6 +114,12 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
         untried=len(view.untried),
         failures=dict(view.failures),
     )
+
+
+def as_told(one: TriedOut, spec: TaskSpec) -> TriedOut:
+    """The result as a model may see it. A program sees hidden instances, so nothing that it wrote is the cause, unless
+    the task's evaluator hides nothing from it and the task allows its words."""
+    return one if spec.is_command and spec.feedback else replace(one, cause=one.told)
 
 
 def view_of(state: RunState, island: Island) -> Results:

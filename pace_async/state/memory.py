@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from pace_async.events import Advised, Evaluated, IslandActed
+from pace_async.events.complaint import in_short
 from pace_async.search.results import KnownIdea, Results, TriedOut, gain_of
 from pace_async.search.state import Course
 
@@ -95,6 +96,7 @@ class Memory:
                 score=fact.score,
                 gain=gain_of(self.direction, fact.score, self.scores.get(advice.parent)),
                 cause="" if scored else " ".join(fact.detail.split())[:LONGEST_CAUSE],
+                told="" if scored else in_short(fact.outcome, fact.detail, fact.program or "")[:LONGEST_CAUSE],
                 seconds=round(fact.seconds, 3),
                 metrics=fact.metrics if scored else {},
             )
