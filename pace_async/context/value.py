@@ -1,11 +1,12 @@
 """What one rollout may know, as a value. Pure: equal states give equal contexts, on a resume too.
 
 Invariant: only committed facts are read, and under a barrier only those that were visible at the last group's end. Of
-the metrics of a hidden scorer only those are taken that the task lists. Nothing of fresh instances is in here.
+the metrics of a hidden scorer only those are taken that the task lists. Nothing of fresh instances is in here, and no
+word that a program wrote in a scored evaluation.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from operator import attrgetter
 
@@ -135,12 +136,18 @@ def row_of(view: Results, tested: TriedOut, spec: TaskSpec, same_as: int | None 
     """A result as it is shown."""
     known = view.ideas.get(tested.idea) if tested.idea is not None else None
     metrics = dict(list(_shown(tested.metrics, spec).items())[:METRICS])
-    return Row(tested, bare(known.text) if known is not None else "", metrics, same_as)
+    return Row(as_told(tested, spec), bare(known.text) if known is not None else "", metrics, same_as)
 
 
 def failed_on(view: Results, parent: Member, spec: TaskSpec) -> tuple[Row, ...]:
     """What has no score on this parent and on those that it came from."""
     return tuple(row_of(view, tested, spec) for tested in view.failed_from(parent.candidate, FAILED))
+
+
+def as_told(tested: TriedOut, spec: TaskSpec) -> TriedOut:
+    """The result as a model may see it. A program sees hidden instances, so nothing that it wrote is the cause, unless
+    the task's evaluator hides nothing from it and the task allows its words."""
+    return tested if spec.is_command and spec.feedback else replace(tested, cause=tested.told)
 
 
 def view_of(state: RunState, island: Island) -> Results:

@@ -15,8 +15,8 @@ from pace_async.context.practice import practice_text
 from pace_async.context.questions import Rendered
 from pace_async.context.texts import contract, fence_for, fenced, one_line
 from pace_async.events import ImplementerTry, Outcome
+from pace_async.events.complaint import complaint, of_evaluator
 from pace_async.implement.base import Experiment
-from pace_async.implement.complaint import complaint, of_evaluator
 from pace_async.implement.edits import DIVIDER, REPLACE, SEARCH
 from pace_async.implement.nearest import nearest_lines
 from pace_async.implement.repair import program_to_change

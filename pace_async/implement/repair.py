@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from pace_async.config import RepairConfig
 from pace_async.events import ImplementerTry, Outcome
-from pace_async.implement.complaint import is_error_in_code
+from pace_async.events.complaint import is_error_in_code
 
 UNUSABLE = frozenset(
     {

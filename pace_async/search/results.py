@@ -37,9 +37,10 @@ class KnownIdea:
 @dataclass(frozen=True, slots=True)
 class TriedOut:
     """One experiment and its result. `idea` is a number, `parent` the candidate that was changed. `score` is None
-    without one, and then `outcome` and `cause` say why. `gain` is how much better than its parent it scored, in units
-    of the score, below 0 if it scored worse. `seconds` of evaluation. Of the `metrics` a context shows only those that
-    models may see. `deviation` is what the implementer corrected in the experiment, in its words."""
+    without one, and then `outcome` and `cause` say why, the cause in the words of the program or its evaluator. `told`
+    is what of it cannot hold a hidden instance. `gain` is how much better than its parent it scored, in units of the
+    score, below 0 if it scored worse. `seconds` of evaluation. Of the `metrics` a context shows only those that models
+    may see. `deviation` is what the implementer corrected in the experiment, in its words."""
 
     candidate: int
     island: int
@@ -50,6 +51,7 @@ class TriedOut:
     score: float | None
     gain: float | None
     cause: str = ""
+    told: str = ""
     seconds: float = 0.0
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
     deviation: str = ""

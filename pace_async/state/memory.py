@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from pace_async.events import Advised, Evaluated, IslandActed
+from pace_async.events.complaint import in_short
 from pace_async.search.results import KnownIdea, Results, TriedOut, gain_of
 from pace_async.search.state import Course
 
@@ -97,6 +98,7 @@ class Memory:
                 score=fact.score,
                 gain=gain_of(self.direction, fact.score, self.scores.get(advice.parent)),
                 cause="" if scored else cause_of(fact),
+                told="" if scored else told_of(fact),
                 seconds=round(fact.seconds, 3),
                 metrics=fact.metrics if scored else {},
                 deviation=fact.deviation,
@@ -162,8 +164,15 @@ class Memory:
 
 
 def cause_of(fact: Evaluated) -> str:
-    """Why a candidate has no score, as models are told."""
+    """Why a candidate has no score, in the words of its program or evaluator."""
     return UNCONFIRMED if fact.outcome == "suspicious" else " ".join(fact.detail.split())[:LONGEST_CAUSE]
+
+
+def told_of(fact: Evaluated) -> str:
+    """The same without a word that a program wrote while it saw hidden instances."""
+    if fact.outcome == "suspicious":
+        return UNCONFIRMED
+    return in_short(fact.outcome, fact.detail, fact.program or "")[:LONGEST_CAUSE]
 
 
 def _ideas_of(advice: Advised) -> tuple[tuple[int, str], ...]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given, settings
@@ -16,10 +17,12 @@ from pace_async.context.questions import Prompts
 from pace_async.context.templates import ADVISORS, NAMES, Templates, copied
 from pace_async.context.value import Surroundings, context_of
 from pace_async.errors import UsageError
-from pace_async.events import ImplementerTry, Outcome, Practised
+from pace_async.events import ImplementerTry, LeaseReleased, Outcome, Practised
+from pace_async.events.complaint import in_short
 from pace_async.implement.agent_prompt import files_for
 from pace_async.implement.base import Experiment
 from pace_async.implement.prompts import messages_for
+from pace_async.programs.languages import PROGRAM_ENDED
 from pace_async.search.islands import first_island
 from pace_async.search.state import Member
 from pace_async.state.apply import apply
@@ -51,7 +54,7 @@ def test_what_was_tried_is_told_with_numbers_gains_causes_and_equal_results() ->
     assert "- candidate 1 from 0: 1.5, +0.5, 0.25 s: idea of lease 1 / experiment 1" in text
     assert "- candidate 2 from 0: 1.50000001, +0.5" in text
     assert "- candidate 4 from 2: 1.5, -1e-08, exactly as 1" in text
-    assert "candidate_error (ZeroDivisionError: it failed): idea of lease 3 / experiment 3" in text
+    assert "candidate_error (ZeroDivisionError): idea of lease 3 / experiment 3" in text
     assert "4 tried in all, 3 with a score" in text and "candidate_error 1" in text
     assert "- idea 11: (explore) other idea of lease 4" in text
     assert "- candidate 5 from 4, idea 13: under way on island two" in text and "idea 13: (refine)" not in text
@@ -307,3 +310,32 @@ def test_the_implementer_is_told_it_too_unless_it_mends_another_program() -> Non
     tried = ImplementerTry(1, "m", "ok", "", PROGRAM + "# more", None, "candidate_error", "it failed")
     for again in (experiment, replace(experiment, briefing=briefing)):
         assert "said in practice" not in messages_for(TASK, parent, replace(again, tries=(tried,)))[1]["content"]
+
+
+HIDDEN = "98765"
+CARRIED = {
+    f"ValueError: {HIDDEN} (line 3)": "ValueError (line 3)",
+    f"X{HIDDEN}: text (line 3)": "an exception (line 3)",
+    f"KeyError: '{HIDDEN}' (line {HIDDEN})": "KeyError",
+    f"NameError: name 'math{HIDDEN}' is not defined (line 2)": "NameError: name `…` is not defined (line 2)",
+    "NameError: name 'math' is not defined (line 2)": "NameError: name `math` is not defined (line 2)",
+    f"ended without a result (exit code 3): {HIDDEN}": "ended without a result (exit code 3)",
+    f"{PROGRAM_ENDED} (SIGSEGV): {HIDDEN}": f"{PROGRAM_ENDED} (SIGSEGV)",
+    f"the program defines no function f{HIDDEN}": "",
+    f"the program is longer than {HIDDEN} characters": "",
+}
+
+
+@pytest.mark.fault("Programs as weapons", "hidden instances carried out through practice")
+def test_no_word_that_a_program_wrote_in_a_scored_evaluation_is_told() -> None:
+    for detail, expected in CARRIED.items():
+        state = rollout(begun(), 1, ends=False)
+        apply(state, evaluated(1, 1, 0, PROGRAM, None, detail))
+        apply(state, LeaseReleased(1, "skipped", 0.0))
+        text = told(state)
+        assert HIDDEN not in text, detail
+        assert f"candidate_error{f' ({expected})' if expected else ''}: experiment 1" in text
+    for outcome, said in (("invalid_score", f"circle {HIDDEN} overlaps"), ("suspicious", f"claimed 2.5: {HIDDEN}")):
+        assert in_short(cast("Outcome", outcome), said, PROGRAM) == ""
+    for outcome in ("timeout", "output_overflow", "below_threshold"):
+        assert in_short(cast("Outcome", outcome), "stopped after 1.0 s", PROGRAM) == "stopped after 1.0 s"

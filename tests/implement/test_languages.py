@@ -6,8 +6,8 @@ import pytest
 
 from pace_async.errors import CandidateFault, UsageError
 from pace_async.events import ImplementerTry
+from pace_async.events.complaint import complaint
 from pace_async.implement.base import Experiment
-from pace_async.implement.complaint import complaint
 from pace_async.implement.edits import program_of
 from pace_async.implement.prompts import messages_for
 from pace_async.implement.repair import is_repairable

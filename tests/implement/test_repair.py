@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pace_async.config import Config, RepairConfig
 from pace_async.evaluate.assemble import open_evaluator
 from pace_async.events import ImplementerTry, Outcome
+from pace_async.events.complaint import complaint
 from pace_async.implement.base import Experiment
-from pace_async.implement.complaint import complaint
 from pace_async.implement.edits import DIVIDER, REPLACE, SEARCH
 from pace_async.implement.prompts import messages_for
 from pace_async.implement.repair import UNUSABLE, asks_again, is_repairable, program_to_change

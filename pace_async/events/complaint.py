@@ -1,4 +1,4 @@
-"""Error messages for a model's next prompt that cannot leak hidden instances. Pure.
+"""Error messages for a model's prompts that cannot leak hidden instances. Pure.
 
 A program sees the hidden instances and controls its own error text. A message can contain an instance, and so can the
 name of an exception, so no error text is passed on unchanged. A complaint shows the failing line of the program. It
@@ -20,7 +20,7 @@ import builtins
 import re
 from dataclasses import dataclass
 
-from pace_async.events import Outcome
+from pace_async.events.literals import Outcome
 from pace_async.programs.languages import BUILD_FAILED, EVALUATOR_ENDED, PROGRAM_ENDED
 
 LONGEST_LINE = 160
@@ -30,6 +30,18 @@ _ERROR = re.compile(r"([A-Za-z_]\w*)(?:: (.*?))?(?: \(line (\d{1,6})\))?", re.DO
 _ENDED = re.compile(
     rf"{PROGRAM_ENDED}(?P<half> in the middle of a line)? \((?P<how>exit code \d{{1,3}}|SIG[A-Z]+)\).*", re.DOTALL
 )
+_OF_EVALUATOR = re.compile(rf"{EVALUATOR_ENDED}(exit code \d{{1,3}}|SIG[A-Z]+)")
+_ENDED_ITSELF = re.compile(r"ended without a result \((?:exit code \d{1,3}|SIG[A-Z]+)\)")
+_OWN_WORDS = (
+    "unparsed",
+    "not_implemented",
+    "unchanged",
+    "below_threshold",
+    "timeout",
+    "out_of_memory",
+    "output_overflow",
+)
+"""Outcomes whose details come from this package, or from a model's answer, and never from a program that ran."""
 _CRASHES = ("SIGSEGV", "SIGABRT", "SIGFPE", "SIGBUS", "SIGILL", "SIGTRAP")
 _NO_FUNCTION = re.compile(r"the program defines no function \w+")
 _TYPES = frozenset(name for name, value in vars(builtins).items() if isinstance(value, type)) | {
@@ -146,11 +158,33 @@ def complaint(outcome: Outcome, detail: str, program: str, entry: str) -> str:
     return f"It ended with {name}{': ' if message else ''}{message}{_place(int(match[3] or 0), program)}"
 
 
+def in_short(outcome: Outcome, detail: str, program: str) -> str:
+    """What a context says of any failed program in one line, empty if nothing but the outcome. The same rule as for a
+    complaint. A score on fresh instances, which may stand in the detail of a suspicious program, is not said either."""
+    if outcome in _OWN_WORDS or detail.startswith(BUILD_FAILED):
+        return detail
+    if outcome != "candidate_error":
+        return ""
+    if (ended := _ENDED.fullmatch(detail)) is not None:
+        return f"{PROGRAM_ENDED}{ended['half'] or ''} ({ended['how']})"
+    if (ended := _ENDED_ITSELF.match(detail)) is not None:
+        return ended[0]
+    if (ended := _OF_EVALUATOR.match(detail)) is not None:
+        return ended[0]
+    match = _ERROR.fullmatch(detail)
+    if match is None:
+        return ""
+    name = match[1] if match[1] in _NAMES else "an exception"
+    message, line = _message(match[2] or "", program), int(match[3] or 0)
+    where = f" (line {line})" if 1 <= line <= program.count("\n") + 1 else ""
+    return f"{name}{': ' if message else ''}{message}{where}"
+
+
 def of_evaluator(outcome: Outcome, detail: str) -> str:
     """The complaint about a program whose evaluator ran beside it. Only for repairable outcomes."""
     if outcome == "invalid_score":
         return "Its evaluator ran, and gave it no valid score."
-    ended = re.match(rf"{EVALUATOR_ENDED}(exit code \d{{1,3}}|SIG[A-Z]+)", detail)
+    ended = _OF_EVALUATOR.match(detail)
     return f"Its evaluator ended with {ended[1]}." if ended else "Its evaluator ended with an error."
 
 
