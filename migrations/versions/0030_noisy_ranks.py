@@ -60,7 +60,7 @@ LEADERBOARD = """
 CREATE VIEW leaderboard AS
 SELECT r.name AS run, k.place AS rank, c.candidate, c.island, c.score, c.reward,{origin}
        COALESCE((SELECT SUM(p.cost_usd) FROM implementer_calls p
-                 WHERE p.run_id = c.run_id AND p.lease = c.lease), 0.0) AS cost_usd,
+                 WHERE p.run_id = c.run_id AND p.lease = c.lease AND p.role <> 'notes'), 0.0) AS cost_usd,
        {created} AS created,
        (SELECT p.model FROM implementer_calls p
         WHERE p.run_id = c.run_id AND p.lease = c.lease AND p.role = 'implementer'

@@ -17,7 +17,7 @@ import anyio
 import pytest
 from sqlalchemy import inspect
 
-from pace_async.events import FaultSeen, ImplementerCalled, LeaseAborted, RunStateChanged, VersionPublished
+from pace_async.events import FaultSeen, ImplementerCalled, LeaseAborted, NotesPage, RunStateChanged, VersionPublished
 from pace_async.population.connect import Place, engine
 from pace_async.population.reading.reader import open_readonly
 from pace_async.population.store import Store
@@ -52,6 +52,8 @@ async def _make(folder: Path) -> Place:
         await store.commit(ImplementerCalled(3, "gemini", "ok", 1000, 200, 0.5, 2.0, 2501.0))
         await store.commit(evaluated(3, 1, 2.4, parent=1))
         await store.commit(*rollout(4, 2, 2.0, version=1))
+        page = NotesPage(1, 4, None, "Worked:\nhex")
+        await store.commit(ImplementerCalled(4, "claude", "ok", 0, 0, 0.0, 0.0, 2502.0, role="notes", notes=page))
         await store.commit(replace(shipped(2, (3, 4), update=1), staleness=(1, 0)))
         ended = trained(2, (3, 4), update=1)
         await store.commit(replace(ended, metrics={**ended.metrics, "tokens_age_0": 40.0}))
@@ -124,9 +126,10 @@ def test_staleness_has_a_row_for_each_rollout_that_was_trained(person: Rows) -> 
 
 
 def test_spend_is_counted_by_model(person: Rows) -> None:
-    rows = person("SELECT role, model, calls, prompt_tokens, completion_tokens, usd FROM spend ORDER BY model")
+    rows = person("SELECT role, model, calls, prompt_tokens, completion_tokens, usd FROM spend ORDER BY model, role")
     assert rows == [
         ("implementer", "claude", 1, 10, 20, 0.125),
+        ("notes", "claude", 1, 0, 0, 0.0),
         ("implementer", "gemini", 2, 1900, 300, 0.75),
         ("advisor", "tiny", 18, 108, 72, 0.0),
     ]
