@@ -21,12 +21,23 @@ _INT = re.compile(r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)")
 _NUMBERS = (("tag:yaml.org,2002:float", _FLOAT), ("tag:yaml.org,2002:int", _INT))
 
 
+MOST_PARTS = 1_000_000
+"""Values in a text, with every alias written out."""
+
+
 class _Slip(yaml.YAMLError):
     """A mistake that YAML itself allows, in one sentence."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a repeated key in a mapping, and reads numbers as people write them."""
+    """Refuses a repeated key in a mapping, and reads numbers as people write them. Refuses aliases that a few lines
+    make into a huge value, or into one that holds itself, before it makes any."""
+
+    def get_single_node(self) -> yaml.Node | None:
+        node = super().get_single_node()
+        if node is not None and _written_out(node, {}) > MOST_PARTS:
+            raise _Slip(f"Its aliases make more than {MOST_PARTS:,} values, or one that holds itself: write less.")
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """A mapping, without the deviations of YAML 1.1. `<<` takes over what another mapping has."""
@@ -42,6 +53,18 @@ class _Loader(yaml.SafeLoader):
                 raise _Slip(f"Key {shown!r} stands twice (line {line}): keep one.")
             seen.add(key)
         return super().construct_mapping(node, deep=deep)
+
+
+def _written_out(node: yaml.Node, known: dict[int, int]) -> int:
+    """How many values a node holds, with every alias written out. Each node is looked at once."""
+    if not isinstance(node, yaml.CollectionNode):
+        return 1
+    if id(node) not in known:
+        known[id(node)] = MOST_PARTS + 1  # what it counts where it holds itself
+        parts: list[Any] = node.value
+        inner = (part for pair in parts for part in pair) if isinstance(node, yaml.MappingNode) else iter(parts)
+        known[id(node)] = 1 + sum(_written_out(part, known) for part in inner)
+    return known[id(node)]
 
 
 class Dumper(yaml.SafeDumper):

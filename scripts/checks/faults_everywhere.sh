@@ -4,8 +4,8 @@
 # bash scripts/checks/faults_everywhere.sh [FILE or option of pytest]...   # without any: every fault
 #
 # Needs root, bubblewrap, PostgreSQL, and .venv. What lacks PostgreSQL fails (PACE_NEEDS_POSTGRES). The tests name the
-# tiers themselves: bubblewrap cold and warm, rlimits with Landlock, rlimits without. The other user (65534) works on a
-# copy of the committed tree, with a Python that it can read. Prints the last line of each.
+# tiers themselves: bubblewrap cold and warm, rlimits with Landlock, rlimits without. Each works on a copy of the
+# committed tree, the other user (65534) with a Python that it can read. Prints the last line of each.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 ROOT=$PWD
@@ -15,8 +15,9 @@ AS=(setpriv --reuid 65534 --regid 65534 --clear-groups env -i "HOME=$PLAIN/home"
     PACE_NEEDS_POSTGRES=1 "PATH=$PLAIN/.venv/bin:/usr/local/bin:/usr/bin:/bin")
 export PYTHONDONTWRITEBYTECODE=
 
-mkdir "$PLAIN"/{tree,home,tmp}
+mkdir "$PLAIN"/{tree,root,home,tmp}
 git archive HEAD | tar x -C "$PLAIN/tree"
+git archive HEAD | tar x -C "$PLAIN/root"
 minor=$(.venv/bin/python -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
 for python in "$(readlink -f .venv/bin/python)" "/usr/bin/$minor" "/usr/local/bin/$minor"; do
     if "${AS[@]}" "$python" -c "import encodings, venv" 2>/dev/null; then break; fi
@@ -26,7 +27,8 @@ packages=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("pure
 printf '%s\n' "$PLAIN/tree" "$packages" > "$PLAIN/.venv/lib/$minor/site-packages/all.pth"
 printf '#!%s\nfrom pace_async.cli.main import main\nmain()\n' "$PLAIN/.venv/bin/python" > "$PLAIN/.venv/bin/pace"
 chmod +x "$PLAIN/.venv/bin/pace"
-chown -R 65534:65534 "$PLAIN"
+chown -R 65534:65534 "$PLAIN"/{tree,home,tmp,.venv}
+chmod 755 "$PLAIN"
 
 code=0
 tests() { # WHO COMMAND...: the last line of a run of the tests, and which failed
@@ -37,6 +39,6 @@ tests() { # WHO COMMAND...: the last line of a run of the tests, and which faile
     echo "$who: $(grep -E "(passed|failed|error)" "$PLAIN/said" | tail -1)"
 }
 FILES=("$@")
-cd "$ROOT" && tests "as root" env PACE_NEEDS_POSTGRES=1 .venv/bin/python
+cd "$PLAIN/root" && tests "as root" env PACE_NEEDS_POSTGRES=1 "PYTHONPATH=$PLAIN/root" "$ROOT/.venv/bin/python"
 cd "$PLAIN/tree" && tests "as user 65534" "${AS[@]}" python
 exit $code

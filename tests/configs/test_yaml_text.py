@@ -104,3 +104,24 @@ def test_a_number_in_a_tasks_settings_and_in_the_environment_is_a_number(tmp_pat
 
 def test_a_number_that_is_given_to_an_evaluator_is_a_number() -> None:
     assert settings_of_evaluator(["tolerance=1e-4"]) == {"evaluation.settings.tolerance": 1e-4}
+
+
+@pytest.mark.fault("Mended and imported", "an import of an example made to take for ever, or all memory")
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 40))],
+        ["a0: &a0 {x: 1}", *(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 4)}]}}" for n in range(1, 40))],
+        ["a: &a [*a]"],
+        ["a: &a {b: {c: *a}}"],
+    ],
+    ids=["lists", "merges", "a list in itself", "a mapping in itself"],
+)
+def test_aliases_that_make_a_huge_value_are_refused_before_it_is_made(lines: list[str]) -> None:
+    with pytest.raises(ValueError, match="Its aliases make more than 1,000,000 values"):
+        parsed("\n".join(lines))
+
+
+def test_aliases_and_merges_of_ordinary_size_are_read() -> None:
+    text = "a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}\nc: [*a, *a]\n"
+    assert parsed(text) == {"a": {"x": 1, "y": 2}, "b": {"x": 1, "y": 3}, "c": [{"x": 1, "y": 2}] * 2}

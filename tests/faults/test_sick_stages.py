@@ -48,6 +48,7 @@ class Run:
             core = SimulatedRun(
                 self.config, TINY_TASK, clock or VirtualClock(), world, self.folder, FAULTLESS, Bytes()
             ).core(record, self.population)
+            ended: BaseException | None = None
             try:
                 async with anyio.create_task_group() as tasks:
                     if stop_at is not None:
@@ -60,9 +61,11 @@ class Run:
                     self.state = await drive(core)
                     tasks.cancel_scope.cancel()
             except* GaveUp as gave_up:
-                raise gave_up.exceptions[0] from None
+                ended = gave_up.exceptions[0]
             finally:
                 self.time = anyio.current_time()
+            if ended is not None:
+                raise ended from None
 
         run_virtually(process, start=self.time)
         return world

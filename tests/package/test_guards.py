@@ -1,5 +1,6 @@
 """What holds for all tests, that nothing leaves the machine, and for the runtime, that nothing heavy loads early."""
 
+import ast
 import socket
 import subprocess
 import sys
@@ -7,6 +8,8 @@ from pathlib import Path
 
 import anyio
 import pytest
+
+import pace_async
 
 REFUSED = pytest.fail.Exception
 
@@ -41,6 +44,22 @@ async def test_the_event_loop_is_guarded_too_and_loopback_is_allowed() -> None:
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+def test_nothing_is_raised_within_except_star() -> None:
+    """Python before 3.11.4, which Debian 12 has, puts it into a group: GaveUp became a traceback. A bare raise is the
+    same in each."""
+    package = Path(pace_async.__file__).parent
+    wrong = [
+        f"{file.relative_to(package)}:{inner.lineno}"
+        for file in package.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.TryStar)
+        for handler in node.handlers
+        for inner in ast.walk(handler)
+        if isinstance(inner, ast.Raise) and inner.exc is not None
+    ]
+    assert wrong == []
 
 
 def test_the_runtime_loads_neither_torch_nor_litellm() -> None:

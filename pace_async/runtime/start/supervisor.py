@@ -44,6 +44,7 @@ async def drive(
     if core.turns is not None:
         core.turns.forget()
     core.changed()  # a stop rule that is met already opens no lease
+    state, reason, failed = "", "", list[Exception]()
     try:
         async with anyio.create_task_group() as outside:
             with anyio.CancelScope() as scope:
@@ -58,11 +59,13 @@ async def drive(
     except* PaceError as errors:
         first = _first(errors)
         await _last_word(core, "gave_up", str(first))
-        raise first from None
+        failed.append(first)
     except* Exception as errors:
         first = _first(errors)
         await _last_word(core, "crashed", type(first).__name__)
         raise
+    if failed:
+        raise failed[0] from None  # Python before 3.11.4 would put it into a group in the block above
     await _last_word(core, state, reason)
     return state
 
