@@ -62,7 +62,7 @@ class Briefing:
             "named": named,
             "failed": self._failed(digits),
             "program": program,
-            "practice": whole("") if begun else practice_levels(parent),
+            "practice": whole("") if begun else practice_levels(parent.practice),
         }
         extra = {**values, "reasoning": one_line(self.reasoning)}
         return rendered(self.prompts.templates, ("implementer_system", "implement"), levels, self.prompts.budget, extra)

@@ -29,5 +29,5 @@ def levels_of(context: Context, task: Task, around: Surroundings) -> dict[str, L
         "lineage": lineage_levels(context),
         "failed": failed_levels(context, digits),
         "program": whole(program_text(context, task.spec, longest)),
-        "practice": practice_levels(context.parent),
+        "practice": practice_levels(context.parent.practice),
     }

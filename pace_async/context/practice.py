@@ -6,16 +6,15 @@ data.
 
 from pace_async.context.sections import Levels
 from pace_async.context.texts import fenced, one_line
-from pace_async.search.state import Member
+from pace_async.events import Practised
 
 ENDS = (2_000, 600, 0)
 """Levels: characters shown of what was printed."""
 LONGEST_NAME, LONGEST_DETAIL = 60, 200
 
 
-def practice_levels(member: Member) -> Levels:
+def practice_levels(practice: Practised | None) -> Levels:
     """What a program did in practice, less and less of it. Nothing if it did not practise, or a machine failed."""
-    practice = member.practice
     if practice is None or practice.outcome == "infrastructure_error":
         return lambda level: "" if level == 0 else None
     where = "On practice instances, which score nothing,"
@@ -39,6 +38,6 @@ def practice_levels(member: Member) -> Levels:
     return text
 
 
-def practice_text(member: Member) -> str:
+def practice_text(practice: Practised | None) -> str:
     """All of it."""
-    return practice_levels(member)(0) or ""
+    return practice_levels(practice)(0) or ""

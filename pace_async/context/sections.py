@@ -23,7 +23,7 @@ SHARES: Mapping[str, float] = {
     "ideas": 0.015,
     "notes": 0.03,
     "lineage": 0.015,
-    "practice": 0.03,
+    "practice": 0.045,
     "failed": 0.015,
     "under_way": 0.015,
     "best": 0.075,

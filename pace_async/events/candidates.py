@@ -42,7 +42,7 @@ class ImplementerTry:
     corrected in the experiment. `program` is set if the answer gave a
     program's text, even one that does not compile. Otherwise `answer` holds the model's text, if any. `evaluation` is
     the program's outcome if it is shown to the model for another try, else None, and `evaluation_feedback` is what a
-    command task's evaluator wrote about it."""
+    command task's evaluator wrote about it, or what the model is told of its practice."""
 
     number: int
     model: str

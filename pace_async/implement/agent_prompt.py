@@ -108,7 +108,7 @@ def prompt_for(task: Task, parent: Member, experiment: Experiment) -> str:
     again = f"\n\nYour last try failed. {feedback.text}" if feedback is not None else ""
     untouched = program_to_change(parent.program, experiment.tries) == parent.program
     said = f"\n\n{said_of(parent.feedback)}" if untouched and parent.feedback else ""
-    practice = practice_text(parent) if untouched else ""
+    practice = practice_text(parent.practice) if untouched else ""
     said += f"\n\n{practice}" if practice else ""
     more = f" {EXPERIMENT} has the experiment line by line. {BRIEFING} says why, and holds the programs that it names."
     more = more if experiment.briefing is not None else ""

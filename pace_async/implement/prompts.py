@@ -83,7 +83,7 @@ def messages_for(task: Task, parent: Member, experiment: Experiment) -> Messages
     fence = fence_for(program)
     request = _after(experiment.tries, program, spec, "experiment")
     feedback = "" if begun or not parent.feedback else f"{said_of(parent.feedback)}\n\n"
-    practice = "" if begun else practice_text(parent)
+    practice = "" if begun else practice_text(parent.practice)
     feedback += f"{practice}\n\n" if practice else ""
     user = (
         f"Task: {spec.background.strip()}\n\n"
@@ -167,9 +167,11 @@ def _shown(last: ImplementerTry, program: str) -> str:
 
 
 def failure_of(last: ImplementerTry, outcome: Outcome, program: str, spec: TaskSpec) -> str:
-    """Why the evaluated program of a try failed, with what its evaluator wrote about it, if the task allows that."""
+    """Why the evaluated program of a try failed, with what its evaluator wrote about it, if the task allows that, or
+    what it did in practice."""
     if not spec.is_command:
-        return complaint(outcome, last.evaluation_detail, program, spec.entry)
+        told = complaint(outcome, last.evaluation_detail, program, spec.entry)
+        return f"{told}\n\n{last.evaluation_feedback}" if last.evaluation_feedback else told
     told = of_evaluator(outcome, last.evaluation_detail)
     return f"{told}\n\n{said_of(last.evaluation_feedback)}" if last.evaluation_feedback else told
 

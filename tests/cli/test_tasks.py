@@ -163,6 +163,9 @@ def test_a_task_whose_files_are_not_there_is_checked_with_its_offline_settings(s
         ({"task__yaml": TASK.replace("upper: 100", "upper: 2")}, "bounds fit the seed program", "nothing is left"),
         ({"task__yaml": TASK.replace("upper: 100", "upper: 4")}, "bounds fit the seed program", "hardly differ"),
         ({"evaluator__py": SUM.replace("type(output) is not int", "False")}, "True gets no score", "scored 2"),
+        ({"evaluator__py": f"{SUM}\npractice = instances\n"}, "practice is apart", "instance 1 is a scored one too"),
+        ({"evaluator__py": f"{SUM}\ndef practice(seed): return []\n"}, "practice is apart", "gives no instances"),
+        ({"evaluator__py": f"{SUM}\ndef practice(seed): return [{{'y': 5}}]\n"}, "practice is apart", "KeyError: 'x'"),
         ({"catalogue__yaml": CATALOGUE.replace("name: x", "name: y")}, "catalogue applies", "y to 1"),
         ({"catalogue__yaml": "mechanisms: []\n"}, "catalogue applies", "mechanisms"),
     ],
@@ -170,6 +173,28 @@ def test_a_task_whose_files_are_not_there_is_checked_with_its_offline_settings(s
 def test_a_mistake_in_a_task_is_named_with_a_remedy(shell: Shell, files: dict[str, str], check: str, says: str) -> None:
     write(shell.folder / "mine", **files)
     assert says in failed(shell)[check]
+
+
+def test_programs_practise_in_a_run_and_their_practice_is_shown(shell: Shell) -> None:
+    says = PROGRAM.replace("    return", "    print('got', instance['x'])\n    return")
+    write(
+        shell.folder / "mine", evaluator__py=f"{SUM}\ndef practice(seed):\n    return [{{'x': 5}}]\n", initial__py=says
+    )
+    checked = shell.pace("task", "check", "./mine").out
+    assert (
+        "pass  practice is apart: 1 instance, " in checked and " s of 2.5 s, score 5, 23 characters printed" in checked
+    )
+    more = ("--set", "evaluation.practice=output")
+    run = shell.pace(
+        "run", "./mine", "--advisor", "bandit", "--candidates", "2", "--display", "none", "--run-dir", "run", *more
+    )
+    assert run.code == 0, run.err
+    shown = json.loads(shell.pace("show", "run", "1", "--json").out)["practice"]
+    assert (shown["outcome"], shown["printed"]) == ("ok", "[standard output]\ngot 5")
+    said = shell.pace("show", "run", "1").out
+    assert "which counts for nothing" in said and "printed in practice\n" in said and "got 5" in said
+    refused = shell.pace("run", "columnar", "--advisor", "bandit", "--display", "none", *more)
+    assert (refused.code, "defines no practice(seed)" in refused.err) == (2, True)
 
 
 def test_a_task_that_a_known_cheat_beats_is_refused_with_the_cheats_name(shell: Shell) -> None:

@@ -65,6 +65,9 @@ def test_the_implementer_is_told_what_the_parent_did_and_printed_as_data(tmp_pat
     assert any(told in text for text in questions["metrics"])
     assert not any(SAYS in text for text in questions["metrics"])
     assert not any("practice" in text for text in questions["none"])
+    mending = [text for text in questions["output"] if "was tried out" in text]
+    assert mending and all("raised at line 2 of the whole program:\n    start = wrong" in text for text in mending)
+    assert all(text.count(told) == 1 and SAYS in text for text in mending), "that of the failed program"
 
 
 def test_a_failure_in_practice_decides_nothing(tmp_path: Path) -> None:

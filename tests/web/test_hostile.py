@@ -13,6 +13,8 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Page
 
+from pace_async.outside import sound
+from pace_async.programs.compiled import digest_as_it_is
 from tests.support.browsers import served, window
 from tests.support.finished_runs import make_run, pace
 from tests.support.hostile_texts import HOSTILE_TEXTS
@@ -56,6 +58,12 @@ def _poison(population: Path) -> None:
                 "update candidates set program = ?, detail = ?, feedback = ?, mechanism = ?, metrics = ? "
                 "where candidate = ?",
                 (f"x = 1\n# {wrote}", failed, failed, said, json.dumps({wrote: 1.0}), place + 1),
+            )
+            program = f"x = 1\n# {wrote}"
+            database.execute(
+                "insert into practices (run_id, lease, program_digest, outcome, detail, score, metrics, printed,"
+                " seconds, memoised, at) values (1, ?, ?, 'timeout', ?, null, ?, ?, 1.0, false, 1.0)",
+                (place + 1, digest_as_it_is(sound(program)), failed, json.dumps({said: 1.0}), said),
             )
         best = database.execute("select candidate from candidates order by merit desc limit 1").fetchone()
         database.execute("update candidates set program = ? where candidate = ?", ("\n".join(HOSTILE_TEXTS), *best))

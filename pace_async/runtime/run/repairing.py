@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from pace_async.config import Config
+from pace_async.context.practice import practice_text
 from pace_async.evaluate.base import HIDDEN, Evaluation, EvaluationId, EvaluationLost, EvaluationRequest, evaluate
 from pace_async.evaluate.cascade import cascaded
 from pace_async.events import (
@@ -34,6 +35,7 @@ from pace_async.runtime.run.work import Decision
 from pace_async.search.bandit import choose_arm, kind_of
 from pace_async.search.draws import generator
 from pace_async.search.state import Idea, Member
+from pace_async.state.apply import practice_with
 from pace_async.state.run_state import RunState
 from pace_async.task import FULL
 
@@ -76,11 +78,12 @@ async def implemented_and_evaluated(
         evaluation = await patience.tried(EVALUATE, experiment.lease, evaluating.evaluated, ran=_ran)
         if made.tried is None:
             return made, evaluation
+        said = evaluation.feedback or practice_text(practice_with(made.program, underway.practice))
         tried = replace(
             made.tried,
             evaluation=evaluation.outcome,
             evaluation_detail=evaluation.detail,
-            evaluation_feedback=evaluation.feedback or None,
+            evaluation_feedback=said or None,
         )
         if not asks_again((*underway.tries[:-1], tried), limits):
             return made, evaluation
@@ -159,5 +162,5 @@ def _failed(lease: int, tried: ImplementerTry, evaluation: Evaluation, now: floa
         detail=evaluation.detail,
         seconds=evaluation.seconds,
         at=now,
-        feedback=evaluation.feedback or None,
+        feedback=tried.evaluation_feedback,
     )
