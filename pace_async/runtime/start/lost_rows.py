@@ -62,8 +62,8 @@ def told(log: Path) -> dict[str, set[int]]:
             continue
         try:
             event = cast("dict[str, Any]", json.loads(line))
-        except ValueError:
-            continue  # torn
+        except (ValueError, RecursionError):
+            continue  # torn, or of another program
         if event["event"] == "FaultSeen":
             if event.get("kind") == ROWS_LOST:
                 numbers = {table: set() for table in numbers}
