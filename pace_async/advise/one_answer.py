@@ -24,10 +24,11 @@ MOST_LINES = 30
 LONGEST_SPECIFICATION = 6000
 """Characters."""
 
-_MARKS = re.compile(r"^(?:[#>*+-]+\s+)*|\*\*|__")
-_IDEA = re.compile(rf"Idea ([{LETTERS}]) ?\((\w+)\) ?: *(.*)", re.IGNORECASE)
+_BEFORE = re.compile(r"(?:[#>*+-]+\s+)*(\*\*|__)?")
+_COLON = r"(?:\*\*|__)? ?:(?:\*\*|__)? *(.*)"
+_IDEA = re.compile(rf"Idea ([{LETTERS}]) ?\((\w+)\){_COLON}", re.IGNORECASE)
 _LIKE_IDEA = re.compile(r"Idea [A-Z]\b", re.IGNORECASE)
-_FIELD = re.compile(r"(Choice|Reasoning|Specification) ?: *(.*)", re.IGNORECASE)
+_FIELD = re.compile(rf"(Choice|Reasoning|Specification){_COLON}", re.IGNORECASE)
 _CHOICE = re.compile(rf"(?:idea )?#?(?:([{LETTERS}])|([1-9][0-9]{{0,8}}))\.?", re.IGNORECASE)
 
 
@@ -50,7 +51,7 @@ class OneAnswer:
 def parse_one(text: str) -> OneAnswer:
     """See the module."""
     lines = text.split("\n")
-    clean = [_MARKS.sub("", line.strip()).strip() for line in lines]
+    clean = [_bare(line.strip()) for line in lines]
     starts = [at for at, line in enumerate(clean) if (match := _IDEA.fullmatch(line)) and match[1].upper() == "A"]
     if not starts:
         raise _unparsed("expected 'Idea A (refine, combine or explore): ...'")
@@ -72,7 +73,7 @@ def parse_one(text: str) -> OneAnswer:
         elif idea is not None or (_LIKE_IDEA.match(line) and ":" in line[:24]):
             raise _unparsed(f"{line[:40]!r} stands where it was not asked for")
         elif line and _says_something(line):
-            current.append(line)
+            current.append(lines[at].strip())
             if fields:
                 fields[list(fields)[-1]] = " ".join(current).strip()
             else:
@@ -84,6 +85,15 @@ def parse_one(text: str) -> OneAnswer:
     for idea_text in (*(each for _, each in ideas), fields["Reasoning"]):
         _refuse_unreadable(idea_text, MAX_SENTENCE)
     return OneAnswer(tuple(ideas), place, number, fields["Reasoning"], _specification(fields["Specification"]))
+
+
+def _bare(line: str) -> str:
+    """The line without marks of Markdown before a field's name, and without the end of bold type that begins there.
+    Marks inside a text stay, because a product or a name may be written with them."""
+    before = _BEFORE.match(line)
+    assert before is not None
+    rest, bold = line[before.end() :].strip(), before[1]
+    return rest.removesuffix(bold).rstrip() if bold and rest.count(bold) % 2 else rest
 
 
 def _idea(match: re.Match[str], known: int) -> tuple[str, str]:
