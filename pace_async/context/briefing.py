@@ -105,11 +105,17 @@ class Briefing:
 
 
 def briefing_of(
-    prompts: Prompts, state: RunState, island: Island, parent: Member, specification: str, reasoning: str
+    prompts: Prompts,
+    state: RunState,
+    island: Island,
+    parent: Member,
+    specification: str,
+    reasoning: str,
+    idea: str = "",
 ) -> Briefing:
-    """The briefing for a decided experiment."""
+    """The briefing for a decided experiment. Programs are named by its specification or by its idea."""
     named, missing = list[Member](), list[int]()
-    for candidate in named_candidates(specification):
+    for candidate in named_candidates(f"{specification}\n{idea}"):
         if candidate == parent.candidate:
             continue
         member = program_of(state, island, candidate)
@@ -119,6 +125,11 @@ def briefing_of(
             named.append(member)
     failed = failed_on(view_of(state, island), parent, prompts.task.spec)
     return Briefing(prompts, reasoning, tuple(named[:MOST_NAMED]), tuple(missing[:MOST_NAMED]), failed)
+
+
+def without_needs(specification: str) -> str:
+    """The specification without its lines `Needs: ...`, which say what its author is shown."""
+    return _NEEDS.sub("", specification).strip("\n")
 
 
 def needed(specification: str) -> frozenset[str] | None:

@@ -19,7 +19,9 @@ def levels_of(context: Context, task: Task, around: Surroundings) -> dict[str, L
 
     return {
         "task": whole(task_text(task.spec)),
-        "limits": whole("\n".join(part for part in (limits_text(task.spec, around), metrics_text(task.spec)) if part)),
+        "limits": whole(
+            "\n".join(part for part in (limits_text(task.spec, around), metrics_text(task.spec, context.noise)) if part)
+        ),
         "results": results_levels(context, digits),
         "ideas": ideas_levels(context),
         "notes": notes_levels(context.notes),

@@ -28,6 +28,10 @@ USUAL = 4
 """The level of the table in the middle of a run."""
 FIRST = 3
 AND = " / "
+LONG = 100
+"""Characters of what was tried beyond which a row has metrics too."""
+MOST_LEFT = 3
+"""Ideas that a thread is asked to leave to others."""
 WORTH_SAYING = 60
 """Characters of an experiment below which it is not worth a place beside its idea."""
 LONGEST_METRIC = 40
@@ -40,7 +44,9 @@ def results_levels(context: Context, digits: int) -> Levels:
         if level >= len(ROWS):
             return None
         best, recent, long, short = ROWS[level]
-        tops, news = context.best_rows[:best], context.recent_rows[:recent]
+        tops = context.best_rows[:best]
+        shown = {row.tested.candidate for row in tops}
+        news = [row for row in context.recent_rows if row.tested.candidate not in shown][:recent]
         lines: list[str] = []
         for name, rows in (
             ("Best (score, gain over its parent, seconds of evaluation):", tops),
@@ -57,7 +63,7 @@ def results_levels(context: Context, digits: int) -> Levels:
 def row_text(row: Row, digits: int, longest: int) -> str:
     """One result on one line."""
     tested = row.tested
-    head = f"- candidate {tested.candidate} from {tested.parent}: {_outcome(row, digits)}"
+    head = f"- candidate {tested.candidate} from {tested.parent}: {_outcome(row, digits, metrics=longest > LONG)}"
     corrected = f" [{one_line(tested.deviation, longest)}]" if tested.deviation else ""
     return f"{head}: {what_of(row, longest)}{corrected}"
 
@@ -81,14 +87,22 @@ def _of_idea(idea: int | None) -> str:
     return "" if idea is None else f", idea {idea}"
 
 
-def _outcome(row: Row, digits: int) -> str:
+def _outcome(row: Row, digits: int, *, metrics: bool = False) -> str:
     tested = row.tested
     if tested.score is None:
         return f"{tested.outcome}{f' ({one_line(tested.cause, 120)})' if tested.cause else ''}"
     gain = f", {gain_text(tested.gain)}" if tested.gain is not None else ""
     same = f", exactly as {row.same_as}" if row.same_as is not None else ""
-    metrics = "".join(f", {one_line(name, LONGEST_METRIC)} {value:g}" for name, value in row.metrics.items())
-    return f"{score_text(tested.score, digits)}{gain}{same}{metrics}, {tested.seconds:.2g} s"
+    parts = [_metric(name, value, row.before.get(name)) for name, value in row.metrics.items()] if metrics else []
+    told = "".join(f", {part}" for part in parts)
+    again = f" (again {score_text(tested.again, digits)})" if row.says_again and tested.again is not None else ""
+    return f"{score_text(tested.score, digits)}{again}{gain}{same}{told}, {tested.seconds:.2g} s"
+
+
+def _metric(name: str, value: float, before: float | None) -> str:
+    """A metric, after that of the parent where it differs."""
+    was = f"{before:g} to " if before is not None and before != value else ""
+    return f"{one_line(name, LONGEST_METRIC)} {was}{value:g}"
 
 
 def _counts(context: Context, shown: int) -> str:
@@ -159,8 +173,9 @@ def failed_levels(context: Context, digits: int) -> Levels:
 def _in_table(context: Context) -> set[int]:
     """Candidates that the table usually has."""
     best, recent, _, _ = ROWS[USUAL]
-    rows = (*context.best_rows[:best], *context.recent_rows[:recent])
-    return {row.tested.candidate for row in rows}
+    tops = {row.tested.candidate for row in context.best_rows[:best]}
+    news = [row.tested.candidate for row in context.recent_rows if row.tested.candidate not in tops]
+    return {*tops, *news[:recent]}
 
 
 def ideas_levels(context: Context) -> Levels:
@@ -176,8 +191,7 @@ def under_way_levels(context: Context) -> Levels:
     lines: list[Callable[[int], str]] = [
         (
             lambda longest, each=each: (
-                f"- candidate {each.candidate} from {each.parent}{_of_idea(each.idea)}: "
-                f"{gist(each.experiment, longest)}"
+                f"- candidate {each.candidate} from {each.parent}{_of_idea(each.idea)}: {gist(each.what, longest)}"
             )
         )
         for each in context.under_way
@@ -194,8 +208,10 @@ def under_way_levels(context: Context) -> Levels:
 
 
 def _asked(others: int) -> str:
-    """That other threads are asked the same, so that they do not all choose the same."""
+    """What keeps threads that are asked the same from choosing the same."""
     if not others:
         return ""
     threads = f"{others} other threads are" if others > 1 else "Another thread is"
-    return f"{threads} being asked at the same time. What they would choose too need not be tried twice."
+    left = min(others, MOST_LEFT)
+    first = f"the {left} ideas that suggest themselves first" if left > 1 else "the idea that suggests itself first"
+    return f"{threads} being asked now. Leave them {first}, and choose another."

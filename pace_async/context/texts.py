@@ -6,28 +6,26 @@ words of our own, so that neither can imitate a heading.
 
 import re
 from collections.abc import Iterator, Sequence
-from difflib import unified_diff
 from functools import lru_cache
 from itertools import groupby
 
+from rapidfuzz.distance import Indel
+
 from pace_async.context.figures import digits_for, score_text
 from pace_async.context.notes_page import LONGEST, shorter
-from pace_async.context.sections import Levels, without_middle
+from pace_async.context.sections import Levels
 from pace_async.context.value import Context, Surroundings
 from pace_async.events import NotesPage
-from pace_async.programs.text import steps
 from pace_async.search.state import Member
 from pace_async.task import TaskSpec
 
-MOST_STEPS = 300_000
-"""Step limit of a comparison in the event loop."""
+MOST_LINES = 4000
+"""Lines of a program that is compared in the event loop, in a few milliseconds at most."""
 AROUND = 1
 """Unchanged lines shown around a change."""
 REMOVED = 3
 """Lines shown of a longer run of removed ones. The parent has them all."""
-BESIDE: tuple[int | None, ...] = (None, 2000, 1000)
-"""Levels of a program beside the parent: its characters, None for all."""
-_BULLET = re.compile(r"(?:[-*+]|\d{1,2}[.)])\s+")
+_BULLET = re.compile(r"^(?:[-*+]|\d{1,2}[.)])\s+")
 _NEEDS = "needs:"
 PAGES = (LONGEST, 900, 500, 250)
 """Levels of the page of notes: its characters."""
@@ -72,24 +70,27 @@ def limits_text(spec: TaskSpec, around: Surroundings) -> str:
     processors = spec.cpus or (1 if not spec.is_command else around.processors)
     has = [f"{spec.timeout_s:g} s and {spec.memory_mb} MiB for all of its evaluation"]
     if processors is not None:
-        has.append(f"{processors} processor{'s' if processors > 1 else ''}")
+        shared = ", which evaluations at the same time share" if spec.is_command and not spec.cpus else ""
+        has.append(f"{processors} processor{'s' if processors > 1 else ''}{shared}")
     if spec.gpus:
         has.append(f"{spec.gpus:g} GPU")
     has.append("no network")
     lines = [f"{contract(spec)}. It has {', '.join(has)}."]
-    if around.packages and spec.language == "python" and not spec.environment.prefix:
+    chosen = "use only" in spec.coding_requirements.lower()  # the author says which packages, and others confuse
+    if around.packages and spec.language == "python" and not spec.environment.prefix and not chosen:
         lines.append(f"Besides the standard library it can import {', '.join(around.packages)}.")
     if around.tools and not spec.has_entry and not spec.environment.prefix:
         lines.append(f"Compilers: {', '.join(around.tools)}.")
     return "\n".join(lines)
 
 
-def metrics_text(spec: TaskSpec) -> str:
-    """What the metrics of a hidden scorer mean, and whether scores are exact."""
+def metrics_text(spec: TaskSpec, noise: float | None = None) -> str:
+    """What the metrics of a hidden scorer mean, and how far scores are exact."""
     told = [f"{name}: {meaning}" for name, meaning in spec.shown_metrics.items() if meaning]
     lines = [f"What is measured: {'. '.join(told)}."] if told else []
     if not spec.deterministic:
-        lines.append("Scores are noisy: a small gain may be none.")
+        apart = f"two evaluations of one program differ by about {noise:.2g}" if noise else "a small gain may be none"
+        lines.append(f"Scores are noisy: {apart}.")
     return "\n".join(lines)
 
 
@@ -111,59 +112,63 @@ def program_text(context: Context, spec: TaskSpec, longest: int | None) -> str:
 
 
 def member_levels(context: Context, member: Member | None, spec: TaskSpec, *, alone: bool) -> Levels:
-    """A program beside the parent: whole or as its difference, whichever is shorter, then without the middle of that,
-    then only its score if that is worth showing `alone`."""
+    """A program beside the parent: whole or as its difference, whichever is shorter, then only its score if that is
+    worth showing `alone`. A part of a program would say what it is not."""
 
     def text(level: int) -> str | None:
         if member is None:
             return ""
         head = f"Candidate {member.candidate}, score {score_of(context, member)}"
-        if level < len(BESIDE):
-            return f"{head}, {beside(member.program, context.parent, spec, BESIDE[level])}"
-        return f"{head}." if alone and level == len(BESIDE) else None
+        if level == 0:
+            return f"{head}, {beside(member.program, context.parent, spec)}"
+        return f"{head}. Its text has no room here." if alone and level == 1 else None
 
     return text
 
 
-def beside(program: str, parent: Member, spec: TaskSpec, longest: int | None = None) -> str:
-    """The program whole, or what leads to it from the parent if that is shorter, without the middle of what is longer
-    than `longest`."""
+def beside(program: str, parent: Member, spec: TaskSpec) -> str:
+    """The program whole, or what leads to it from the parent if that is shorter."""
     difference = _difference(parent.program, program)
     if difference is None or len(difference) >= len(program):
-        return f"whole:\n{fenced(_cut(program, longest), spec.written_in.fences[0])}"
-    return f"as a difference from candidate {parent.candidate}:\n{fenced(_cut(difference, longest), 'diff')}"
-
-
-def _cut(text: str, longest: int | None) -> str:
-    return text if longest is None else without_middle(text, longest)
+        return f"whole:\n{fenced(program, spec.written_in.fences[0])}"
+    return f"as a difference from candidate {parent.candidate}:\n{fenced(difference, 'diff')}"
 
 
 @lru_cache(maxsize=256)
 def _difference(before: str, after: str) -> str | None:
-    """A unified difference without line numbers. What both begin and end with is not compared. None if a comparison of
-    the rest would take too long."""
+    """A unified difference without line numbers, the shortest one. None where a program has too many lines."""
     a, b = before.splitlines(), after.splitlines()
-    first = max(0, _common(a, b) - AROUND)
-    last = max(0, _common(a[first:][::-1], b[first:][::-1]) - AROUND)
-    a, b = a[first : len(a) - last], b[first : len(b) - last]
-    if steps(a, b) > MOST_STEPS:
+    if max(len(a), len(b)) > MOST_LINES:
         return None
-    return "\n".join(_shortened(list(unified_diff(a, b, lineterm="", n=AROUND))[2:]))
+    rows = list(_rows(a, b))
+    changed = [place for place, (mark, _) in enumerate(rows) if mark != " "]
+    near = {place + step for place in changed for step in range(-AROUND, AROUND + 1)}
+    lines, last = list[str](), -1
+    for place in sorted(near & set(range(len(rows)))):
+        if place != last + 1 or place == 0:
+            lines.append("@@")
+        lines.append("".join(rows[place]))
+        last = place
+    return "\n".join(_shortened(lines))
+
+
+def _rows(a: Sequence[str], b: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Every line with its mark: a space for one of both, `-` for one of `a` and `+` for one of `b` only."""
+    for same, run in groupby(Indel.opcodes(a, b), key=lambda part: part.tag == "equal"):
+        parts = list(run)
+        mark = " " if same else "-"
+        yield from ((mark, line) for part in parts for line in a[part.src_start : part.src_end])
+        if not same:
+            yield from (("+", line) for part in parts for line in b[part.dest_start : part.dest_end])
 
 
 def _shortened(lines: Sequence[str]) -> Iterator[str]:
-    """A unified difference without its line numbers. Of a long run of removed lines only the first are shown."""
+    """A difference of which a long run of removed lines shows only the first ones."""
     for removed, run in groupby(lines, key=lambda line: line.startswith("-")):
         part = list(run)
         if removed and len(part) > REMOVED + 1:
             part[REMOVED:] = [f"-... and {len(part) - REMOVED} more lines removed"]
-        yield from ("@@" if line.startswith("@@ ") else line for line in part)
-
-
-def _common(a: Sequence[str], b: Sequence[str]) -> int:
-    """How many lines both begin with."""
-    shorter = min(len(a), len(b))
-    return next((place for place in range(shorter) if a[place] != b[place]), shorter)
+        yield from part
 
 
 def notes_levels(page: NotesPage | None) -> Levels:

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from operator import attrgetter
+from statistics import median
 
-from pace_async.events import NotesPage
+from pace_async.events import Advised, NotesPage
 from pace_async.search.parents import fitter
 from pace_async.search.results import KnownIdea, Results, TriedOut, bare
 from pace_async.search.state import Island, Member
@@ -25,7 +26,7 @@ LOOKED_AT = 8
 DIFFERS = 0.3
 """Share of lines from which on a program differs much."""
 UNDER_WAY = 12
-METRICS = 4
+METRICS = 6
 """Metrics of a result."""
 SAID = frozenset(("score", "combined_score"))
 """Names of metrics that repeat the score."""
@@ -47,22 +48,25 @@ NOT_KNOWN = Surroundings()
 @dataclass(frozen=True, slots=True)
 class Row:
     """A result as shown. `idea` is the sentence of its idea, empty if that is not known. `metrics` are those that
-    models may see. `same_as` is the first candidate with exactly the same score."""
+    models may see, `before` those of its parent. `same_as` is the first candidate with exactly the same score. `says_again`: the score
+    of its second evaluation may be told, which has no instances of its own."""
 
     tested: TriedOut
     idea: str = ""
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
+    before: Mapping[str, float] = field(default_factory=dict[str, float])
     same_as: int | None = None
+    says_again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class UnderWay:
-    """An experiment that another thread is trying out."""
+    """What another thread is trying out: its idea, or where that is older the experiment."""
 
     candidate: int
     parent: int
     idea: int | None
-    experiment: str
+    what: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,7 @@ class Context:
     from both. `lineage` are the changes that led to the parent, its own first. `failed` are experiments without a score
     on this parent and on those that it came from. `tested`, `scored` and `failures` count all that was tried. `ideas`
     are the untried ones that can be chosen. `asked` counts other threads whose advisor is being asked at this moment.
+    `noise` is what two evaluations of one program usually differ by, None if scores are exact or that is not known.
     `notes` is the newest page that may be seen."""
 
     parent: Member
@@ -87,6 +92,7 @@ class Context:
     scored: int
     untried: int
     asked: int = 0
+    noise: float | None = None
     failures: Mapping[str, int] = field(default_factory=dict[str, int])
     notes: NotesPage | None = None
 
@@ -118,11 +124,12 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
         other=_other([parent, *([better] if better is not None else [])], members),
         metrics=_shown(own.metrics if own is not None else {}, spec),
         best_rows=tuple(row_of(view, tested, spec) for tested in top),
-        recent_rows=tuple(row_of(view, tested, spec, view.equal_to(tested)) for tested in recent if tested not in top),
+        recent_rows=tuple(row_of(view, tested, spec, view.equal_to(tested)) for tested in recent),
         lineage=tuple(row_of(view, tested, spec) for tested in view.lineage(parent.candidate, LINEAGE)),
         failed=failed_on(view, parent, spec),
         ideas=tuple(idea for idea in view.waiting(untried) if idea.number not in taken),
         under_way=under_way[-UNDER_WAY:],
+        noise=_noise(view, spec),
         tested=len(view.tested),
         scored=len(view.worth),
         untried=len(view.untried),
@@ -135,8 +142,32 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
 def row_of(view: Results, tested: TriedOut, spec: TaskSpec, same_as: int | None = None) -> Row:
     """A result as it is shown."""
     known = view.ideas.get(tested.idea) if tested.idea is not None else None
-    metrics = dict(list(_shown(tested.metrics, spec).items())[:METRICS])
-    return Row(as_told(tested, spec), bare(known.text) if known is not None else "", metrics, same_as)
+    parent = view.tested.get(tested.parent)
+    metrics, before = _few(tested, parent, spec)
+    return Row(
+        as_told(tested, spec), bare(known.text) if known is not None else "", metrics, before, same_as, spec.is_command
+    )
+
+
+def _few(tested: TriedOut, parent: TriedOut | None, spec: TaskSpec) -> tuple[Mapping[str, float], Mapping[str, float]]:
+    """The metrics in which a result differs most from its parent, and those of the parent."""
+    metrics, before = _shown(tested.metrics, spec), _shown(parent.metrics if parent is not None else {}, spec)
+
+    def change(name: str) -> float:
+        was = before.get(name, metrics[name])
+        return abs(metrics[name] - was) / max(abs(metrics[name]), abs(was), 1e-9)
+
+    chosen = sorted(metrics, key=change, reverse=True)[:METRICS]
+    return {name: metrics[name] for name in metrics if name in chosen}, before
+
+
+def _noise(view: Results, spec: TaskSpec) -> float | None:
+    apart = [
+        abs(tested.score - tested.again)
+        for tested in view.tested.values()
+        if tested.again is not None and tested.score is not None
+    ]
+    return median(apart) if apart and (spec.is_command or not spec.deterministic) else None
 
 
 def failed_on(view: Results, parent: Member, spec: TaskSpec) -> tuple[Row, ...]:
@@ -207,6 +238,11 @@ def _asked(state: RunState, island: Island) -> int:
     return sum(each.advice is None and each.island != island.number for each in state.running.values())
 
 
+def _sentence(advice: Advised) -> str:
+    """The chosen idea in its own words, empty if an earlier rollout proposed it."""
+    return next((bare(note.description) for note in advice.ideas if note.number == advice.idea), "")
+
+
 def _under_way(state: RunState, island: Island) -> tuple[UnderWay, ...]:
     """What other threads are trying out. Nothing behind a barrier, where it would depend on who is faster."""
     if state.memory.mode != "run" or state.terms.bound == 0:
@@ -214,7 +250,7 @@ def _under_way(state: RunState, island: Island) -> tuple[UnderWay, ...]:
     running = [state.running[lease] for lease in sorted(state.running)]
     advised = [each.advice for each in running if each.advice is not None and each.island != island.number]
     return tuple(
-        UnderWay(advice.lease, advice.parent, advice.idea, advice.experiment)
+        UnderWay(advice.lease, advice.parent, advice.idea, _sentence(advice) or advice.experiment)
         for advice in advised
         if advice.experiment is not None
     )

@@ -9,7 +9,7 @@ its error. The wording is our own.
 
 from collections.abc import Mapping, Sequence
 
-from pace_async.context.briefing import HIDDEN, Briefing
+from pace_async.context.briefing import HIDDEN, Briefing, without_needs
 from pace_async.context.figures import score_text
 from pace_async.context.practice import practice_text
 from pace_async.context.questions import Rendered
@@ -33,7 +33,7 @@ You change one {{title}} program so that it carries out one experiment, as it is
 
 1. One or more edits, each of this form:
 {SEARCH}
-lines of the block, copied exactly, that stand there once
+whole lines of the block, copied exactly, that stand there once
 {DIVIDER}
 the lines that take their place
 {REPLACE}
@@ -119,7 +119,7 @@ def question_for(task: Task, parent: Member, experiment: Experiment, briefing: B
         **_form(spec, parent.program),
         **{"search": SEARCH, "divider": DIVIDER, "replace": REPLACE},
         "idea": one_line(experiment.idea),
-        "specification": fenced(experiment.description, "text"),
+        "specification": fenced(without_needs(experiment.description), "text"),
         "request": _after(experiment.tries, program, spec, "specification"),
     }
     return briefing.render(whole, parent, values, begun=begun)

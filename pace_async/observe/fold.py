@@ -247,7 +247,8 @@ def _evaluated(view: RunView, event: Evaluated) -> RunView:
         view = changed(view, best=replace(best, fresh=confirmed(event.fresh)))
     if seed:
         return _note(view, event.at, "seed", formatting.seed_program(event))
-    sentence = formatting.candidate_done(event, improved, experiment)
+    chosen_by = confirmed(event.fresh) if view.header.by_confirmed else None
+    sentence = formatting.candidate_done(event, improved, experiment, chosen_by)
     return _note(view, event.at, "best" if improved else "candidate", sentence)
 
 

@@ -127,10 +127,12 @@ def usd(amount: float) -> str:
     return f"${amount:,.2f}" if amount == 0 or amount >= 0.01 else f"${amount:.4f}"
 
 
-def candidate_done(event: Evaluated, improved: bool, experiment: str) -> str:
-    """One candidate's outcome, and its experiment as the advisor wrote it."""
+def candidate_done(event: Evaluated, improved: bool, experiment: str, chosen_by: float | None = None) -> str:
+    """One candidate's outcome, and its experiment as the advisor wrote it. `chosen_by` is the score of the second
+    evaluation where the best is chosen by that."""
+    again = f" ({score(chosen_by)} when evaluated again)" if chosen_by is not None else ""
     verdict = OUTCOMES[event.outcome] if event.score is None else f"scored {score(event.score)}"
-    best = ", the best so far" if improved else ""
+    best = f", the best so far{again}" if improved else ""
     what = clean(experiment)
     return f"candidate {event.lease} (island {event.island}) {verdict}{best}" + (f": {what}" if what else "")
 

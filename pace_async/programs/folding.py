@@ -10,7 +10,7 @@ as about a string that looks like code, shows more or less and never loses a cha
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from pace_async.programs.text import is_marked
@@ -21,6 +21,8 @@ LONGEST_SIGNATURE = 30
 """Lines. What looks longer is no signature."""
 LEAST_TABLE = 4
 """Lines of a table that may be folded."""
+LEAST_KEY = 3
+"""Characters of a table's key that a specification can mention. A shorter one may be any word."""
 _DEFINITION = re.compile(r"([ \t]*)(?:async[ \t]+)?(def|class)[ \t]+(\w+)")
 _TABLE = re.compile(r"(\w+)(?:[ \t]*:[^=\n]+)?[ \t]*=[^=].*[\[({][ \t]*(?:#.*)?$")
 _KEY = re.compile(r"[\"'](\w+)[\"'][ \t]*:|\b(\w+)[ \t]*=")
@@ -33,7 +35,8 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 @dataclass(frozen=True, slots=True)
 class Part:
     """A function, method or table, in the lines `first` to `last`, from 0. The lines below `body` are left out when it
-    is folded, and `head` is shown. `names` are its own, and those of the functions in it or the keys of a table."""
+    is folded, and `head` is shown. `names` are its own, that of its class, and those of the functions in it or the keys
+    of a table."""
 
     name: str
     names: frozenset[str]
@@ -108,7 +111,7 @@ def changed_names(program: str, others: Iterable[str]) -> frozenset[str]:
 
 def parts(lines: Sequence[str]) -> Iterator[Part]:
     """Functions and tables at the margin and methods of classes at the margin, in order."""
-    at, inner = 0, ""
+    at, inner, owner = 0, "", ""
     while at < len(lines):
         line = lines[at]
         if line.strip() and not line[0].isspace():
@@ -118,9 +121,11 @@ def parts(lines: Sequence[str]) -> Iterator[Part]:
         if match is None:
             part = _table(lines, at)
         elif match[2] == "class" and not match[1]:
-            inner = _margin_below(lines, at)
+            inner, owner = _margin_below(lines, at), match[3]
         elif match[2] == "def" and match[1] in ("", inner):
             part = _function(lines, at, match)
+            if part is not None and match[1]:
+                part = replace(part, names=part.names | {owner})
         if part is not None:
             yield part
         at = at + 1 if part is None else part.last + 1
@@ -160,7 +165,13 @@ def _table(lines: Sequence[str], first: int) -> Part | None:
             break
     if depth > 0 or last - first + 1 < LEAST_TABLE:
         return None
-    keys = (key for line in lines[first + 1 : last + 1] for found in _KEY.findall(line) for key in found if key)
+    keys = (
+        key
+        for line in lines[first + 1 : last + 1]
+        for found in _KEY.findall(line)
+        for key in found
+        if len(key) >= LEAST_KEY
+    )
     return Part(match[1], frozenset((match[1], *keys)), f"{match[1]} =", first, first + 1, last, is_table=True)
 
 

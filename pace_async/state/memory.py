@@ -102,6 +102,7 @@ class Memory:
                 seconds=round(fact.seconds, 3),
                 metrics=fact.metrics if scored else {},
                 deviation=fact.deviation,
+                again=next((tried.score for tried in fact.fresh if tried.held), None),
             )
         self.ended[fact.lease] = Ended(fact.island, fact.lease, _ideas_of(advice), tested)
 

@@ -196,7 +196,7 @@ def _briefing(core: Core, work: LeaseWork, decision: Decision, experiment: str) 
         return None
     island, advice = core.state.islands[work.island], underway.advice
     reasoning = reasoning_of(advice.calls, core.sampling.one_call, decision.idea_text)
-    return briefing_of(core.prompts, core.state, island, decision.parent, experiment, reasoning)
+    return briefing_of(core.prompts, core.state, island, decision.parent, experiment, reasoning, decision.idea_text)
 
 
 def _stopped_by(lease: int, evaluation: Evaluation, now: float) -> tuple[CascadeStageEnded, ...]:
