@@ -91,7 +91,7 @@ def _show_notes(found: "list[NotesShown]", as_json: bool) -> None:
             **({"earlier": f"{len(found) - 1} (--json prints every page)"} if len(found) > 1 else {}),
         }
     )
-    typer.echo(f"\n{indented(page['text'])}")
+    tell(f"\n{indented(page['text'])}")
 
 
 def _show_islands(found: "list[IslandNow]", as_json: bool) -> None:
@@ -146,7 +146,7 @@ def _show_candidate(found: dict[str, Any], parent: dict[str, Any] | None, as_jso
         }
     )
     if found["practice"] and found["practice"]["printed"]:
-        typer.echo(f"\nprinted in practice\n{indented(found['practice']['printed'])}")
+        tell(f"\nprinted in practice\n{indented(found['practice']['printed'])}")
     for call in found["calls"]:
         counted = _counted(call)
         tell(f"\n{call['purpose']}{f' ({counted})' if counted else ''}")

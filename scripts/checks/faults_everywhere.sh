@@ -24,10 +24,13 @@ for python in "$(readlink -f .venv/bin/python)" "/usr/bin/$minor" "/usr/local/bi
 done
 "$python" -m venv --without-pip "$PLAIN/.venv"
 packages=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-printf '%s\n' "$PLAIN/tree" "$packages" > "$PLAIN/.venv/lib/$minor/site-packages/all.pth"
+site=$PLAIN/.venv/lib/$minor/site-packages # the packages themselves, because a sandbox shows nothing else
+cp -al "$packages/." "$site/" 2>/dev/null || cp -a "$packages/." "$site/"
+rm -rf "$site"/_editable* "$site/pace_async"
+echo "$PLAIN/tree" > "$site/all.pth"
 printf '#!%s\nfrom pace_async.cli.main import main\nmain()\n' "$PLAIN/.venv/bin/python" > "$PLAIN/.venv/bin/pace"
 chmod +x "$PLAIN/.venv/bin/pace"
-chown -R 65534:65534 "$PLAIN"/{tree,home,tmp,.venv}
+chown -R 65534:65534 "$PLAIN"/{tree,home,tmp}
 chmod 755 "$PLAIN"
 
 code=0
