@@ -17,11 +17,10 @@ def levels_of(context: Context, task: Task, around: Surroundings) -> dict[str, L
     def whole(text: str) -> Levels:
         return lambda level: text if level == 0 else None
 
+    limits = f"{limits_text(task.spec, around)}\n{metrics_text(task.spec, context.noise)}".rstrip()
     return {
         "task": whole(task_text(task.spec)),
-        "limits": whole(
-            "\n".join(part for part in (limits_text(task.spec, around), metrics_text(task.spec, context.noise)) if part)
-        ),
+        "limits": whole(limits),
         "results": results_levels(context, digits),
         "ideas": ideas_levels(context),
         "notes": notes_levels(context.notes),

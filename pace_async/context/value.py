@@ -26,6 +26,8 @@ LOOKED_AT = 8
 DIFFERS = 0.3
 """Share of lines from which on a program differs much."""
 UNDER_WAY = 12
+CONFIRMED = 40
+"""The best results, among which those are that were evaluated again."""
 METRICS = 6
 """Metrics of a result."""
 SAID = frozenset(("score", "combined_score"))
@@ -48,8 +50,8 @@ NOT_KNOWN = Surroundings()
 @dataclass(frozen=True, slots=True)
 class Row:
     """A result as shown. `idea` is the sentence of its idea, empty if that is not known. `metrics` are those that
-    models may see, `before` those of its parent. `same_as` is the first candidate with exactly the same score. `says_again`: the score
-    of its second evaluation may be told, which has no instances of its own."""
+    models may see, `before` those of its parent. `same_as` is the first candidate with exactly the same score.
+    `says_again`: the score of its second evaluation may be told, which has no instances of its own."""
 
     tested: TriedOut
     idea: str = ""
@@ -144,9 +146,8 @@ def row_of(view: Results, tested: TriedOut, spec: TaskSpec, same_as: int | None 
     known = view.ideas.get(tested.idea) if tested.idea is not None else None
     parent = view.tested.get(tested.parent)
     metrics, before = _few(tested, parent, spec)
-    return Row(
-        as_told(tested, spec), bare(known.text) if known is not None else "", metrics, before, same_as, spec.is_command
-    )
+    idea = bare(known.text) if known is not None else ""
+    return Row(as_told(tested, spec), idea, metrics, before, same_as, says_again=spec.is_command)
 
 
 def _few(tested: TriedOut, parent: TriedOut | None, spec: TaskSpec) -> tuple[Mapping[str, float], Mapping[str, float]]:
@@ -162,11 +163,9 @@ def _few(tested: TriedOut, parent: TriedOut | None, spec: TaskSpec) -> tuple[Map
 
 
 def _noise(view: Results, spec: TaskSpec) -> float | None:
-    apart = [
-        abs(tested.score - tested.again)
-        for tested in view.tested.values()
-        if tested.again is not None and tested.score is not None
-    ]
+    """What two evaluations of one program usually differ by."""
+    both = [(tested.score, tested.again) for tested in view.best(CONFIRMED)]
+    apart = [abs(score - again) for score, again in both if score is not None and again is not None]
     return median(apart) if apart and (spec.is_command or not spec.deterministic) else None
 
 

@@ -40,7 +40,8 @@ class TriedOut:
     without one, and then `outcome` and `cause` say why, the cause in the words of the program or its evaluator. `told`
     is what of it cannot hold a hidden instance. `gain` is how much better than its parent it scored, in units of the
     score, below 0 if it scored worse. `seconds` of evaluation. Of the `metrics` a context shows only those that models
-    may see. `again` is the score of the evaluation that confirmed it, None if it claimed no best. `deviation` is what the implementer corrected in the experiment, in its words."""
+    may see. `again` is the score of the evaluation that confirmed it, None if it claimed no best. `deviation` is what
+    the implementer corrected in the experiment, in its words."""
 
     candidate: int
     island: int

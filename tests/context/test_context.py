@@ -14,10 +14,11 @@ from pace_async.context.briefing import briefing_of, named_candidates
 from pace_async.context.checked import check
 from pace_async.context.figures import CHARACTERS_PER_TOKEN, digits_for, gain_text, score_text
 from pace_async.context.questions import Prompts
+from pace_async.context.table import row_text
 from pace_async.context.templates import ADVISORS, NAMES, Templates, copied
-from pace_async.context.value import Surroundings, context_of
+from pace_async.context.value import Surroundings, context_of, row_of
 from pace_async.errors import UsageError
-from pace_async.events import ImplementerTry, LeaseReleased, Outcome, Practised
+from pace_async.events import ImplementerTry, LeaseOpened, LeaseReleased, Outcome, Practised
 from pace_async.events.complaint import in_short
 from pace_async.implement.agent_prompt import files_for
 from pace_async.implement.base import Experiment
@@ -57,8 +58,8 @@ def test_what_was_tried_is_told_with_numbers_gains_causes_and_equal_results() ->
     assert "candidate_error (ZeroDivisionError): idea of lease 3 / experiment 3" in text
     assert "4 tried in all, 3 with a score" in text and "candidate_error 1" in text
     assert "- idea 11: (explore) other idea of lease 4" in text
-    assert "- candidate 5 from 4, idea 13: under way on island two" in text and "idea 13: (refine)" not in text
-    assert "numpy 2.3" in text and f"It has {len(PROGRAM)} characters" in text
+    assert "- candidate 5 from 4, idea 13: idea of lease 5" in text and "idea 13: (refine)" not in text
+    assert "numpy 2.3" not in text and f"It has {len(PROGRAM)} characters" in text
     assert PROGRAM in text
 
 
@@ -339,3 +340,35 @@ def test_no_word_that_a_program_wrote_in_a_scored_evaluation_is_told() -> None:
         assert in_short(cast("Outcome", outcome), said, PROGRAM) == ""
     for outcome in ("timeout", "output_overflow", "below_threshold"):
         assert in_short(cast("Outcome", outcome), "stopped after 1.0 s", PROGRAM) == "stopped after 1.0 s"
+
+
+def test_a_row_says_what_changed_in_the_metrics_and_how_a_second_evaluation_went() -> None:
+    spec = TASK.spec.model_copy(update={"shown_metrics": {"spread": "how wide"}, "deterministic": False})
+    state = a_history()
+    view, island = state.memory.view(1), state.islands[1]
+    for candidate, spread, again in ((1, 0.5, 1.25), (2, 0.25, 1.5), (4, 0.75, None)):
+        tested = replace(view.tested[candidate], metrics={"spread": spread}, again=again)
+        view.tested[candidate] = tested
+    text = told(state, task=replace(TASK, spec=spec), parent=island.members[0])
+    assert "What is measured: spread: how wide." in text
+    assert "Scores are noisy: two evaluations of one program differ by about 0.13." in text
+    assert "- candidate 4 from 2: 1.5, -1e-08, exactly as 1, spread 0.25 to 0.75, 0.25 s" in text
+    assert "(again" not in text
+    shared = row_of(view, view.tested[1], spec.model_copy(update={"kind": "command"}))
+    assert "1.5 (again 1.25), +0.5" in row_text(shared, 5, 200)
+
+
+def test_the_latest_results_are_those_that_the_best_do_not_show() -> None:
+    state = begun()
+    for lease in range(1, 13):
+        rollout(state, lease, score=1.0 + lease / 100)
+    text = told(state)
+    latest = text.partition("Latest others:\n")[2].partition(" tried in all")[0]
+    assert [line.split(" ")[2] for line in latest.split("\n")[:-1]] == ["4", "3"]
+
+
+def test_threads_that_are_asked_at_once_leave_one_another_the_first_ideas() -> None:
+    state = begun()
+    for lease in (1, 2):
+        apply(state, LeaseOpened(lease, lease, 2, 0, 0.0, None))
+    assert "Another thread is being asked now. Leave them the idea" in told(state, island=2)
