@@ -1,12 +1,8 @@
 """Three runs in which a strong model answered by hand and knew only the prompts: `eplb` with three calls,
 `multi_evolve` with one call, and a routing program of 342 lines of a user's own. Every answer is read as meant."""
 
-import json
-import lzma
 import re
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -14,8 +10,8 @@ from pace_async.advise.one_answer import parse_one
 from pace_async.answers import parse_propose, parse_select
 from pace_async.errors import CandidateFault
 from pace_async.implement.edits import program_of
+from tests.support.rounds_by_hand import asked
 
-ROUNDS = Path(__file__).parents[1] / "data" / "by_hand"
 _PROGRAM = re.compile(r"^# The program\n.*?^(`{3,})python\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
 KINDS = {
     "eplb_three_calls": {"propose": 16, "select": 16, "implement": 16},
@@ -23,20 +19,6 @@ KINDS = {
     "routing_one_call": {"one": 26, "implement": 30},
 }
 FAULTS = {"eplb_three_calls": {}, "multi_evolve_one_call": {}, "routing_one_call": {"search_not_found": 3}}
-
-
-def asked(name: str) -> Iterator[tuple[str, str, str]]:
-    """Kind of call, question and answer."""
-    for line in lzma.decompress((ROUNDS / f"{name}.jsonl.xz").read_bytes()).decode().splitlines():
-        row = json.loads(line)
-        question = row["question"]
-        if "You change one" in question:
-            kind = "implement"
-        elif "Propose three new ideas" in question:
-            kind = "propose"
-        else:
-            kind = "select" if "Choose one idea by its number" in question else "one"
-        yield kind, question, row["answer"]
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -27,8 +27,8 @@ from tests.doubles.clocks import Impatient
 from tests.doubles.evaluators import Judge
 from tests.doubles.implementers import MODEL, ScriptedChat
 from tests.evaluate.sandbox.plain_user import TIERS
-from tests.faults.test_retried import UNEVEN, UNPAID, Failing, clumsy
 from tests.support.changed_stages import change_stages
+from tests.support.clumsy_implementers import UNEVEN, UNPAID, Failing, clumsy
 from tests.support.command_tasks import make_python_task
 from tests.support.evaluating import evaluating
 from tests.support.population_facts import empty_place

@@ -1,6 +1,5 @@
 """A stage that fails after a fact was committed, and is then tried again: nothing is committed or paid for twice."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,29 +9,13 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from pace_async.errors import InfrastructureFault
 from pace_async.evaluate.base import Evaluation, EvaluationRequest
-from pace_async.providers.chat import ChatAnswer
 from tests.doubles.evaluators import Judge
-from tests.doubles.implementers import ScriptedChat
-from tests.support.scripted_runs import Run, block, configured
+from tests.support.clumsy_implementers import UNEVEN, UNPAID, Failing, clumsy
+from tests.support.scripted_runs import Run, configured
 
 RETRIED = pytest.mark.fault("Crash and resume", "a stage that fails after a committed fact, and is tried again")
 CALLS = st.sets(st.integers(1, 24), max_size=12)
-
-
-@dataclass(slots=True)
-class Failing(ScriptedChat):
-    """The service fails at the calls with these numbers, from 1."""
-
-    fails: frozenset[int] = frozenset()
-    calls: int = 0
-
-    async def ask(self, messages: Sequence[Mapping[str, str]], *, max_tokens: int, timeout_s: float) -> ChatAnswer:
-        self.calls += 1
-        if self.calls in self.fails:
-            raise InfrastructureFault("helper_died", f"call {self.calls}")
-        return await ScriptedChat.ask(self, messages, max_tokens=max_tokens, timeout_s=timeout_s)
 
 
 @dataclass
@@ -46,18 +29,6 @@ class FailingJudge(Judge):
         found = await Judge.run(self, request)
         lost = len(self.programs) in self.fails
         return Evaluation("infrastructure_error", None, 0.0, "the machine failed") if lost else found
-
-
-def clumsy(question: str, number: int) -> str:
-    """The first answer holds no code, the second a program that fails, the third one that works."""
-    if "could not be used" in question:
-        return block(f"start = wrong + {number}")
-    return block(f"start = {number}") if "was tried out" in question else "no code"
-
-
-UNEVEN = "select lease from implementer_tries group by lease having count(*) <> max(number)"
-UNPAID = """select (select count(*) from implementer_tries) - (select count(*) from implementer_calls
-                 where role = 'implementer' and outcome not in ('helper_died', 'cancelled'))"""
 
 
 def assert_each_answer_is_kept_once(run: Run) -> None:

@@ -20,7 +20,7 @@ from pace_async.implement.prompts import messages_for, seen_program
 from pace_async.programs.folding import folded, parts
 from pace_async.search.state import Member
 from pace_async.task import load_task, split_block
-from tests.advise.test_rounds_by_hand import asked
+from tests.support.rounds_by_hand import asked
 
 TASK = load_task("eplb")
 PARENT = Member(4, TASK.program, 0.8)

@@ -247,7 +247,8 @@ def test_a_folder_of_neither_kind_gets_a_sentence_that_names_what_was_looked_for
         ("evaluator: {timeout", "not valid YAML"),
         ("- a list", "no mapping of settings"),
         ("\0", "not valid YAML"),
-        ("a: &a [*a]\nb: !!python/object/apply:os.getcwd []", "not valid YAML"),
+        ("a: &a [*a]", "or one that holds itself"),
+        ("b: !!python/object/apply:os.getcwd []", "not valid YAML"),
     ],
 )
 def test_broken_settings_get_a_sentence_that_names_their_file(tmp_path: Path, settings: str, said: str) -> None:
