@@ -17,6 +17,8 @@ def asked(name: str) -> Iterator[tuple[str, str, str]]:
             kind = "implement"
         elif "Propose three new ideas" in question:
             kind = "propose"
+        elif "You keep the notes" in question:
+            kind = "notes"
         else:
             kind = "select" if "Choose one idea by its number" in question else "one"
         yield kind, question, row["answer"]
