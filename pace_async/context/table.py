@@ -142,7 +142,8 @@ def lineage_levels(context: Context) -> Levels:
         ]
         + [str(each.tested.parent) for each in context.lineage[-1:]]
     )
-    others = [row for row in context.lineage if row.tested.candidate not in _in_table(context)]
+    shown = _in_table(context)
+    others = [row for row in context.lineage if row.tested.candidate not in shown]
     rows = listed([_step_of(row) for row in others])
 
     def text(level: int) -> str | None:
@@ -211,7 +212,8 @@ def _asked(others: int) -> str:
     """What keeps threads that are asked the same from choosing the same."""
     if not others:
         return ""
-    threads = f"{others} other threads are" if others > 1 else "Another thread is"
+    if others == 1:
+        return "Another thread is being asked now. Leave it the idea that suggests itself first, and choose another."
     left = min(others, MOST_LEFT)
-    first = f"the {left} ideas that suggest themselves first" if left > 1 else "the idea that suggests itself first"
-    return f"{threads} being asked now. Leave them {first}, and choose another."
+    first = f"the {left} ideas that suggest themselves first"
+    return f"{others} other threads are being asked now. Leave them {first}, and choose another."

@@ -30,7 +30,7 @@ CONFIRMED = 40
 """The best results, among which those are that were evaluated again."""
 METRICS = 6
 """Metrics of a result."""
-SAID = frozenset(("score", "combined_score"))
+REPEATED = frozenset(("score", "combined_score"))
 """Names of metrics that repeat the score."""
 
 
@@ -77,7 +77,7 @@ class Context:
     from both. `lineage` are the changes that led to the parent, its own first. `failed` are experiments without a score
     on this parent and on those that it came from. `tested`, `scored` and `failures` count all that was tried. `ideas`
     are the untried ones that can be chosen. `asked` counts other threads whose advisor is being asked at this moment.
-    `noise` is what two evaluations of one program usually differ by, None if scores are exact or that is not known.
+    `noise` is what two evaluations of one program usually differ by, None if that is not known or not told.
     `notes` is the newest page that may be seen."""
 
     parent: Member
@@ -163,10 +163,11 @@ def _few(tested: TriedOut, parent: TriedOut | None, spec: TaskSpec) -> tuple[Map
 
 
 def _noise(view: Results, spec: TaskSpec) -> float | None:
-    """What two evaluations of one program usually differ by."""
+    """What two evaluations of one program usually differ by. Not where the second one has fresh instances, of which
+    nothing is told."""
     both = [(tested.score, tested.again) for tested in view.best(CONFIRMED)]
     apart = [abs(score - again) for score, again in both if score is not None and again is not None]
-    return median(apart) if apart and (spec.is_command or not spec.deterministic) else None
+    return median(apart) if apart and spec.is_command else None
 
 
 def failed_on(view: Results, parent: Member, spec: TaskSpec) -> tuple[Row, ...]:
@@ -227,7 +228,7 @@ def _lines(program: str) -> frozenset[str]:
 def _shown(metrics: Mapping[str, float], spec: TaskSpec) -> Mapping[str, float]:
     """All of a command task, whose programs can read them anyway. Of a hidden scorer those that the task lists."""
     names = metrics if spec.is_command else spec.shown_metrics
-    return {name: float(f"{metrics[name]:.3g}") for name in names if name in metrics and name not in SAID}
+    return {name: float(f"{metrics[name]:.3g}") for name in names if name in metrics and name not in REPEATED}
 
 
 def _asked(state: RunState, island: Island) -> int:

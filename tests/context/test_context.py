@@ -16,6 +16,7 @@ from pace_async.context.figures import CHARACTERS_PER_TOKEN, digits_for, gain_te
 from pace_async.context.questions import Prompts
 from pace_async.context.table import row_text
 from pace_async.context.templates import ADVISORS, NAMES, Templates, copied
+from pace_async.context.texts import metrics_text
 from pace_async.context.value import Surroundings, context_of, row_of
 from pace_async.errors import UsageError
 from pace_async.events import ImplementerTry, LeaseOpened, LeaseReleased, Outcome, Practised
@@ -351,7 +352,11 @@ def test_a_row_says_what_changed_in_the_metrics_and_how_a_second_evaluation_went
         view.tested[candidate] = tested
     text = told(state, task=replace(TASK, spec=spec), parent=island.members[0])
     assert "What is measured: spread: how wide." in text
-    assert "Scores are noisy: two evaluations of one program differ by about 0.13." in text
+    assert "Scores are noisy: a small gain may be none." in text  # what fresh instances say is not told
+    shared_context = context_of(state, spec.model_copy(update={"kind": "command"}), island, island.members[0], 12)
+    assert shared_context.noise == pytest.approx(0.125)
+    told_noise = metrics_text(spec, shared_context.noise)
+    assert "Scores are noisy: two evaluations of one program differ by about 0.13." in told_noise
     assert "- candidate 4 from 2: 1.5, -1e-08, exactly as 1, spread 0.25 to 0.75, 0.25 s" in text
     assert "(again" not in text
     shared = row_of(view, view.tested[1], spec.model_copy(update={"kind": "command"}))
@@ -371,4 +376,4 @@ def test_threads_that_are_asked_at_once_leave_one_another_the_first_ideas() -> N
     state = begun()
     for lease in (1, 2):
         apply(state, LeaseOpened(lease, lease, 2, 0, 0.0, None))
-    assert "Another thread is being asked now. Leave them the idea" in told(state, island=2)
+    assert "Another thread is being asked now. Leave it the idea" in told(state, island=2)
