@@ -1,7 +1,7 @@
 """The leaderboard goes by the confirmed score also where equal programs get different scores.
 
 Otherwise the best is the luckiest of many draws. Whether a run is noisy stands in its row; runs before this one are
-ranked as they were.
+ranked as they were. The cost of a candidate leaves out the calls for notes, which are made for the whole run.
 """
 
 import sqlalchemy as sa
