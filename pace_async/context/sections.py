@@ -3,9 +3,8 @@
 Each section has levels, from all that it could show down to nothing, and a share of the budget that it never exceeds.
 The rule of what goes first:
 
-1. A section that is larger than its share shows less. The task and the parent have no share. A share is one of the
-   budget, or of LEAST in a question with less.
-   Without a parent, as in the question to the writer of notes, nothing has.
+1. A section that is larger than its share of the budget shows less. The task and the parent have no share. Without a
+   parent, as in the question to the writer of notes, nothing has.
 2. While the whole is too large, the sections of ORDER show less, one after the other until it is empty.
 3. Only then the middle of the task's text is cut, and last the middle of the parent's program.
 
@@ -31,7 +30,7 @@ SHARES: Mapping[str, float] = {
     "named": 0.5,
 }
 LEAST = 56_000
-"""Characters of the usual budget."""
+"""Characters from which shares are counted where the budget has fewer: those of the usual one."""
 ORDER = ("practice", "other", "under_way", "best", "lineage", "failed", "ideas", "notes", "named", "results")
 """What shows less first."""
 CUT = ("task", "program")
