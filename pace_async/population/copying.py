@@ -118,10 +118,20 @@ def digest_of(connection: Connection, table: Table, run_id: int) -> TableCopied:
     differently."""
     count, total = 0, 0
     for row in rows_of_run(connection, table, run_id):
-        text = json.dumps(_plain(row), sort_keys=True, allow_nan=True)
-        total = (total + int.from_bytes(hashlib.sha256(text.encode()).digest())) % MODULUS
+        total = (total + int.from_bytes(_digest(row))) % MODULUS
         count += 1
     return TableCopied(table.name, count, f"{total:064x}")
+
+
+def digests_by_key(connection: Connection, table: Table, run_id: int) -> dict[str, str]:
+    """The digest of each row of a run in a table, by the row's key without the run's number, in words."""
+    names = [column.name for column in table.primary_key if column.name != "run_id"]
+    rows = rows_of_run(connection, table, run_id)
+    return {", ".join(str(row[name]) for name in names): _digest(row).hex() for row in rows}
+
+
+def _digest(row: Mapping[str, object]) -> bytes:
+    return hashlib.sha256(json.dumps(_plain(row), sort_keys=True, allow_nan=True).encode()).digest()
 
 
 def _plain(value: object) -> object:

@@ -20,7 +20,7 @@ from pace_async.population.reading.questions import rows_of
 from pace_async.population.reading.record import RunRecord
 from pace_async.population.writing.scope import scope_of
 from pace_async.population.writing.write_run import run_created
-from pace_async.population.writing.writes import write
+from pace_async.population.writing.writes import project, write
 
 T = TypeVar("T")
 _LIST = re.compile(r"(\w+) IN \(('\w+'(?:, '\w+')*)\)")
@@ -29,23 +29,26 @@ _LIST = re.compile(r"(\w+) IN \(('\w+'(?:, '\w+')*)\)")
 
 class MemoryPopulation:
     """Implements `population.base.Population` for one run. The caller gives its `secret`, so that equal runs have equal
-    rows."""
+    rows. It keeps a journal only if that is asked for, because nobody resumes or follows it."""
 
-    def __init__(self, header: RunHeader, *, secret: str = "simulated", at: float = 0.0) -> None:
+    def __init__(
+        self, header: RunHeader, *, secret: str = "simulated", at: float = 0.0, with_journal: bool = False
+    ) -> None:
         self._connection = _engine().connect()
         self._database: Any = self._connection.connection.driver_connection
-        self._database.executescript(_tables())
+        make_tables(self._connection)
         self._connection.exec_driver_sql("PRAGMA foreign_keys=ON")
-        self._run_id = run_created(self._connection, header, secret, at)
+        self._run_id = run_created(self._connection, header, secret, at, with_journal=with_journal)
         self._connection.commit()
         self._scope = scope_of(self._connection, self._run_id, header)
+        self._write = write if with_journal else project
 
     async def commit(self, *facts: Fact) -> None:
         """Write the facts in one transaction, all or none. Never waits. Raises PaceBug."""
         self._database.execute("BEGIN")
         try:
             for fact in facts:
-                write(self._scope, fact)
+                self._write(self._scope, fact)
         except BaseException:
             self._database.execute("ROLLBACK")
             raise
@@ -83,6 +86,12 @@ def _engine() -> Engine:
     return create_engine(
         "sqlite://", poolclass=NullPool, connect_args={"isolation_level": None, "check_same_thread": False}
     )
+
+
+def make_tables(connection: Connection) -> None:
+    """Make the tables of a population in an empty database of SQLite."""
+    database: Any = connection.connection.driver_connection
+    database.executescript(_tables())
 
 
 @cache

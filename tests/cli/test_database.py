@@ -14,6 +14,7 @@ import pytest
 
 from pace_async.errors import UsageError
 from pace_async.population.backup import back_up
+from pace_async.population.checking import check_population
 from pace_async.population.lock import RunLock
 from pace_async.population.reading.reader import open_readonly
 from pace_async.runtime.start.supervisor import drive
@@ -169,7 +170,7 @@ def test_a_backup_is_one_checked_file_with_the_same_rows(shell: Shell) -> None:
     assert json.loads(said.out)["bytes"] == (shell.folder / "copy.db").stat().st_size
     with open_readonly(database(shell)) as ours, open_readonly(shell.folder / "copy.db") as copy:
         assert copy.status() == ours.status()
-        assert all(check.ok for check in copy.audit())
+        assert all(check.ok for check in check_population(copy))
     assert [name for name in shell.files() if not name.endswith(("-wal", "-shm"))] == ["copy.db", "runs"]
 
 

@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from pace_async.population.checking import check_population
 from pace_async.population.reading.reader import open_readonly
 
 Kept = Mapping[int, tuple[Any, ...]]
@@ -34,7 +35,7 @@ def assert_sound(
     """Raise AssertionError if an invariant is broken. `kept` are the candidates before the fault. `finished`: the run
     has ended normally, so that nothing is in flight."""
     with open_readonly(database) as reader:
-        wrong = [line for check in reader.audit() for line in check.wrong]
+        wrong = [line for check in check_population(reader) for line in check.wrong]
     assert wrong == []
     after = candidates_of(database)
     lost = {number for number, row in (kept or {}).items() if after.get(number) != row}

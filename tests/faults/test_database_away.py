@@ -19,6 +19,7 @@ from pace_async.observe.fold import fold
 from pace_async.observe.model import RunView
 from pace_async.observe.sections import standing
 from pace_async.population import sqlite
+from pace_async.population.checking import check_population
 from pace_async.population.connect import Place
 from pace_async.population.lock import RunLock, holder_of
 from pace_async.population.reading.reader import open_readonly
@@ -107,7 +108,7 @@ async def test_a_run_whose_database_is_locked_pauses_and_goes_on_by_itself(tmp_p
     with open_readonly(tmp_path / "population.db") as reader:
         assert reader.status()["candidates"] == 40
         assert [row["kind"] for row in reader.query("select kind from faults")] == ["database_back"]
-        assert all(check.ok for check in reader.audit())
+        assert all(check.ok for check in check_population(reader))
 
 
 @pytest.mark.fault("Database", "full disk: pauses and goes on by itself")

@@ -14,6 +14,7 @@ from pace_async.implement.model_maker import ModelMaker
 from pace_async.implement.pool import ImplementerPool, Maker
 from pace_async.implement.shares import parse_shares
 from pace_async.outside import sound
+from pace_async.population.checking import check_population
 from pace_async.population.connect import Place
 from pace_async.population.reading.reader import open_readonly
 from pace_async.population.store import Store
@@ -107,7 +108,7 @@ async def test_no_value_of_a_program_ends_a_run_and_a_resume_goes_on(tier: Tier,
         for config in runs:
             assert await live(place, tmp_path, config, chat, World(seed=1), task, evaluator) == "done"
     with open_readonly(place) as reader:
-        assert [line for check in reader.audit() for line in check.wrong] == []
+        assert [line for check in check_population(reader) for line in check.wrong] == []
         rows = reader.query("select outcome, program from candidates where candidate > 0")
     for program, outcome in PROGRAMS.items():
         assert [row["outcome"] for row in rows if program in row["program"]] == [outcome], program
@@ -126,7 +127,7 @@ async def test_a_service_that_fails_between_two_answers_is_asked_for_the_second_
         assert reader.query(UNEVEN) == []
         assert [tuple(row.values()) for row in reader.query(UNPAID)] == [(0,)]
         assert reader.query("select kind from faults where kind = 'stage_paused'")
-        assert [line for check in reader.audit() for line in check.wrong] == []
+        assert [line for check in check_population(reader) for line in check.wrong] == []
 
 
 @pytest.fixture

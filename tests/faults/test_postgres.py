@@ -12,6 +12,7 @@ from sqlalchemy.exc import OperationalError
 
 from pace_async.errors import GaveUp, RunLocked, UsageError
 from pace_async.events import FaultSeen
+from pace_async.population.checking import check_population
 from pace_async.population.connect import engine, locate
 from pace_async.population.postgres import number_of, was_made
 from pace_async.population.reading.reader import open_readonly
@@ -99,7 +100,7 @@ async def test_a_run_whose_server_is_cut_off_waits_for_it_and_loses_nothing(
     with open_readonly(url) as reader:
         assert reader.status()["candidates"] == 120
         assert [row["kind"] for row in reader.query("select kind from faults")].count("database_back") >= 1
-        assert all(check.ok for check in reader.audit())
+        assert all(check.ok for check in check_population(reader))
 
 
 async def test_a_transaction_that_a_crash_erased_counts_as_not_committed(postgres: PostgresServer) -> None:

@@ -19,6 +19,7 @@ from sqlalchemy.exc import OperationalError
 from pace_async.errors import GaveUp, UsageError
 from pace_async.events import FaultSeen
 from pace_async.population import postgres as rules
+from pace_async.population.checking import check_population
 from pace_async.population.connect import engine, in_words, locate, reading_engine, will_pass
 from pace_async.population.reading import typed
 from pace_async.population.reading.reader import open_readonly
@@ -177,7 +178,7 @@ async def test_a_run_whose_network_drops_everything_waits_and_goes_on(tmp_path: 
     with open_readonly(postgres.url(database)) as reader:
         assert reader.status()["candidates"] == 60
         assert "database_back" in [row["kind"] for row in reader.query("select kind from faults")]
-        assert all(check.ok for check in reader.audit())
+        assert all(check.ok for check in check_population(reader))
 
 
 @pytest.mark.fault("Configuration and terminal", "one call of a function that never returns is ended")
@@ -241,7 +242,7 @@ async def test_a_run_whose_server_hangs_gives_up_by_patience_and_a_resume_goes_o
             assert await drive(core) == "done"
     with open_readonly(url) as reader:
         assert reader.status()["candidates"] == 60
-        assert all(check.ok for check in reader.audit())
+        assert all(check.ok for check in check_population(reader))
 
 
 @pytest.mark.usefixtures("soon")

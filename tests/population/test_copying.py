@@ -12,6 +12,7 @@ from sqlalchemy import text
 
 from pace_async.config import Config
 from pace_async.errors import GaveUp, RunLocked, UsageError
+from pace_async.population.checking import check_population
 from pace_async.population.connect import engine, locate
 from pace_async.population.copying import run_copied
 from pace_async.population.lock import RunLock
@@ -106,10 +107,10 @@ async def test_a_copy_is_resumed_wherever_it_is(tmp_path: Path, postgres: Postgr
         assert await drive(core) == "done"
     with open_readonly(back.file) as reader:
         assert reader.status()["candidates"] == 16
-        assert [check for check in reader.audit() if not check.ok] == []
+        assert [check for check in check_population(reader) if not check.ok] == []
     with open_readonly(url) as reader:
         assert len(reader.runs()) == 2
-        assert [check for check in reader.audit() if not check.ok] == []
+        assert [check for check in check_population(reader) if not check.ok] == []
 
 
 def test_a_run_that_is_there_already_and_a_folder_that_is_there_are_refused(

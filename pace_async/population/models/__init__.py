@@ -42,6 +42,7 @@ from pace_async.population.models.implementing import (
     NotesPageRow,
     ReservationRow,
 )
+from pace_async.population.models.journal import BlobRow, JournalRow
 from pace_async.population.models.learning import GroupRow, VersionRow
 from pace_async.population.models.rescoring import EpochScoreRow, EvaluationEpochRow
 from pace_async.population.models.running import FaultRow, RunRow, RunStateRow, SecretRow, SettingChangeRow
@@ -56,6 +57,7 @@ __all__ = [
     "STAGE_OUTCOMES",
     "AdvisorCallRow",
     "Base",
+    "BlobRow",
     "CandidateRow",
     "CascadeScoreRow",
     "ClaimRow",
@@ -73,6 +75,7 @@ __all__ = [
     "ImplementerTryRow",
     "IslandActionRow",
     "IslandRow",
+    "JournalRow",
     "LeaseRow",
     "NotesPageRow",
     "PracticeRow",

@@ -4,10 +4,10 @@ Invariant: it never creates or changes the file, and every problem is one UsageE
 commands use it without an event loop.
 """
 
-from collections.abc import Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, select
 from sqlalchemy.exc import DatabaseError
@@ -29,7 +29,6 @@ from pace_async.population.models import RunRow
 from pace_async.population.postgres import mark as server_mark
 from pace_async.population.reading import questions, stream
 from pace_async.population.reading.account import Account, account_of
-from pace_async.population.reading.audit import Check, audit
 from pace_async.population.reading.browse import Page, Selection, browse
 from pace_async.population.reading.load import find_run, header_of, load_record, load_standing
 from pace_async.population.reading.logged import logged_of
@@ -49,6 +48,7 @@ from pace_async.population.schema import refuse_unless_current, schema_state, st
 from pace_async.population.sqlite import mark as file_mark
 from pace_async.population.timings import ROLLOUTS_TIMED, RecordedSeconds, Timings
 
+T = TypeVar("T")
 TYPED_S = 60.0
 """Default time limit of a typed statement."""
 
@@ -211,10 +211,10 @@ class Reader:
         with self._open() as connection:
             return tuple(damage(connection) or dangling(connection))
 
-    def audit(self) -> tuple[Check, ...]:
-        """See `audit`: every promise of the file and of the runs in it."""
+    def answer(self, question: Callable[[Connection], T]) -> T:
+        """The answer to a question to one moment of the population."""
         with self._open() as connection:
-            return tuple(audit(connection))
+            return question(connection)
 
     def stream(self, kind: stream.Kind, run: str | None = None) -> Iterator[dict[str, Any]]:
         """See `stream.stream`: rows as they are read, of one moment of the run."""

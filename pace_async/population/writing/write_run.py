@@ -9,6 +9,7 @@ from pace_async.population.fields import HEADER_FIELDS
 from pace_async.population.models import FaultRow, RunRow, RunStateRow, SecretRow, VersionRow
 from pace_async.population.prepared import Prepared
 from pace_async.population.writing.scope import OF_RUN, Scope, next_number
+from pace_async.population.writing.write_journal import journal_begun
 
 
 def _greater(column: Any, name: str) -> Any:
@@ -28,13 +29,16 @@ MEASURED = Prepared(
 )
 
 
-def run_created(connection: Connection, header: RunHeader, secret: str, at: float) -> int:
-    """The run's row, its `secret`, and version 0, the advisor as given. Returns run_id."""
+def run_created(connection: Connection, header: RunHeader, secret: str, at: float, *, with_journal: bool = True) -> int:
+    """The run's row, its `secret`, version 0, which is the advisor as given, and the first row of its journal. Returns
+    run_id."""
     values = {name: getattr(header, name) for name in HEADER_FIELDS}
     values["config"] = dict(header.config)
     created = connection.execute(insert(RunRow).values(**values, created_at=at).returning(RunRow.run_id)).scalar_one()
     connection.execute(insert(SecretRow).values(run_id=created, fresh=secret))
     connection.execute(insert(VersionRow).values(run_id=created, version=0, state="written", written_at=at))
+    if with_journal:
+        journal_begun(connection, created, header, at)
     return created
 
 

@@ -1,4 +1,4 @@
-"""Writes a fact's rows. The only map from `pace_async.events` to the tables."""
+"""Writes a fact's rows and its entry in the journal. The only map from `pace_async.events` to the tables."""
 
 from typing import assert_never
 
@@ -35,11 +35,18 @@ from pace_async.events import (
 )
 from pace_async.population.writing import write_epochs, write_learning, write_rollouts, write_run, write_spending
 from pace_async.population.writing.scope import Scope
+from pace_async.population.writing.write_journal import append
 
 
 def write(scope: Scope, fact: Fact) -> None:
-    """Write `fact` into the open transaction. Raises PaceBug if it contradicts the record: an id used twice, a broken
-    reference, a step out of order, a score without the outcome ok."""
+    """Write `fact` into the open transaction, its rows and its entry in the journal. Raises PaceBug if it contradicts
+    the record: an id used twice, a broken reference, a step out of order, a score without the outcome ok."""
+    project(scope, fact)
+    append(scope, fact)
+
+
+def project(scope: Scope, fact: Fact) -> None:
+    """Write the fact's rows without its entry in the journal. Raises PaceBug."""
     try:
         _write(scope, fact)
     except IntegrityError as error:

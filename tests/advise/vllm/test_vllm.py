@@ -19,6 +19,7 @@ from pace_async.advise.engines.vllm_found import Build, find_vllm
 from pace_async.advise.engines.vllm_managed import VllmHandle, VllmSettings, managed_vllm
 from pace_async.advise.engines.vllm_parameter_map import HEAD
 from pace_async.errors import InfrastructureFault
+from pace_async.population.checking import check_population
 from pace_async.population.reading.reader import open_readonly
 from pace_async.publish.base import PushFailed
 from pace_async.publish.file import FilePublisher
@@ -168,7 +169,7 @@ async def test_a_run_by_url_searches_and_learns_on_a_server_that_stands_already(
     done = await anyio.run_process([PACE, *asked, *rest], check=False)
     assert done.returncode == 0, done.stderr.decode()
     with open_readonly(run / "population.db") as reader:
-        assert [check for check in reader.audit() if not check.ok] == []
+        assert [check for check in check_population(reader) if not check.ok] == []
         versions = reader.sql("select version, receipt, probe_k3, weights from versions where version > 0").rows
     for _, receipt, k3, weights in versions:
         assert json.loads(receipt) == checkpoint_digests(Path(weights))

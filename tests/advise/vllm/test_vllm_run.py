@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from pace_async.events import AdvisorCall
+from pace_async.population.checking import check_population
 from pace_async.population.connect import engine
 from pace_async.population.reading.read_facts import advice_of
 from pace_async.population.reading.reader import open_readonly
@@ -120,7 +121,7 @@ def test_a_run_whose_server_was_killed_in_the_middle_goes_on_by_itself(finished:
 
 def test_the_record_of_such_a_run_is_consistent(finished: Finished) -> None:
     with open_readonly(finished.folder / "population.db") as reader:
-        assert [check for check in reader.audit() if not check.ok] == []
+        assert [check for check in check_population(reader) if not check.ok] == []
 
 
 def test_every_version_was_published_with_a_whole_receipt_and_a_probe(finished: Finished) -> None:

@@ -1,0 +1,112 @@
+"""Checks a population: the promises that its rows keep (`reading.audit`), and that the tables are those of the journal.
+
+The tables of a run are made again from its journal in a temporary database of SQLite, which keeps a small part in
+memory, by the functions that fill a running run's tables. So a difference means that a row was changed by other hands,
+or that a fact was not written completely. Only the run's secret stands in no fact.
+"""
+
+import sqlite3
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from sqlalchemy import Connection, Table, create_engine, select
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+
+from pace_async.errors import PaceBug
+from pace_async.events import RunHeader, SettingChanged
+from pace_async.population.copying import digest_of, digests_by_key
+from pace_async.population.memory import make_tables
+from pace_async.population.models import Base, BlobRow, JournalRow, RunRow, SecretRow
+from pace_async.population.reading.audit import SHOWN, Check, audit
+from pace_async.population.reading.journal import DamagedJournal, entries_of, last_seq
+from pace_async.population.reading.reader import Reader
+from pace_async.population.writing.scope import scope_of
+from pace_async.population.writing.write_run import run_created
+from pace_async.population.writing.writes import project
+
+NOT_PROJECTED = {table.__tablename__ for table in (SecretRow, JournalRow, BlobRow)}
+
+
+def check_population(reader: Reader) -> tuple[Check, ...]:
+    """Every check of the file and of the runs in it, all of one moment."""
+    return reader.answer(lambda connection: tuple(_checks(connection)))
+
+
+def _checks(connection: Connection) -> Iterator[Check]:
+    broken = False
+    for check in audit(connection):
+        broken = broken or (check.name == "file" and not check.ok)
+        yield check
+    if not broken:
+        for run_id, name in connection.execute(select(RunRow.run_id, RunRow.name).order_by(RunRow.run_id)).all():
+            yield _check_journal(connection, run_id, f"journal ({name})")
+
+
+def _check_journal(connection: Connection, run_id: int, name: str) -> Check:
+    facts = last_seq(connection, run_id)
+    if not facts:
+        return Check(name, "none: the run began in an earlier version")
+    with _temporary() as projected:
+        try:
+            new_id = project_run(connection, run_id, projected)
+        except (DamagedJournal, PaceBug, DBAPIError) as error:
+            return Check(name, f"{facts} facts", (f"the journal cannot be read again: {error}",))
+        wrong = _differences(connection, run_id, projected, new_id)
+        return Check(name, f"{facts} facts, and the tables are theirs", tuple(wrong))
+
+
+def project_run(connection: Connection, run_id: int, target: Connection) -> int:
+    """Make the run's tables in `target`, which holds none, from its journal. Returns its run_id there. Raises
+    DamagedJournal, PaceBug for facts that contradict each other."""
+    entries = entries_of(connection, run_id)
+    first = next(entries, None)
+    if first is None or not isinstance(header := first.fact, RunHeader):
+        raise DamagedJournal("the first fact is not the run's header")
+    new_id = run_created(target, header, "", first.at, with_journal=False)
+    scope = scope_of(target, new_id, header)
+    for entry in entries:
+        if isinstance(entry.fact, RunHeader):
+            raise DamagedJournal(f"fact {entry.seq} is a second header")
+        project(scope, entry.fact)
+        if isinstance(entry.fact, SettingChanged) and entry.fact.key == "staleness.max_staleness":
+            header = replace(header, max_staleness=int(entry.fact.after))
+            scope = scope_of(target, new_id, header)
+    return new_id
+
+
+def _differences(connection: Connection, run_id: int, projected: Connection, new_id: int) -> Iterator[str]:
+    """The tables that differ, each with its first row that does, at most SHOWN."""
+    shown = 0
+    for table in Base.metadata.sorted_tables:
+        if table.name in NOT_PROJECTED or shown == SHOWN:
+            continue
+        stored, made = digest_of(connection, table, run_id), digest_of(projected, table, new_id)
+        if stored != made:
+            shown += 1
+            yield _difference(
+                table, digests_by_key(connection, table, run_id), digests_by_key(projected, table, new_id)
+            )
+
+
+def _difference(table: Table, stored: dict[str, str], made: dict[str, str]) -> str:
+    key = next(key for key in {**made, **stored} if stored.get(key) != made.get(key))
+    how = "is not in the journal" if key not in made else "is missing" if key not in stored else "differs from it"
+    return f"{table.name}: row {key} {how}"
+
+
+@contextmanager
+def _temporary() -> Generator[Connection]:
+    """An empty population that ends with the body."""
+    engine = create_engine("sqlite://", creator=lambda: sqlite3.connect("", isolation_level=None), poolclass=NullPool)
+    try:
+        with engine.connect() as connection:
+            make_tables(connection)
+            own = connection.connection.driver_connection
+            assert own is not None
+            own.execute("BEGIN")
+            yield connection
+            own.execute("ROLLBACK")
+    finally:
+        engine.dispose()

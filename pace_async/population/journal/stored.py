@@ -1,0 +1,148 @@
+"""Long texts and tokens, kept once by the digest of what they hold.
+
+A blob is a byte that names its form and then its content: as it is, or deflated where that is shorter. The digest is of
+the content, so the form can change without changing what refers to it.
+"""
+
+import hashlib
+import zlib
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from pace_async.events import AdvisorCall
+from pace_async.outside import sound
+from pace_async.population.blobs import (
+    pack_ids,
+    pack_logprobs,
+    pack_spans,
+    unpack_ids,
+    unpack_logprobs,
+    unpack_spans,
+)
+
+LONGEST_INLINE = 200
+"""Characters of a text that stands in the body itself."""
+_PLAIN, _DEFLATED = b"\x00", b"\x01"
+_WORTH_DEFLATING = 256
+_FASTEST = 1
+
+
+class Ref(msgspec.Struct, frozen=True):
+    """A text that stands in the blob with this digest."""
+
+    blob: str
+
+
+class CallBody(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An `AdvisorCall`. `tokens` is the digest of the blob with its ids, log-probabilities (float32) and spans, one
+    after the other. `lengths` are their sizes in bytes, and `counts` the numbers of prompt and completion ids. All are
+    None for an advisor that is asked over the network."""
+
+    purpose: str
+    text: str | Ref
+    seconds: float
+    prompt: str | Ref | None = None
+    words: Mapping[str, str] | None = None
+    tokens: str | None = None
+    lengths: tuple[int, int, int, int] | None = None
+    counts: tuple[int, int] | None = None
+
+
+class Blobs(dict[str, bytes]):
+    """What the facts of one transaction refer to, by digest."""
+
+    def text(self, text: str) -> str | Ref:
+        """The text, or what refers to it if it is long. A long one is made sound, as in the tables."""
+        return text if len(text) <= LONGEST_INLINE else Ref(self.keep(sound(text).encode()))
+
+    def text_or_none(self, text: str | None) -> str | Ref | None:
+        """The same for a text that may be missing."""
+        return None if text is None else self.text(text)
+
+    def call(self, call: AdvisorCall) -> CallBody:
+        """The call, its long texts and tokens kept."""
+        parts = (
+            pack_ids(call.prompt_ids),
+            pack_ids(call.completion_ids),
+            pack_logprobs(call.logprobs),
+            pack_spans(call.spans),
+        )
+        has_tokens = any(parts)
+        return CallBody(
+            purpose=call.purpose,
+            text=self.text(call.text),
+            seconds=call.seconds,
+            prompt=self.text_or_none(call.prompt),
+            words=dict(call.words) or None,
+            tokens=self.keep(b"".join(parts)) if has_tokens else None,
+            lengths=(len(parts[0]), len(parts[1]), len(parts[2]), len(parts[3])) if has_tokens else None,
+            counts=(len(call.prompt_ids), len(call.completion_ids)) if has_tokens else None,
+        )
+
+    def keep(self, content: bytes) -> str:
+        """Keep the content. Returns its digest."""
+        digest = digest_of(content)
+        if digest not in self:
+            self[digest] = _shortest(content)
+        return digest
+
+
+def digest_of(content: bytes) -> str:
+    """The first half of its SHA-256, in hexadecimal digits."""
+    return hashlib.sha256(content).hexdigest()[:32]
+
+
+def content_of(blob: bytes) -> bytes:
+    """What a blob holds. Raises ValueError for a blob of no known form."""
+    form, content = blob[:1], blob[1:]
+    if form == _PLAIN:
+        return content
+    if form != _DEFLATED:
+        raise ValueError("the blob has no known form")
+    try:
+        return zlib.decompress(content)
+    except zlib.error as error:
+        raise ValueError(f"the blob cannot be inflated: {error}") from None
+
+
+Lookup = Callable[[str], bytes]
+"""The content of the blob with a digest. Raises KeyError."""
+
+
+def text_of(stored: str | Ref, content: Lookup) -> str:
+    """The text that a body holds or refers to."""
+    return stored if isinstance(stored, str) else content(stored.blob).decode()
+
+
+def call_of(body: CallBody, content: Lookup) -> AdvisorCall:
+    """The call that was kept. Raises ValueError for tokens of another length."""
+    prompt, completion, logprobs, spans = b"", b"", b"", b""
+    if body.tokens is not None and body.lengths is not None:
+        packed = content(body.tokens)
+        if len(packed) != sum(body.lengths):
+            raise ValueError(f"the tokens have {len(packed)} bytes, and {sum(body.lengths)} belong to them")
+        ends = [sum(body.lengths[: place + 1]) for place in range(4)]
+        prompt, completion, logprobs, spans = (
+            packed[end - length : end] for end, length in zip(ends, body.lengths, strict=True)
+        )
+    prompt_ids, completion_ids = body.counts or (0, 0)
+    return AdvisorCall(
+        purpose=body.purpose,  # pyright: ignore[reportArgumentType]  the fact's own Purpose
+        prompt_ids=unpack_ids(prompt, prompt_ids),
+        completion_ids=unpack_ids(completion, completion_ids),
+        logprobs=unpack_logprobs(logprobs),
+        spans=unpack_spans(spans),
+        text=text_of(body.text, content),
+        seconds=body.seconds,
+        prompt=None if body.prompt is None else text_of(body.prompt, content),
+        words=dict(body.words or {}),
+    )
+
+
+def _shortest(content: bytes) -> bytes:
+    if len(content) >= _WORTH_DEFLATING:
+        deflated = zlib.compress(content, _FASTEST)
+        if len(deflated) < len(content):
+            return _DEFLATED + deflated
+    return _PLAIN + content

@@ -1,0 +1,59 @@
+"""Appends facts to a run's journal, in the transaction that writes their rows.
+
+Invariant: `seq` counts from 1 without a gap in the order of the commits, because a run has one writer and a transaction
+that is rolled back leaves nothing. A journal is complete or absent: in a run that began without one nothing is
+appended.
+"""
+
+from sqlalchemy import Connection, Double, Integer, LargeBinary, Text, bindparam, exists, insert, select
+
+from pace_async.events import Fact, RunHeader
+from pace_async.population.journal.bodies import entry_of
+from pace_async.population.models import BlobRow, JournalRow
+from pace_async.population.prepared import Prepared
+from pace_async.population.writing.scope import OF_RUN, Scope
+
+_NEXT = Prepared(
+    insert(JournalRow).from_select(
+        ("run_id", "seq", "at", "kind", "lease", "body"),
+        select(
+            JournalRow.run_id,
+            JournalRow.seq + 1,
+            bindparam("now", type_=Double()),
+            bindparam("of_kind", type_=Text()),
+            bindparam("of_lease", type_=Integer()),
+            bindparam("told", type_=Text()),
+        )
+        .where(JournalRow.run_id == OF_RUN)
+        .order_by(JournalRow.seq.desc())
+        .limit(1),
+    )
+)
+"""Appends nothing where the journal has no row."""
+_KEEP = Prepared(
+    insert(BlobRow).from_select(
+        ("run_id", "digest", "content"),
+        select(
+            bindparam("of_run", type_=Integer()),
+            bindparam("of_digest", type_=Text()),
+            bindparam("held", type_=LargeBinary()),
+        ).where(~exists().where(BlobRow.run_id == OF_RUN, BlobRow.digest == bindparam("of_digest", type_=Text()))),
+    )
+)
+
+
+def journal_begun(connection: Connection, run_id: int, header: RunHeader, at: float) -> None:
+    """The first row: the run's header, at the time of its creation."""
+    entry = entry_of(header, at)
+    row = {"run_id": run_id, "seq": 1, "at": at, "kind": entry.kind, "lease": None, "body": entry.body}
+    connection.execute(insert(JournalRow).values(row))
+
+
+def append(scope: Scope, fact: Fact) -> None:
+    """The next row, and the blobs that are new."""
+    entry = entry_of(fact)
+    row = {"of_run": scope.run_id, "now": entry.at, "of_kind": entry.kind, "of_lease": entry.lease, "told": entry.body}
+    if not _NEXT.run(scope.connection, row):
+        return
+    for digest, content in entry.blobs.items():
+        _KEEP.run(scope.connection, {"of_run": scope.run_id, "of_digest": digest, "held": content})
