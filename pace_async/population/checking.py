@@ -41,10 +41,11 @@ def _checks(connection: Connection) -> Iterator[Check]:
         yield check
     if not broken:
         for run_id, name in connection.execute(select(RunRow.run_id, RunRow.name).order_by(RunRow.run_id)).all():
-            yield _check_journal(connection, run_id, f"journal ({name})")
+            yield check_journal(connection, run_id, f"journal ({name})")
 
 
-def _check_journal(connection: Connection, run_id: int, name: str) -> Check:
+def check_journal(connection: Connection, run_id: int, name: str) -> Check:
+    """The check, called `name`, that a run's tables are those that its journal gives."""
     facts = last_seq(connection, run_id)
     if not facts:
         return Check(name, "none: the run began in an earlier version")

@@ -198,9 +198,7 @@ def _lease_opened(state: RunState, fact: LeaseOpened) -> None:
         if state.seed_program is None:
             raise PaceBug(f"lease {fact.lease} opened before the seed program was scored")
         state.islands[fact.island] = first_island(fact.island, state.seed_program)
-    place = state.claimed.openings.get(fact.lease)
-    migrant = place.migrant if place is not None else state.lent_programs.get(fact.migrant or 0)
-    state.running[fact.lease] = Underway(Lease(fact.deadline, fact.lease), fact.island, migrant)
+    state.running[fact.lease] = Underway(Lease(fact.deadline, fact.lease), fact.island, _migrant(state, fact))
     state.last_lease = max(state.last_lease, fact.lease)
     state.turns[fact.island] = Turn(True, fact.lease, fact.island)
 
@@ -215,11 +213,23 @@ def _island_acted(state: RunState, fact: IslandActed) -> None:
         state.memory.crossed(fact)
 
 
-def _arriving(state: RunState, fact: IslandActed) -> Pool:
+def _migrant(state: RunState, fact: LeaseOpened) -> Member | None:
+    """The program of another island that the lease starts from. A running run has chosen it when it claimed the place.
+    Facts in the order of their commits find what the islands show, facts in another order what was lent."""
     place = state.claimed.openings.get(fact.lease)
-    if place is not None:
-        return place.arriving
-    return state.lent[fact.as_of] if fact.as_of is not None else ()
+    if place is not None or fact.migrant is None:
+        return place.migrant if place is not None else None
+    shown = (member for member in state.visible.elites.values() if member.candidate == fact.migrant)
+    return state.lent_programs.get(fact.migrant) or next(shown, None)
+
+
+def _arriving(state: RunState, fact: IslandActed) -> Pool:
+    """The ideas of the partner that the island takes in, found as the migrant is."""
+    place = state.claimed.openings.get(fact.lease)
+    if place is not None or fact.partner is None or fact.as_of is None:
+        return place.arriving if place is not None else ()
+    lent = state.lent.get(fact.as_of)
+    return state.visible.pools[fact.partner].ideas if lent is None else lent
 
 
 def _advised(state: RunState, fact: Advised) -> None:

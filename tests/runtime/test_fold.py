@@ -1,14 +1,18 @@
-"""The state of a running run is, after each of its commits, the state that a resume would fold from the rows."""
+"""The state of a running run is, after each of its commits, the state that a resume would fold from the rows, and at its
+end the state that the facts of its journal give."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 import pytest
 
 from pace_async.config import Config
 from pace_async.context.value import Context, context_of
-from pace_async.events import Fact
+from pace_async.events import Advised, AdvisorCall, Fact, ImplementerCalled, RunHeader
+from pace_async.population.blobs import pack_logprobs, unpack_logprobs
+from pace_async.population.checking import check_journal
 from pace_async.population.memory import MemoryPopulation
+from pace_async.population.reading.journal import entries_of
 from pace_async.runtime.run.recorder import Recorder
 from pace_async.runtime.start.restore import restore
 from pace_async.runtime.start.supervisor import drive
@@ -16,6 +20,7 @@ from pace_async.simulate.codecs import Bytes
 from pace_async.simulate.runs import SimulatedFaults, SimulatedRun, header_of, seed_program
 from pace_async.simulate.stages import World
 from pace_async.simulate.virtual import VirtualClock, run_virtually
+from pace_async.state.apply import apply
 from pace_async.state.run_state import RunState
 from pace_async.task import load_task
 from tests.doubles.implementers import NotesChat
@@ -48,11 +53,13 @@ class Comparing(Recorder):
     config: Config | None = None
     under_way: int = 0
     compared: int = 0
+    recorded: list[Fact] = field(default_factory=list[Fact])
 
     async def record(self, *facts: Fact) -> None:
         self.under_way += 1
         try:
             await Recorder.record(self, *facts)
+            self.recorded += facts
         finally:
             self.under_way -= 1
         assert isinstance(self.population, MemoryPopulation) and self.config is not None
@@ -103,19 +110,34 @@ RUNS: dict[str, tuple[dict[str, object], SimulatedFaults]] = {
 }
 
 
+def as_stored(fact: Fact) -> Fact:
+    """The fact with the log-probabilities that a blob keeps, which are float32."""
+
+    def rounded(call: AdvisorCall) -> AdvisorCall:
+        return replace(call, logprobs=unpack_logprobs(pack_logprobs(call.logprobs)))
+
+    if isinstance(fact, Advised):
+        return replace(fact, calls=tuple(rounded(call) for call in fact.calls))
+    if isinstance(fact, ImplementerCalled) and fact.answered is not None:
+        return replace(fact, answered=rounded(fact.answered))
+    return fact
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_after_every_commit_the_rows_fold_to_the_live_state(name: str, tmp_path: Path) -> None:
     changed, faults = RUNS[name]
     config = settings(**{**SEARCH, "seed": 3, "stop__candidates": 32, **changed})
     task = with_sites(tmp_path)
-    population = MemoryPopulation(header_of(config, task))
+    header, seed = header_of(config, task), seed_program(task)
+    population = MemoryPopulation(header, with_journal=True)
     world = World(seed=3, durations=durations(3))
     world.serve(0, None)
     compared, noted = list[int](), list[int]()
 
     async def process() -> None:
-        await population.commit(seed_program(task))
+        await population.commit(seed)
         record = population.load()
+        followed = restore(population.load(), config)
         core = SimulatedRun(config, task, VirtualClock(), world, tmp_path, faults, Bytes()).core(record, population)
         plain = core.recorder
         core.recorder = Comparing(plain.population, plain.state, plain.bus, config=config)
@@ -124,6 +146,16 @@ def test_after_every_commit_the_rows_fold_to_the_live_state(name: str, tmp_path:
         assert await drive(core) == "done"
         compared.append(core.recorder.compared)
         noted.append(len(core.state.notes))
+        entries = await population.read(lambda connection: list(entries_of(connection, population.run_id)))
+        facts = [entry.fact for entry in entries]
+        assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
+        assert facts == [header, *(as_stored(fact) for fact in (seed, *core.recorder.recorded))]
+        for fact in facts[2:]:
+            assert not isinstance(fact, RunHeader)
+            apply(followed, fact)
+        assert differences(core.state, followed) == []
+        check = await population.read(lambda connection: check_journal(connection, population.run_id, "journal"))
+        assert check.wrong == () and check.found.startswith(f"{len(facts)} facts")
 
     run_virtually(process)
     assert compared[0] > 60
