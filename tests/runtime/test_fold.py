@@ -1,5 +1,5 @@
-"""The state of a running run is, after each of its commits, the state that a resume would fold from the rows, and at its
-end the state that the facts of its journal give."""
+"""The state of a running run is, after each of its commits, the state that a resume would fold from the rows. At its
+end it is also the state that the facts of its journal give."""
 
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path

@@ -53,9 +53,14 @@ WRITERS: dict[str, dict[str, str]] = {
         "population/store.py": "what a commit writes",
         "population/memory.py": "what a commit writes",
     },
+    "population.writing.writes.project": {
+        "population/memory.py": "what a commit writes where no journal is kept",
+        "population/checking.py": "a run that is made anew from its journal, in a temporary database",
+    },
     "population.writing.write_run.run_created": {
         "population/store.py": "what create_run writes",
         "population/memory.py": "the run of a new population in memory",
+        "population/checking.py": "a run that is made anew from its journal, in a temporary database",
         "population/writing/writes.py": "not itself: other functions of its module",
     },
 }

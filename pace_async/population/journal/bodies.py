@@ -99,7 +99,7 @@ class _Codec:
             if field.default is not MISSING:
                 given: Any = msgspec.field(default=field.default)
             elif field.default_factory is not MISSING:
-                given = msgspec.field(default_factory=dict)
+                given = msgspec.field(default_factory=dict[str, Any])
             else:
                 definitions.append((field.name, parts[field.name].type))
                 continue

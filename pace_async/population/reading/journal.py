@@ -1,9 +1,9 @@
 """The facts of a run from its journal, in the order of their commits."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy import Connection, Row, bindparam, func, select
 
 from pace_async.population.journal.bodies import Recorded, fact_of
 from pace_async.population.journal.stored import Lookup, content_of, digest_of
@@ -39,20 +39,27 @@ def last_seq(connection: Connection, run_id: int) -> int:
 def entries_of(connection: Connection, run_id: int, after: int = 0) -> Iterator[Entered]:
     """The facts whose number is greater than `after`. Raises DamagedJournal, in words, for a gap, and for a body or a
     blob that does not read."""
-    asked = (
+    content = _lookup(connection, run_id)
+    while rows := _rows(connection, run_id, after):
+        for seq, at, kind, body in rows:
+            if seq != after + 1:
+                raise DamagedJournal(f"fact {after + 1} is missing")
+            try:
+                fact = fact_of(kind, body, content)
+            except ValueError as error:
+                raise DamagedJournal(f"fact {seq}: {error}") from None
+            yield Entered(seq, at, fact)
+            after = seq
+
+
+def _rows(connection: Connection, run_id: int, after: int) -> Sequence[Row[int, float, str, str]]:
+    """The next rows, at most BATCH. No cursor stays open between them, because a caller may stop."""
+    return connection.execute(
         select(JournalRow.seq, JournalRow.at, JournalRow.kind, JournalRow.body)
         .where(JournalRow.run_id == run_id, JournalRow.seq > after)
         .order_by(JournalRow.seq)
-    )
-    content, expected = _lookup(connection, run_id), after + 1
-    for seq, at, kind, body in connection.execute(asked, execution_options={"yield_per": BATCH}):
-        if seq != expected:
-            raise DamagedJournal(f"fact {expected} is missing")
-        try:
-            yield Entered(seq, at, fact_of(kind, body, content))
-        except ValueError as error:
-            raise DamagedJournal(f"fact {seq}: {error}") from None
-        expected += 1
+        .limit(BATCH)
+    ).all()
 
 
 def _lookup(connection: Connection, run_id: int) -> Lookup:

@@ -5,7 +5,9 @@ that is rolled back leaves nothing. A journal is complete or absent: in a run th
 appended.
 """
 
-from sqlalchemy import Connection, Double, Integer, LargeBinary, Text, bindparam, exists, insert, select
+from typing import Any, cast
+
+from sqlalchemy import BindParameter, Connection, Double, Integer, LargeBinary, Text, bindparam, exists, insert, select
 
 from pace_async.events import Fact, RunHeader
 from pace_async.population.journal.bodies import entry_of
@@ -13,13 +15,14 @@ from pace_async.population.models import BlobRow, JournalRow
 from pace_async.population.prepared import Prepared
 from pace_async.population.writing.scope import OF_RUN, Scope
 
+_NOW: BindParameter[float] = bindparam("now", type_=cast("Any", Double()))
 _NEXT = Prepared(
     insert(JournalRow).from_select(
         ("run_id", "seq", "at", "kind", "lease", "body"),
         select(
             JournalRow.run_id,
             JournalRow.seq + 1,
-            bindparam("now", type_=Double()),
+            _NOW,
             bindparam("of_kind", type_=Text()),
             bindparam("of_lease", type_=Integer()),
             bindparam("told", type_=Text()),

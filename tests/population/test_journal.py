@@ -1,0 +1,230 @@
+"""The journal: every fact in the order of its commit, from which the tables can be made again."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from sqlalchemy import text
+
+from pace_async.errors import PaceBug
+from pace_async.events import (
+    CascadeScore,
+    CascadeStageEnded,
+    Claimed,
+    EpochInForce,
+    EvaluationAttempted,
+    Fact,
+    FaultSeen,
+    FreshScore,
+    IdeaTaken,
+    ImplementerCalled,
+    ImplementerChecked,
+    ImplementerChosen,
+    ImplementerReserved,
+    ImplementerTry,
+    IslandActed,
+    LeaseAborted,
+    LeaseReleased,
+    LoopMeasured,
+    NotesPage,
+    Practised,
+    RescoreBegan,
+    RunStateChanged,
+    SettingChanged,
+    TryEvaluated,
+    VersionPublished,
+)
+from pace_async.population.checking import check_population
+from pace_async.population.connect import Place, engine
+from pace_async.population.journal.bodies import entry_of, fact_of
+from pace_async.population.journal.stored import content_of
+from pace_async.population.reading.journal import entries_of, last_seq
+from pace_async.population.reading.reader import open_readonly
+from pace_async.population.store import Store
+from tests.support.population_facts import (
+    HEADER,
+    advised,
+    call,
+    evaluated,
+    fresh,
+    new_idea,
+    opened,
+    rescored,
+    rollout,
+    seed_program,
+    shipped,
+    skipped,
+    trained,
+)
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("both")]
+HEADER_AND_SEED = 2
+"""Facts of a fresh run."""
+TRY = ImplementerTry(1, "coder", "ok", "", "layout = 9\n" * 40, None)
+TRIED = FreshScore(1, 2.5, "ok", 2.4, 0.9, True, 0.5)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def one_of_each() -> tuple[tuple[Fact, ...], ...]:
+    """Commits in which every kind of fact occurs."""
+    asked = replace(call("select"), prompt_ids=(), completion_ids=(), logprobs=(), spans=(), prompt="Which? " * 99)
+    paid = ImplementerCalled(4, "coder", "ok", 900, 300, 0.25, 2.0, 6000.0, 1, TRY, answered=None)
+    page = ImplementerCalled(
+        4, "coder", "ok", 9, 3, 0.1, 2.0, 6009.0, role="notes", notes=NotesPage(1, 3, None, "Worked: hex")
+    )
+    acted = IslandActed(
+        4, 1, "crossover", 2, None, 0, 2, 2, (IdeaTaken(9, "rings", 4),), 0.1, 3, 0.2, 0.3, 0.25, 1004.0
+    )
+    return (
+        (*rollout(1), *rollout(2, 2, None), opened(3, 3), LeaseAborted(3, 3, "engine", "gone", 1.0)),
+        (shipped(1, (1, 2)), trained(1, (1, 2)), VersionPublished(1, 0.1, 0.0, {"w": "d1"}, 1.0, 0.001)),
+        (opened(4), acted, advised(4, ideas=(new_idea(10), new_idea(11, "spiral")), idea=10)),
+        (ImplementerChosen(4, "tuning", "coder", 0.5, 0.01, 1.0), ImplementerReserved(1, 4, "coder", 0.5, 1.0)),
+        (paid, TryEvaluated(4, 1, "timeout", "stopped", 1.0, 6001.0, "too slow"), page),
+        (CascadeStageEnded(4, 1, CascadeScore("quick", "ok", 1.0, 0.5, True, 0.1, False), "x = 1\n" * 99, None, 1.0),),
+        (Practised(4, "d1", "ok", "", 1.0, {"a": 1.0}, "printed " * 50, 0.1, False, 1.0),),
+        (EvaluationAttempted(4, "full", 0, 1, "ok", 1.0, 0.1, 1.0, 2.0, "", True, "node-1", "large"),),
+        (Claimed(4, 1, "x = 2\n" * 99, "layout", 2.5, {"a": 1.0}, 1.0, False, 1.0, (TRIED,), 0.5),),
+        (replace(evaluated(4), fresh=(TRIED,)), *rollout(5), LeaseReleased(5, "expired", 1.0)),
+        (FaultSeen("engine", "timeout", "no answer", 4, 1.0), RunStateChanged("running", "", 1.0)),
+        (LoopMeasured(1.5, 0.5, 1.0), ImplementerChecked("coder", 1, 1, 0.0, 0.1, 1.0)),
+        (SettingChanged("staleness.max_staleness", "2", "3", 1.0), opened(6), replace(advised(6), calls=(asked,))),
+        (RescoreBegan(1, "d2", None, 7000.0), *(rescored(candidate, 1.0) for candidate in (0, 1, 4))),
+        (EpochInForce(1, 6, 7002.0),),
+    )
+
+
+async def committed(store: Store, commits: Sequence[tuple[Fact, ...]]) -> tuple[Fact, ...]:
+    for facts in commits:
+        await store.commit(*facts)
+    return tuple(fact for facts in commits for fact in facts)
+
+
+def problems(place: Place) -> list[str]:
+    with open_readonly(place) as reader:
+        return [line for check in check_population(reader) for line in check.wrong]
+
+
+def change(place: Place, *statements: str) -> None:
+    """Change rows by hand, as no run does."""
+    writer = engine(place, "write")
+    with writer.begin() as connection:
+        for statement in statements:
+            assert connection.execute(text(statement)).rowcount > 0, statement
+    writer.dispose()
+
+
+async def test_every_kind_of_fact_comes_back_equal_in_the_order_of_commits(tmp_path: Path) -> None:
+    async with fresh(tmp_path) as store:
+        facts = await committed(store, one_of_each())
+        entries = await store.read(lambda connection: list(entries_of(connection, store.run_id)))
+        later = await store.read(lambda connection: list(entries_of(connection, store.run_id, 7)))
+        place = store.place
+    assert {type(fact) for fact in facts} >= set(get_args(Fact)) - {type(skipped(1, ()))}
+    assert [entry.seq for entry in entries] == list(range(1, len(facts) + HEADER_AND_SEED + 1))
+    assert [entry.fact for entry in entries] == [HEADER, seed_program(), *facts]
+    assert later == entries[7:]
+    assert problems(place) == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "problem"),
+    [
+        ("update candidates set score = 2.6, merit = 2.6 where candidate = 1", "candidates: row 1 differs from it"),
+        ("update candidates set program = 'x' where candidate = 1", "candidates: row 1 differs from it"),
+        ("update leases set staleness = 1 where lease = 1", "leases: row 1 differs from it"),
+        ("delete from proposals where lease = 4 and ordinal = 2", "proposals: row 4, 2 is missing"),
+        ("insert into run_states values (1, 7, 'done', '', 1.0)", "run_states: row 7 is not in the journal"),
+        ("delete from journal where seq = 5", "fact 5 is missing"),
+        ("update journal set body = '{}' where seq = 5", "the body of a Evaluated does not read"),
+        ("update journal set kind = 'Dreamt' where seq = 5", "no fact is called 'Dreamt'"),
+        ("update journal set seq = seq + 1000 where seq = 1", "fact 1 is missing"),
+        ("update blobs set content = (select content from blobs order by digest limit 1)", "holds something else"),
+        ("delete from blobs", "which is missing"),
+    ],
+)
+async def test_rows_changed_by_other_hands_are_named(tmp_path: Path, statement: str, problem: str) -> None:
+    async with fresh(tmp_path) as store:
+        await committed(store, one_of_each()[:7])
+        place = store.place
+    change(place, statement)
+    found = problems(place)
+    assert any(problem in line for line in found), found
+
+
+async def test_a_run_of_an_earlier_version_goes_on_without_a_journal(tmp_path: Path) -> None:
+    async with fresh(tmp_path) as store:
+        await store.commit(opened(1), advised(1), replace(evaluated(1), program="x = 1\n" * 99))
+        place = store.place
+    change(place, "delete from journal", "delete from blobs")
+    async with Store.open(place) as store:
+        await store.load("demo")
+        await store.commit(*rollout(2))
+        assert await store.read(lambda connection: last_seq(connection, store.run_id)) == 0
+        assert await store.query("select count(*) as n from blobs") == [{"n": 0}]
+    with open_readonly(place) as reader:
+        checks = {check.name: check for check in check_population(reader)}
+    assert checks["journal (demo)"].ok and "earlier version" in checks["journal (demo)"].found
+
+
+async def test_a_refused_commit_leaves_no_gap(tmp_path: Path) -> None:
+    async with fresh(tmp_path) as store:
+        await store.commit(opened(1))
+        with pytest.raises(PaceBug):
+            await store.commit(FaultSeen("engine", "timeout", "", None, 1.0), opened(1))
+        await store.commit(opened(2, 2))
+        entries = await store.read(lambda connection: list(entries_of(connection, store.run_id)))
+    assert [entry.fact for entry in entries[HEADER_AND_SEED:]] == [opened(1), opened(2, 2)]
+
+
+async def test_a_program_that_is_made_twice_is_kept_once_and_deflated(tmp_path: Path) -> None:
+    program = "layout = 'hex'\n" * 1000
+    async with fresh(tmp_path) as store:
+        for lease in (1, 2):
+            await store.commit(opened(lease), advised(lease), replace(evaluated(lease), program=program))
+        rows = await store.query("select length(content) as size from blobs where length(content) > 60 order by 1")
+        entries = await store.read(lambda connection: list(entries_of(connection, store.run_id)))
+    assert [row["size"] < 1000 for row in rows] == [True] * len(rows)
+    assert [getattr(entry.fact, "program", None) for entry in entries].count(program) == 2
+    assert len([row for row in rows if row["size"] > 60]) <= 2
+
+
+async def test_what_no_database_keeps_is_replaced_in_the_journal_as_in_the_tables(tmp_path: Path) -> None:
+    hostile = "nul \0 and half a pair \ud800 and é"
+    long = hostile * 50
+    odd = replace(
+        evaluated(1), detail=hostile, program=long, metrics={"a": math.nan, "b": -math.inf, hostile: 1.0}, score=2.5
+    )
+    async with fresh(tmp_path) as store:
+        await store.commit(opened(1), replace(advised(1), experiment=hostile), odd)
+        [entry] = await store.read(lambda connection: list(entries_of(connection, store.run_id, 4)))
+        place = store.place
+    fact: Any = entry.fact
+    assert (fact.detail, fact.program) == tuple(
+        value.replace("\0", "\ufffd").replace("\ud800", "\ufffd") for value in (hostile, long)
+    )
+    assert math.isnan(fact.metrics["a"]) and math.isnan(fact.metrics["b"])
+    assert problems(place) == []
+
+
+def test_a_body_without_a_later_field_gets_its_default() -> None:
+    old = '{"lease":1,"island":1,"deadline":2,"version":0,"at":1001.0}'
+    assert fact_of("LeaseOpened", old, _nothing) == opened(1)
+    assert "migrant" not in entry_of(opened(1)).body and '"migrant":4' in entry_of(replace(opened(1), migrant=4)).body
+
+
+@pytest.mark.parametrize("blob", [b"", b"\x02abc", b"\x01not deflated"])
+def test_a_blob_of_no_known_form_is_refused(blob: bytes) -> None:
+    with pytest.raises(ValueError, match=r"form|inflated"):
+        content_of(blob)
+
+
+def _nothing(digest: str) -> bytes:
+    raise KeyError(digest)
