@@ -27,9 +27,17 @@ _UNSOUND = re.compile("[\x00\ud800-\udfff]")
 
 def sound(text: str) -> str:
     """The text with each NUL and each surrogate code point replaced by U+FFFD."""
-    if text.isascii() and "\0" not in text:  # fast path for nearly every text
-        return text
-    return _UNSOUND.sub(REPLACEMENT, text) if _UNSOUND.search(text) else text
+    return text if is_sound(text) else _UNSOUND.sub(REPLACEMENT, text)
+
+
+def is_sound(text: str) -> bool:
+    """Whether the text has no NUL and no surrogate code point. To encode it is the fastest way to find one."""
+    if "\0" in text:
+        return False
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def readable(text: str) -> str:

@@ -23,6 +23,7 @@ from pace_async.events import (
     Claimed,
     Evaluated,
     Fact,
+    ImplementerCalled,
     ImplementerTry,
     Practised,
     RunHeader,
@@ -37,7 +38,10 @@ LONG: dict[type, tuple[str, ...]] = {
     ImplementerTry: ("program", "answer"),
     Practised: ("printed",),
 }
-"""The fields that hold long texts."""
+"""The fields that hold long texts. So do the advisor's calls."""
+REPLACED: tuple[type, ...] = (Claimed, ImplementerCalled, Practised)
+"""Facts whose rows may be replaced or removed later, so that their long texts are blobs. Of ImplementerCalled this is
+the row of the advisor's answer."""
 
 Recorded = Fact | RunHeader
 """What has a row in the journal. The header is the first."""
@@ -66,8 +70,8 @@ def entry_of(fact: Recorded, at: float | None = None) -> Entry:
 
 
 def fact_of(kind: str, body: str, content: Lookup) -> Recorded:
-    """The fact of a row. `content` gives what a blob holds. Raises ValueError, in words, for a body that no version of
-    pace wrote, and for a blob that is missing."""
+    """The fact of a row. `content` gives what a digest stands for. Raises ValueError, in words, for a body that no
+    version of pace wrote, and for content that is missing."""
     known = _KINDS.get(kind)
     if known is None:
         raise ValueError(f"no fact is called {kind!r}")
@@ -77,7 +81,7 @@ def fact_of(kind: str, body: str, content: Lookup) -> Recorded:
     except msgspec.MsgspecError as error:
         raise ValueError(f"the body of a {kind} does not read: {error}") from None
     except KeyError as error:
-        raise ValueError(f"a {kind} refers to the blob {error.args[0]}, which is missing") from None
+        raise ValueError(f"a {kind} refers to a text or tokens that stand in no row (digest {error.args[0]})") from None
 
 
 _Part = Callable[[Any, Any], Any]
@@ -91,7 +95,8 @@ class _Codec:
         hints = get_type_hints(cls)
         self._cls = cls
         self._names = tuple(field.name for field in fields(cast("Any", cls)))
-        parts = {name: _part(hints[name], long=name in LONG.get(cls, ())) for name in self._names}
+        keep = cls in REPLACED
+        parts = {name: _part(hints[name], long=name in LONG.get(cls, ()), keep=keep) for name in self._names}
         self._there: dict[str, _Part] = {name: part.there for name, part in parts.items() if part.there is not None}
         self._back: dict[str, _Part] = {name: part.back for name, part in parts.items() if part.back is not None}
         definitions: list[Any] = []
@@ -135,21 +140,21 @@ class _Field:
     back: _Part | None = None
 
 
-def _part(hint: Any, *, long: bool) -> _Field:
+def _part(hint: Any, *, long: bool, keep: bool) -> _Field:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (types.UnionType, Union):
         inner = [argument for argument in arguments if argument is not type(None)]
-        part = _part(inner[0], long=long) if len(inner) == 1 else _Field(hint)
+        part = _part(inner[0], long=long, keep=keep) if len(inner) == 1 else _Field(hint)
         return _Field(part.type | None, _unless_none(part.there), _unless_none(part.back))
     if long:
-        return _Field(str | Ref, lambda text, blobs: blobs.text(text), text_of)
+        return _Field(str | Ref, lambda text, blobs: blobs.text(text, keep=keep), text_of)
     if hint is AdvisorCall:
-        return _Field(CallBody, lambda call, blobs: blobs.call(call), call_of)
+        return _Field(CallBody, lambda call, blobs: blobs.call(call, keep=keep), call_of)
     if isinstance(hint, type) and is_dataclass(hint):
         codec = _codec(hint)
         return _Field(codec.struct, codec.stored, codec.given)
     if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
-        part = _part(arguments[0], long=False)
+        part = _part(arguments[0], long=False, keep=keep)
         return _Field(tuple[part.type, ...], _each(part.there), _each(part.back))
     if origin is Mapping and arguments[1] is float:
         return _Field(Mapping[str, float | None], _as_dict, _numbers)

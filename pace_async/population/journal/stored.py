@@ -1,7 +1,9 @@
-"""Long texts and tokens, kept once by the digest of what they hold.
+"""Long texts and tokens, which a body names by their digest and which stand once.
 
-A blob is a byte that names its form and then its content: as it is, or deflated where that is shorter. The digest is of
-the content, so the form can change without changing what refers to it.
+They are nearly all that a run writes. Where the fact's own row holds them and nothing ever replaces that row, they
+stand only there: programs, answers, and the prompts and tokens of a decided rollout. Other long texts are blobs: a byte
+that names its form, and the content as it is or deflated. The digest is of the content, so the form can change without
+changing what refers to it.
 """
 
 import hashlib
@@ -29,15 +31,15 @@ _FASTEST = 1
 
 
 class Ref(msgspec.Struct, frozen=True):
-    """A text that stands in the blob with this digest."""
+    """A text with this digest."""
 
-    blob: str
+    digest: str
 
 
 class CallBody(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An `AdvisorCall`. `tokens` is the digest of the blob with its ids, log-probabilities (float32) and spans, one
-    after the other. `lengths` are their sizes in bytes, and `counts` the numbers of prompt and completion ids. All are
-    None for an advisor that is asked over the network."""
+    """An `AdvisorCall`. `tokens` is the digest of its ids, log-probabilities (float32) and spans as the row has them,
+    one after the other. `lengths` are their sizes in bytes, and `counts` the numbers of prompt and completion ids. All
+    are None for an advisor that is asked over the network."""
 
     purpose: str
     text: str | Ref
@@ -52,16 +54,19 @@ class CallBody(msgspec.Struct, frozen=True, omit_defaults=True):
 class Blobs(dict[str, bytes]):
     """What the facts of one transaction refer to, by digest."""
 
-    def text(self, text: str) -> str | Ref:
-        """The text, or what refers to it if it is long. A long one is made sound, as in the tables."""
-        return text if len(text) <= LONGEST_INLINE else Ref(self.keep(sound(text).encode()))
+    def text(self, text: str, *, keep: bool) -> str | Ref:
+        """The text, or what refers to it if it is long. With `keep` it becomes a blob, made sound as in the tables.
+        Without, the fact's own row has it."""
+        if len(text) <= LONGEST_INLINE:
+            return text
+        content = sound(text).encode()
+        digest = digest_of(content)
+        if keep and digest not in self:
+            self[digest] = _shortest(content)
+        return Ref(digest)
 
-    def text_or_none(self, text: str | None) -> str | Ref | None:
-        """The same for a text that may be missing."""
-        return None if text is None else self.text(text)
-
-    def call(self, call: AdvisorCall) -> CallBody:
-        """The call, its long texts and tokens kept."""
+    def call(self, call: AdvisorCall, *, keep: bool) -> CallBody:
+        """The call. With `keep` its long texts become blobs."""
         parts = (
             pack_ids(call.prompt_ids),
             pack_ids(call.completion_ids),
@@ -71,21 +76,14 @@ class Blobs(dict[str, bytes]):
         has_tokens = any(parts)
         return CallBody(
             purpose=call.purpose,
-            text=self.text(call.text),
+            text=self.text(call.text, keep=keep),
             seconds=call.seconds,
-            prompt=self.text_or_none(call.prompt),
+            prompt=None if call.prompt is None else self.text(call.prompt, keep=keep),
             words=dict(call.words) or None,
-            tokens=self.keep(b"".join(parts)) if has_tokens else None,
+            tokens=digest_of(b"".join(parts)) if has_tokens else None,
             lengths=(len(parts[0]), len(parts[1]), len(parts[2]), len(parts[3])) if has_tokens else None,
             counts=(len(call.prompt_ids), len(call.completion_ids)) if has_tokens else None,
         )
-
-    def keep(self, content: bytes) -> str:
-        """Keep the content. Returns its digest."""
-        digest = digest_of(content)
-        if digest not in self:
-            self[digest] = _shortest(content)
-        return digest
 
 
 def digest_of(content: bytes) -> str:
@@ -107,12 +105,12 @@ def content_of(blob: bytes) -> bytes:
 
 
 Lookup = Callable[[str], bytes]
-"""The content of the blob with a digest. Raises KeyError."""
+"""The text or the tokens with a digest, as bytes. Raises KeyError."""
 
 
 def text_of(stored: str | Ref, content: Lookup) -> str:
     """The text that a body holds or refers to."""
-    return stored if isinstance(stored, str) else content(stored.blob).decode()
+    return stored if isinstance(stored, str) else content(stored.digest).decode()
 
 
 def call_of(body: CallBody, content: Lookup) -> AdvisorCall:

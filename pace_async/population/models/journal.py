@@ -23,8 +23,8 @@ class JournalRow(Base):
 
 
 class BlobRow(Base):
-    """What bodies of the journal refer to by `digest`, the first half of its SHA-256: long texts in UTF-8, and the
-    tokens of an advisor's call. `content` begins with a byte that names its form, 0 as it is or 1 deflated."""
+    """A long text that a body of the journal names by `digest`, the first half of the SHA-256 of its UTF-8, where no
+    other row keeps it. `content` begins with a byte that names its form, 0 as it is or 1 deflated."""
 
     __tablename__ = "blobs"
     run_id: Mapped[int] = mapped_column(primary_key=True)

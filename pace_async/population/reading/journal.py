@@ -2,16 +2,39 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, func, select
 
 from pace_async.population.journal.bodies import Recorded, fact_of
 from pace_async.population.journal.stored import Lookup, content_of, digest_of
-from pace_async.population.models import BlobRow, JournalRow
+from pace_async.population.models import (
+    AdvisorCallRow,
+    BlobRow,
+    CandidateRow,
+    CascadeScoreRow,
+    ImplementerTryRow,
+    JournalRow,
+)
 from pace_async.population.prepared import Prepared
 
 BATCH = 500
 """Rows read at once."""
+RECENT = 256
+"""Leases whose texts and tokens are held at once."""
+_CALLED, _TRIED = AdvisorCallRow, ImplementerTryRow
+_HOLDING: tuple[tuple[Any, Any, tuple[Any, ...]], ...] = (
+    (
+        _CALLED,
+        _CALLED.lease,
+        (_CALLED.prompt_ids, _CALLED.completion_ids, _CALLED.logprobs, _CALLED.spans, _CALLED.text, _CALLED.prompt),
+    ),
+    (_TRIED, _TRIED.lease, (_TRIED.program, _TRIED.answer)),
+    (CascadeScoreRow, CascadeScoreRow.lease, (CascadeScoreRow.program,)),
+    (CandidateRow, CandidateRow.candidate, (CandidateRow.program,)),
+)
+"""Tables whose rows hold what facts refer to: the column of the lease, and those of texts and of tokens, which are
+together one content."""
 _BLOB = Prepared(
     select(BlobRow.content).where(BlobRow.run_id == bindparam("of_run"), BlobRow.digest == bindparam("of_digest"))
 )
@@ -39,37 +62,61 @@ def last_seq(connection: Connection, run_id: int) -> int:
 def entries_of(connection: Connection, run_id: int, after: int = 0) -> Iterator[Entered]:
     """The facts whose number is greater than `after`. Raises DamagedJournal, in words, for a gap, and for a body or a
     blob that does not read."""
-    content = _lookup(connection, run_id)
+    contents = _Contents(connection, run_id)
     while rows := _rows(connection, run_id, after):
-        for seq, at, kind, body in rows:
+        for seq, at, kind, lease, body in rows:
             if seq != after + 1:
                 raise DamagedJournal(f"fact {after + 1} is missing")
             try:
-                fact = fact_of(kind, body, content)
+                fact = fact_of(kind, body, contents.of(lease))
             except ValueError as error:
                 raise DamagedJournal(f"fact {seq}: {error}") from None
             yield Entered(seq, at, fact)
             after = seq
 
 
-def _rows(connection: Connection, run_id: int, after: int) -> Sequence[Row[int, float, str, str]]:
+def _rows(connection: Connection, run_id: int, after: int) -> Sequence[Row[int, float, str, int | None, str]]:
     """The next rows, at most BATCH. No cursor stays open between them, because a caller may stop."""
     return connection.execute(
-        select(JournalRow.seq, JournalRow.at, JournalRow.kind, JournalRow.body)
+        select(JournalRow.seq, JournalRow.at, JournalRow.kind, JournalRow.lease, JournalRow.body)
         .where(JournalRow.run_id == run_id, JournalRow.seq > after)
         .order_by(JournalRow.seq)
         .limit(BATCH)
     ).all()
 
 
-def _lookup(connection: Connection, run_id: int) -> Lookup:
-    def content(digest: str) -> bytes:
-        blob = _BLOB.value(connection, {"of_run": run_id, "of_digest": digest})
-        if blob is None:
-            raise KeyError(digest)
-        held = content_of(bytes(blob))
-        if digest_of(held) != digest:
-            raise ValueError(f"the blob {digest} holds something else")
-        return held
+class _Contents:
+    """What the facts of a run refer to, by digest: blobs, and the texts and tokens in the rows of the fact's lease."""
 
-    return content
+    def __init__(self, connection: Connection, run_id: int) -> None:
+        self._connection, self._run_id = connection, run_id
+        self._recent: dict[int, dict[str, bytes]] = {}
+
+    def of(self, lease: int | None) -> Lookup:
+        """The contents that a fact of this lease may refer to."""
+
+        def content(digest: str) -> bytes:
+            if lease is not None and (held := self._rows_of(lease).get(digest)) is not None:
+                return held
+            blob = _BLOB.value(self._connection, {"of_run": self._run_id, "of_digest": digest})
+            if blob is None:
+                raise KeyError(digest)
+            held = content_of(bytes(blob))
+            if digest_of(held) != digest:
+                raise ValueError(f"the blob {digest} holds something else")
+            return held
+
+        return content
+
+    def _rows_of(self, lease: int) -> dict[str, bytes]:
+        if lease not in self._recent:
+            if len(self._recent) == RECENT:
+                del self._recent[next(iter(self._recent))]
+            contents: list[bytes] = []
+            for table, key, columns in _HOLDING:
+                asked = select(*columns).where(table.run_id == self._run_id, key == lease)
+                for row in self._connection.execute(asked):
+                    contents.append(b"".join(held for held in row if isinstance(held, bytes)))
+                    contents += [held.encode() for held in row if isinstance(held, str)]
+            self._recent[lease] = {digest_of(content): content for content in contents}
+        return self._recent[lease]
