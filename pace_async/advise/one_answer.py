@@ -2,6 +2,7 @@
 
     Idea A (explore): what to change and why, one line or several      (B and C may follow)
     Choice: A                                                          (or the number of a known idea)
+    Covers: 7, 12, B                                                   (optional: ideas that need no try now)
     Reasoning: why this first
     Specification:
     lines, to the end of the answer
@@ -28,19 +29,24 @@ _BEFORE = re.compile(r"(?:[#>*+-]+\s+)*(\*\*|__)?")
 _COLON = r"(?:\*\*|__)? ?:(?:\*\*|__)? *(.*)"
 _IDEA = re.compile(rf"Idea ([{LETTERS}]) ?\((\w+)\){_COLON}", re.IGNORECASE)
 _LIKE_IDEA = re.compile(r"Idea [A-Z]\b", re.IGNORECASE)
-_FIELD = re.compile(rf"(Choice|Reasoning|Specification){_COLON}", re.IGNORECASE)
+_FIELD = re.compile(rf"(Choice|Covers|Reasoning|Specification){_COLON}", re.IGNORECASE)
 _CHOICE = re.compile(rf"(?:idea )?#?(?:([{LETTERS}])|([1-9][0-9]{{0,8}}))\.?", re.IGNORECASE)
+_COVERS = re.compile(r"(?:ideas )?(.*?)\.?", re.IGNORECASE)
+_BETWEEN = re.compile(r" ?, ?(?:and )?| and ", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class OneAnswer:
-    """`ideas` are (kind, text). The choice is the place of one of them, from 1, or the number of a known idea."""
+    """`ideas` are (kind, text). The choice is the place of one of them, from 1, or the number of a known idea. `covers`
+    are numbers that stand for known ideas if there are such, `covers_places` are places."""
 
     ideas: tuple[tuple[str, str], ...]
     place: int | None
     number: int | None
     reasoning: str
     specification: str
+    covers: tuple[int, ...] = ()
+    covers_places: tuple[int, ...] = ()
 
     @property
     def texts(self) -> list[str]:
@@ -81,10 +87,19 @@ def parse_one(text: str) -> OneAnswer:
         at += 1
     if "Specification" not in fields:
         raise _unparsed("expected 'Choice:', 'Reasoning:' and 'Specification:' after the ideas")
-    place, number = _choice(fields["Choice"], len(ideas))
+    place, number = _choice("choice", fields["Choice"], len(ideas))
+    covers = _covers(fields.get("Covers", ""), len(ideas))
     for idea_text in (*(each for _, each in ideas), fields["Reasoning"]):
         _refuse_unreadable(idea_text, MAX_SENTENCE)
-    return OneAnswer(tuple(ideas), place, number, fields["Reasoning"], _specification(fields["Specification"]))
+    return OneAnswer(
+        tuple(ideas),
+        place,
+        number,
+        fields["Reasoning"],
+        _specification(fields["Specification"]),
+        covers=tuple(number for _, number in covers if number is not None),
+        covers_places=tuple(place for place, _ in covers if place is not None),
+    )
 
 
 def _bare(line: str) -> str:
@@ -106,20 +121,34 @@ def _idea(match: re.Match[str], known: int) -> tuple[str, str]:
 
 
 def _refuse_out_of_order(name: str, fields: dict[str, str]) -> None:
+    if name == "Covers" and list(fields) == ["Choice"]:
+        return
     order = ("Choice", "Reasoning", "Specification")
-    if order[len(fields)] != name:
-        raise _unparsed(f"expected '{order[len(fields)]}: ...', got '{name}: ...'")
+    expected = order[len(fields.keys() - {"Covers"})]
+    if expected != name:
+        raise _unparsed(f"expected '{expected}: ...', got '{name}: ...'")
 
 
-def _choice(text: str, ideas: int) -> tuple[int | None, int | None]:
+def _covers(text: str, ideas: int) -> list[tuple[int | None, int | None]]:
+    match = _COVERS.fullmatch(text)
+    assert match is not None  # the texts of fields are lines joined by spaces
+    listed = match[1]
+    return (
+        [_choice("covers", each, ideas) for each in _BETWEEN.split(listed)]
+        if listed.lower() not in ("", "none")
+        else []
+    )
+
+
+def _choice(field: str, text: str, ideas: int) -> tuple[int | None, int | None]:
     match = _CHOICE.fullmatch(text)
     if match is None:
-        raise _unparsed(f"expected a letter or an idea's number as the choice, got {text[:40]!r}")
+        raise _unparsed(f"expected a letter or an idea's number as the {field}, got {text[:40]!r}")
     if match[2] is not None:
         return None, int(match[2])
     place = LETTERS.index(match[1].upper()) + 1
     if place > ideas:
-        raise _unparsed(f"the choice is {match[1].upper()}, and there is no such idea")
+        raise _unparsed(f"the {field} is {match[1].upper()}, and there is no such idea")
     return place, None
 
 

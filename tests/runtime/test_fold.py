@@ -111,7 +111,7 @@ def test_after_every_commit_the_rows_fold_to_the_live_state(name: str, tmp_path:
     population = MemoryPopulation(header_of(config, task))
     world = World(seed=3, durations=durations(3))
     world.serve(0, None)
-    compared, noted = list[int](), list[int]()
+    compared, noted, covered = list[int](), list[int](), list[int]()
 
     async def process() -> None:
         await population.commit(seed_program(task))
@@ -124,7 +124,9 @@ def test_after_every_commit_the_rows_fold_to_the_live_state(name: str, tmp_path:
         assert await drive(core) == "done"
         compared.append(core.recorder.compared)
         noted.append(len(core.state.notes))
+        covered.append(sum(len(view.covered) for view in core.state.memory.views.values()))
 
     run_virtually(process)
     assert compared[0] > 60
     assert (noted[0] > 1) == (config.search.notes_every > 0)
+    assert (covered[0] > 1) == (changed.get("advisor__calls") == "one")
