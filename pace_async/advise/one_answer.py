@@ -31,8 +31,7 @@ _IDEA = re.compile(rf"Idea ([{LETTERS}]) ?\((\w+)\){_COLON}", re.IGNORECASE)
 _LIKE_IDEA = re.compile(r"Idea [A-Z]\b", re.IGNORECASE)
 _FIELD = re.compile(rf"(Choice|Covers|Reasoning|Specification){_COLON}", re.IGNORECASE)
 _CHOICE = re.compile(rf"(?:idea )?#?(?:([{LETTERS}])|([1-9][0-9]{{0,8}}))\.?", re.IGNORECASE)
-_COVERS = re.compile(r"(?:ideas )?(.*?)\.?", re.IGNORECASE)
-_BETWEEN = re.compile(r" ?, ?(?:and )?| and ", re.IGNORECASE)
+_NAMED = re.compile(rf"(?<!\w)(?:([{LETTERS}])|([1-9][0-9]{{0,8}}))(?!\w)").findall
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ def parse_one(text: str) -> OneAnswer:
         at += 1
     if "Specification" not in fields:
         raise _unparsed("expected 'Choice:', 'Reasoning:' and 'Specification:' after the ideas")
-    place, number = _choice("choice", fields["Choice"], len(ideas))
+    place, number = _choice(fields["Choice"], len(ideas))
     covers = _covers(fields.get("Covers", ""), len(ideas))
     for idea_text in (*(each for _, each in ideas), fields["Reasoning"]):
         _refuse_unreadable(idea_text, MAX_SENTENCE)
@@ -130,25 +129,21 @@ def _refuse_out_of_order(name: str, fields: dict[str, str]) -> None:
 
 
 def _covers(text: str, ideas: int) -> list[tuple[int | None, int | None]]:
-    match = _COVERS.fullmatch(text)
-    assert match is not None  # the texts of fields are lines joined by spaces
-    listed = match[1]
-    return (
-        [_choice("covers", each, ideas) for each in _BETWEEN.split(listed)]
-        if listed.lower() not in ("", "none")
-        else []
-    )
+    """The places and numbers that the line names. What else it says is passed over, and so is a letter without an idea:
+    a remark must not cost the whole answer."""
+    named = [(None, int(number)) if number else (LETTERS.index(letter) + 1, None) for letter, number in _NAMED(text)]
+    return [(place, number) for place, number in named if place is None or place <= ideas]
 
 
-def _choice(field: str, text: str, ideas: int) -> tuple[int | None, int | None]:
+def _choice(text: str, ideas: int) -> tuple[int | None, int | None]:
     match = _CHOICE.fullmatch(text)
     if match is None:
-        raise _unparsed(f"expected a letter or an idea's number as the {field}, got {text[:40]!r}")
+        raise _unparsed(f"expected a letter or an idea's number as the choice, got {text[:40]!r}")
     if match[2] is not None:
         return None, int(match[2])
     place = LETTERS.index(match[1].upper()) + 1
     if place > ideas:
-        raise _unparsed(f"the {field} is {match[1].upper()}, and there is no such idea")
+        raise _unparsed(f"the choice is {match[1].upper()}, and there is no such idea")
     return place, None
 
 

@@ -54,6 +54,8 @@ def test_a_known_idea_is_chosen_by_its_number() -> None:
         ("**Covers:** idea 7, #12 and A.", (7, 12), (1,)),
         ("covers: ideas 7 and 12", (7, 12), ()),
         ("Covers: none", (), ()),
+        ("Covers: 7 (the same thing), and the one on sorting", (7,), ()),
+        ("Covers: C, Z and B", (), (2,)),
         ("Covers:", (), ()),
     ],
 )
@@ -70,9 +72,6 @@ def test_ideas_that_need_no_try_any_more_stand_below_the_choice(
     [
         ("Choice: B", "Covers: 7\nChoice: B"),
         ("Choice: B", "Choice: B\nCovers: 7\nCovers: 8"),
-        ("Choice: B", "Choice: B\nCovers: C"),
-        ("Choice: B", "Choice: B\nCovers: the one on sorting"),
-        ("Choice: B", "Choice: B\nCovers: 7 (the same)"),
         ("Specification:\n", "Covers: 7\nSpecification:\n"),
         ("Idea A (refine):** Rep", "Idea A (other):** Rep"),
         ("Choice: B", "Choice: C"),
