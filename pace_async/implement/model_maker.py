@@ -24,7 +24,7 @@ from pace_async.task import Task
 LONGEST_DEVIATION = 500
 _DEVIATION = re.compile(r"[\s>*_-]*Deviation\s*[*_]*:", re.IGNORECASE)
 LONGEST_KEPT = 4000
-"""Characters kept of an answer that made no program. They are shown to its author."""
+"""Characters kept of an answer that made no program, or of its edits that were not applied. Its author sees them."""
 
 
 class ModelMaker:
@@ -46,8 +46,9 @@ class ModelMaker:
                 program = await program_in(answer, parent, experiment, task.spec.language, task.spec.entry)
                 refuse_longer(program, task.spec.longest_program)
             except CandidateFault as fault:
-                program = fault.program if isinstance(fault, UselessProgram) else None
-                kept = wrote if program is None else ""
+                program, kept = None, wrote
+                if isinstance(fault, UselessProgram):
+                    program, kept = fault.program, fault.unapplied
                 bill.tried = self._tried(experiment, fault.kind, fault.detail, program, kept)
                 raise Unusable(bill.tried) from None
             bill.tried = self._tried(experiment, "ok", deviation_in(wrote), program)
