@@ -67,7 +67,8 @@ class Sampling:
 @dataclass(frozen=True, slots=True)
 class Advice:
     """Sampled calls and what was parsed from them. `pool` and `next_idea` are the state after the proposals were
-    admitted. If an answer could not be parsed, `idea` and `experiment` are None and `unparsed` holds the reason."""
+    admitted. If an answer could not be parsed, `idea` and `experiment` are None and `unparsed` holds the reason.
+    `covers` are other ideas that need no experiment any more, by the advisor's word."""
 
     calls: tuple[AdvisorCall, ...]
     notes: tuple[IdeaNote, ...]
@@ -76,6 +77,7 @@ class Advice:
     idea: int | None = None
     experiment: str | None = None
     unparsed: str | None = None
+    covers: tuple[int, ...] = ()
 
     @property
     def oldest_version(self) -> int:

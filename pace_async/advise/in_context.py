@@ -103,17 +103,20 @@ class _Rollout:
             raise CandidateFault("unparsed", f"there is no idea {number}")
         return Idea(number, known.text)
 
-    async def one(self) -> tuple[Idea, str]:
-        """The chosen idea and the specification, of one call."""
+    async def one(self) -> tuple[Idea, str, tuple[int, ...]]:
+        """The chosen idea, the specification, and the other ideas that it covers, of one call. A number that is no idea
+        covers nothing."""
         answer = parse_one(await self.ask("propose", self.questions.one))
         texts, view = answer.texts, self.questions.view
         self.admit(texts, [repeated(view, text) for text in texts])
         number = answer.number if answer.place is None else self.notes[answer.place - 1].number
         if number is None:
             raise CandidateFault("unparsed", "no idea is chosen")
-        return self.chosen(number), answer.specification
+        own = {self.notes[place - 1].number for place in answer.covers_places}
+        covers = (own | (view.ideas.keys() & set(answer.covers))) - {number}
+        return self.chosen(number), answer.specification, tuple(sorted(covers))
 
-    async def three(self) -> tuple[Idea, str]:
+    async def three(self) -> tuple[Idea, str, tuple[int, ...]]:
         """The chosen idea and the experiment, of two calls, or of three where a proposal is near to a known idea."""
         texts = [hypothesis for hypothesis, _ in parse_propose(await self.ask("propose", self.questions.propose))]
         self.admit(texts, await self._verdicts(texts))
@@ -121,7 +124,7 @@ class _Rollout:
         text = await self.ask("select", lambda budget: self.questions.select(budget, proposed))
         highest = max([note.number for note in self.notes] + list(self.questions.view.ordered[-1:]))
         number, experiment = parse_select(text, highest)
-        return self.chosen(number), experiment
+        return self.chosen(number), experiment, ()
 
     async def _verdicts(self, texts: Sequence[str]) -> list[int | None]:
         view = self.questions.view
@@ -153,9 +156,9 @@ async def advise_in_context(
     those that an earlier process has paid for."""
     rollout = _Rollout(advisor, questions, lease, sampling, now, answers)
     try:
-        idea, experiment = await (rollout.one() if sampling.one_call else rollout.three())
+        idea, experiment, covers = await (rollout.one() if sampling.one_call else rollout.three())
         pool = idea, *(Idea(note.number, note.description) for note in rollout.notes if note.number != idea.number)
-        return Advice(tuple(rollout.calls), tuple(rollout.notes), pool, 1, idea.number, experiment)
+        return Advice(tuple(rollout.calls), tuple(rollout.notes), pool, 1, idea.number, experiment, covers=covers)
     except CandidateFault as fault:
         if fault.kind != "unparsed":
             raise

@@ -2,6 +2,7 @@
 
     Idea A (explore): what to change and why, one line or several      (B and C may follow)
     Choice: A                                                          (or the number of a known idea)
+    Covers: 7, 12, B                                                   (optional: ideas that need no try now)
     Reasoning: why this first
     Specification:
     lines, to the end of the answer
@@ -28,19 +29,23 @@ _BEFORE = re.compile(r"(?:[#>*+-]+\s+)*(\*\*|__)?")
 _COLON = r"(?:\*\*|__)? ?:(?:\*\*|__)? *(.*)"
 _IDEA = re.compile(rf"Idea ([{LETTERS}]) ?\((\w+)\){_COLON}", re.IGNORECASE)
 _LIKE_IDEA = re.compile(r"Idea [A-Z]\b", re.IGNORECASE)
-_FIELD = re.compile(rf"(Choice|Reasoning|Specification){_COLON}", re.IGNORECASE)
+_FIELD = re.compile(rf"(Choice|Covers|Reasoning|Specification){_COLON}", re.IGNORECASE)
 _CHOICE = re.compile(rf"(?:idea )?#?(?:([{LETTERS}])|([1-9][0-9]{{0,8}}))\.?", re.IGNORECASE)
+_NAMED = re.compile(rf"(?<!\w)(?:([{LETTERS}])|([1-9][0-9]{{0,8}}))(?!\w)").findall
 
 
 @dataclass(frozen=True, slots=True)
 class OneAnswer:
-    """`ideas` are (kind, text). The choice is the place of one of them, from 1, or the number of a known idea."""
+    """`ideas` are (kind, text). The choice is the place of one of them, from 1, or the number of a known idea. `covers`
+    are numbers that stand for known ideas if there are such, `covers_places` are places."""
 
     ideas: tuple[tuple[str, str], ...]
     place: int | None
     number: int | None
     reasoning: str
     specification: str
+    covers: tuple[int, ...] = ()
+    covers_places: tuple[int, ...] = ()
 
     @property
     def texts(self) -> list[str]:
@@ -82,9 +87,18 @@ def parse_one(text: str) -> OneAnswer:
     if "Specification" not in fields:
         raise _unparsed("expected 'Choice:', 'Reasoning:' and 'Specification:' after the ideas")
     place, number = _choice(fields["Choice"], len(ideas))
+    covers = _covers(fields.get("Covers", ""), len(ideas))
     for idea_text in (*(each for _, each in ideas), fields["Reasoning"]):
         _refuse_unreadable(idea_text, MAX_SENTENCE)
-    return OneAnswer(tuple(ideas), place, number, fields["Reasoning"], _specification(fields["Specification"]))
+    return OneAnswer(
+        tuple(ideas),
+        place,
+        number,
+        fields["Reasoning"],
+        _specification(fields["Specification"]),
+        covers=tuple(number for _, number in covers if number is not None),
+        covers_places=tuple(place for place, _ in covers if place is not None),
+    )
 
 
 def _bare(line: str) -> str:
@@ -106,9 +120,19 @@ def _idea(match: re.Match[str], known: int) -> tuple[str, str]:
 
 
 def _refuse_out_of_order(name: str, fields: dict[str, str]) -> None:
+    if name == "Covers" and list(fields) == ["Choice"]:
+        return
     order = ("Choice", "Reasoning", "Specification")
-    if order[len(fields)] != name:
-        raise _unparsed(f"expected '{order[len(fields)]}: ...', got '{name}: ...'")
+    expected = order[len(fields.keys() - {"Covers"})]
+    if expected != name:
+        raise _unparsed(f"expected '{expected}: ...', got '{name}: ...'")
+
+
+def _covers(text: str, ideas: int) -> list[tuple[int | None, int | None]]:
+    """The places and numbers that the line names. What else it says is passed over, and so is a letter without an idea:
+    a remark must not cost the whole answer."""
+    named = [(None, int(number)) if number else (LETTERS.index(letter) + 1, None) for letter, number in _NAMED(text)]
+    return [(place, number) for place, number in named if place is None or place <= ideas]
 
 
 def _choice(text: str, ideas: int) -> tuple[int | None, int | None]:

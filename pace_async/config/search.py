@@ -22,7 +22,7 @@ class SearchConfig(Section):
     untried_kept: int = Field(
         default=12,
         ge=1,
-        description="Most untried ideas that are shown and can be chosen, the latest first, where memory is not pool.",
+        description="Most untried ideas that are shown, half of them the latest, where memory is not pool.",
     )
     notes_every: int = Field(
         default=0,

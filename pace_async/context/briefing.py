@@ -13,7 +13,7 @@ from pace_async.context.practice import practice_levels
 from pace_async.context.questions import Prompts, Rendered, rendered
 from pace_async.context.sections import Levels
 from pace_async.context.table import line_of, listed
-from pace_async.context.texts import beside, limits_text, one_line, task_text
+from pace_async.context.texts import answer_length_text, beside, limits_text, one_line, task_text
 from pace_async.context.value import Row, failed_on, program_of, view_of
 from pace_async.programs.folding import changed_names, folded, names_in
 from pace_async.programs.languages import PYTHON
@@ -64,7 +64,8 @@ class Briefing:
             "program": program,
             "practice": whole("") if begun else practice_levels(parent.practice),
         }
-        extra = {**values, "reasoning": one_line(self.reasoning)}
+        longest = answer_length_text(self.prompts.answer_tokens.get("implement"))
+        extra = {**values, "reasoning": one_line(self.reasoning), "answer_length": longest}
         return rendered(self.prompts.templates, ("implementer_system", "implement"), levels, self.prompts.budget, extra)
 
     def digits(self, parent: Member) -> int:

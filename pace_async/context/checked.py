@@ -54,7 +54,7 @@ def check(templates: Templates, task: Task, around: Surroundings = NOT_KNOWN) ->
     values: dict[str, Any] = {**FORM, "idea": EXAMPLE, "specification": EXAMPLE, "request": "", "reasoning": EXAMPLE}
     lists = {"near": [Near(1, EXAMPLE, 1, EXAMPLE)], "proposed": [{"number": 1, "text": EXAMPLE}]}
     for name in NAMES:
-        templates.render(name, section=section, cut=True, longest=LONGEST, **lists, **values)
+        templates.render(name, section=section, cut=True, longest=LONGEST, answer_length="", **lists, **values)
 
 
 def _first(seed: Member) -> Context:

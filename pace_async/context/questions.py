@@ -12,7 +12,7 @@ from pace_async.context.figures import CHARACTERS_PER_TOKEN
 from pace_async.context.levels import levels_of
 from pace_async.context.sections import Levels, fitted
 from pace_async.context.templates import Templates
-from pace_async.context.texts import one_line
+from pace_async.context.texts import answer_length_text, one_line
 from pace_async.context.value import NOT_KNOWN, Context, Surroundings, context_of, view_of
 from pace_async.search.results import KnownIdea, Results
 from pace_async.search.state import Island, Member
@@ -38,7 +38,8 @@ class Near:
 @dataclass(frozen=True, slots=True)
 class Prompts:
     """What the questions of a run are made of. `tokens` is the longest question, `untried` caps untried ideas.
-    A page of notes is due every `notes_every` candidates, never with 0."""
+    A page of notes is due every `notes_every` candidates, never with 0. `answer_tokens` are those of the longest answer
+    by call: propose (which is also the only one of one call), assess, select and implement."""
 
     task: Task
     templates: Templates
@@ -46,6 +47,7 @@ class Prompts:
     tokens: int = 16000
     untried: int = 12
     notes_every: int = 0
+    answer_tokens: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def budget(self) -> int:
@@ -82,7 +84,9 @@ class Questions:
         Raises UsageError for a template that does not render."""
         if not self._levels:
             self._levels = levels_of(self.context, self.prompts.task, self.prompts.around)
-        return rendered(self.prompts.templates, ("system", name), self._levels, budget, extra)
+        longest = self.prompts.answer_tokens.get("propose" if name == "one" else name)
+        values = {**extra, "answer_length": answer_length_text(longest)}
+        return rendered(self.prompts.templates, ("system", name), self._levels, budget, values)
 
     def one(self, budget: int) -> Rendered:
         """Asks for everything at once."""

@@ -19,7 +19,7 @@ NOTE = "[{} characters of the middle are left out]"
 SHARES: Mapping[str, float] = {
     "limits": 0.15,
     "results": 0.028,
-    "ideas": 0.015,
+    "ideas": 0.0125,
     "notes": 0.03,
     "lineage": 0.015,
     "practice": 0.045,

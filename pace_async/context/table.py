@@ -30,8 +30,6 @@ FIRST = 3
 AND = " / "
 LONG = 100
 """Characters of what was tried beyond which a row has metrics too."""
-MOST_LEFT = 3
-"""Ideas that a thread is asked to leave to others."""
 WORTH_SAYING = 60
 """Characters of an experiment below which it is not worth a place beside its idea."""
 LONGEST_METRIC = 40
@@ -49,7 +47,7 @@ def results_levels(context: Context, digits: int) -> Levels:
         news = [row for row in context.recent_rows if row.tested.candidate not in shown][:recent]
         lines: list[str] = []
         for name, rows in (
-            ("Best (score, gain over its parent, seconds of evaluation):", tops),
+            ("Best (score, gain over its parent, in brackets over the best then, seconds of evaluation):", tops),
             ("Latest others:", news),
         ):
             lengths = (long if place < FIRST else short for place in range(len(rows)))
@@ -89,14 +87,17 @@ def _of_idea(idea: int | None) -> str:
 
 def _outcome(row: Row, digits: int, *, metrics: bool = False) -> str:
     tested = row.tested
-    if tested.score is None:
-        return f"{tested.outcome}{f' ({one_line(tested.cause, 120)})' if tested.cause else ''}"
-    gain = f", {gain_text(tested.gain)}" if tested.gain is not None else ""
     same = f", exactly as {row.same_as}" if row.same_as is not None else ""
+    if row.same_program is not None:
+        same = f", same program as {row.same_program}"
+    if tested.score is None:
+        return f"{tested.outcome}{same}{f' ({one_line(tested.cause, 120)})' if tested.cause else ''}"
+    gain = f", {gain_text(tested.gain)}" if tested.gain is not None else ""
+    best = f" ({row.over_best:+.3g})" if row.over_best is not None else ""
     parts = [_metric(name, value, row.before.get(name)) for name, value in row.metrics.items()] if metrics else []
     told = "".join(f", {part}" for part in parts)
     again = f" (again {score_text(tested.again, digits)})" if row.says_again and tested.again is not None else ""
-    return f"{score_text(tested.score, digits)}{again}{gain}{same}{told}, {tested.seconds:.2g} s"
+    return f"{score_text(tested.score, digits)}{again}{gain}{best}{same}{told}, {tested.seconds:.2g} s"
 
 
 def _metric(name: str, value: float, before: float | None) -> str:
@@ -203,17 +204,15 @@ def under_way_levels(context: Context) -> Levels:
         below = rows(level)
         if below is None or (level and not lines):
             return None
-        return "\n".join(part for part in (below, _asked(context.asked)) if part)
+        return "\n".join(part for part in (below, _asked(context.asked, context.left)) if part)
 
     return text
 
 
-def _asked(others: int) -> str:
+def _asked(others: int, left: int) -> str:
     """What keeps threads that are asked the same from choosing the same."""
-    if not others:
+    if not others or not left:
         return ""
-    if others == 1:
-        return "Another thread is being asked now. Leave it the idea that suggests itself first, and choose another."
-    left = min(others, MOST_LEFT)
-    first = f"the {left} ideas that suggest themselves first"
-    return f"{others} other threads are being asked now. Leave them {first}, and choose another."
+    who = "Another thread is" if others == 1 else f"{others} other threads are"
+    first = "the idea that suggests itself first" if left == 1 else f"the {left} ideas that suggest themselves first"
+    return f"{who} being asked now. Leave {'it' if others == 1 else 'them'} {first}, and choose another."

@@ -11,7 +11,7 @@ from itertools import groupby
 
 from rapidfuzz.distance import Indel
 
-from pace_async.context.figures import digits_for, score_text
+from pace_async.context.figures import CHARACTERS_PER_TOKEN, digits_for, score_text
 from pace_async.context.notes_page import LONGEST, shorter
 from pace_async.context.sections import Levels
 from pace_async.context.value import Context, Surroundings
@@ -82,6 +82,11 @@ def limits_text(spec: TaskSpec, around: Surroundings) -> str:
     if around.tools and not spec.has_entry and not spec.environment.prefix:
         lines.append(f"Compilers: {', '.join(around.tools)}.")
     return "\n".join(lines)
+
+
+def answer_length_text(tokens: int | None) -> str:
+    """How long an answer may be. Empty if that is not known."""
+    return f"{tokens} tokens, about {int(tokens * CHARACTERS_PER_TOKEN)} characters" if tokens is not None else ""
 
 
 def metrics_text(spec: TaskSpec, noise: float | None = None) -> str:

@@ -13,7 +13,7 @@ from statistics import median
 
 from pace_async.events import Advised, NotesPage
 from pace_async.search.parents import fitter
-from pace_async.search.results import KnownIdea, Results, TriedOut, bare
+from pace_async.search.results import KnownIdea, Results, TriedOut, bare, gain_of
 from pace_async.search.state import Island, Member
 from pace_async.state.notes import page_seen
 from pace_async.state.run_state import RunState
@@ -26,6 +26,8 @@ LOOKED_AT = 8
 DIFFERS = 0.3
 """Share of lines from which on a program differs much."""
 UNDER_WAY = 12
+MOST_LEFT = 3
+"""Ideas that a thread is asked to leave to others."""
 CONFIRMED = 40
 """The best results, among which those are that were evaluated again."""
 METRICS = 6
@@ -50,7 +52,9 @@ NOT_KNOWN = Surroundings()
 @dataclass(frozen=True, slots=True)
 class Row:
     """A result as shown. `idea` is the sentence of its idea, empty if that is not known. `metrics` are those that
-    models may see, `before` those of its parent. `same_as` is the first candidate with exactly the same score.
+    models may see, `before` those of its parent. `same_as` is the first candidate with exactly the same score, and
+    `same_program` the first one with the same program. `over_best` is the gain over the best of the candidates with a
+    lower number, None where that is the parent or not known.
     `says_again`: the score of its second evaluation may be told, which has no instances of its own."""
 
     tested: TriedOut
@@ -58,17 +62,21 @@ class Row:
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
     before: Mapping[str, float] = field(default_factory=dict[str, float])
     same_as: int | None = None
+    same_program: int | None = None
+    over_best: float | None = None
     says_again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class UnderWay:
-    """What another thread is trying out: its idea, or where that is older the experiment."""
+    """What another thread is trying out: its idea by number and `what` it says, or the experiment where the idea is not
+    known. `covers` are the ideas that its experiment carries out too."""
 
     candidate: int
     parent: int
     idea: int | None
     what: str
+    covers: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +84,8 @@ class Context:
     """See the module. `best` is the best program that may be seen, None if the parent is as good. `other` differs much
     from both. `lineage` are the changes that led to the parent, its own first. `failed` are experiments without a score
     on this parent and on those that it came from. `tested`, `scored` and `failures` count all that was tried. `ideas`
-    are the untried ones that can be chosen. `asked` counts other threads whose advisor is being asked at this moment.
+    are untried ones that can be chosen, of `untried` in all. `asked` counts other threads whose advisor is being asked
+    at this moment, and `left` the ideas that this one leaves them.
     `noise` is what two evaluations of one program usually differ by, None if that is not known or not told.
     `notes` is the newest page that may be seen."""
 
@@ -94,6 +103,7 @@ class Context:
     scored: int
     untried: int
     asked: int = 0
+    left: int = 0
     noise: float | None = None
     failures: Mapping[str, int] = field(default_factory=dict[str, int])
     notes: NotesPage | None = None
@@ -118,36 +128,57 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
     recent = view.recent(RECENT)
     top = view.best(BEST)
     own = view.tested.get(parent.candidate)
-    under_way = _under_way(state, island)
-    taken = {each.idea for each in under_way}
+    under_way = _under_way(state, island, view)
+    taken = {number for each in under_way for number in (each.idea, *each.covers) if number is not None}
+    asked = _asked(state, island)
+    seed = state.seed_program.score if state.seed_program is not None else None
     return Context(
         parent=parent,
         best=better,
         other=_other([parent, *([better] if better is not None else [])], members),
         metrics=_shown(own.metrics if own is not None else {}, spec),
-        best_rows=tuple(row_of(view, tested, spec) for tested in top),
-        recent_rows=tuple(row_of(view, tested, spec, view.equal_to(tested)) for tested in recent),
+        best_rows=tuple(row_of(view, tested, spec, seed) for tested in top),
+        recent_rows=tuple(
+            replace(row_of(view, tested, spec, seed), same_as=view.equal_to(tested)) for tested in recent
+        ),
         lineage=tuple(row_of(view, tested, spec) for tested in view.lineage(parent.candidate, LINEAGE)),
         failed=failed_on(view, parent, spec),
-        ideas=tuple(idea for idea in view.waiting(untried) if idea.number not in taken),
+        ideas=tuple(view.waiting(untried, taken)),
         under_way=under_way[-UNDER_WAY:],
         noise=_noise(view, spec),
         tested=len(view.tested),
         scored=len(view.worth),
-        untried=len(view.untried),
-        asked=_asked(state, island),
+        untried=sum(number not in taken for _, number in view.untried),
+        asked=asked,
+        left=(island.number - 1) % (MOST_LEFT + 1) if asked else 0,
         failures=dict(view.failures),
         notes=page_seen(state) if state.memory.mode == "run" else None,
     )
 
 
-def row_of(view: Results, tested: TriedOut, spec: TaskSpec, same_as: int | None = None) -> Row:
-    """A result as it is shown."""
+def row_of(view: Results, tested: TriedOut, spec: TaskSpec, seed: float | None = None) -> Row:
+    """A result as it is shown. `seed` is the score of the task's own program."""
     known = view.ideas.get(tested.idea) if tested.idea is not None else None
     parent = view.tested.get(tested.parent)
     metrics, before = _few(tested, parent, spec)
     idea = bare(known.text) if known is not None else ""
-    return Row(as_told(tested, spec), idea, metrics, before, same_as, says_again=spec.is_command)
+    return Row(
+        as_told(tested, spec),
+        idea,
+        metrics,
+        before,
+        same_program=view.same_program(tested),
+        over_best=_over_best(view, tested, seed),
+        says_again=spec.is_command,
+    )
+
+
+def _over_best(view: Results, tested: TriedOut, seed: float | None) -> float | None:
+    """The gain over the best of the candidates with a lower number, None where it is that over the parent."""
+    before = [score for score in (seed, view.best_before(tested.candidate)) if score is not None]
+    gains = [gain for score in before if (gain := gain_of(view.direction, tested.score, score)) is not None]
+    over = min(gains, default=None)
+    return None if over == tested.gain else over
 
 
 def _few(tested: TriedOut, parent: TriedOut | None, spec: TaskSpec) -> tuple[Mapping[str, float], Mapping[str, float]]:
@@ -238,19 +269,21 @@ def _asked(state: RunState, island: Island) -> int:
     return sum(each.advice is None and each.island != island.number for each in state.running.values())
 
 
-def _sentence(advice: Advised) -> str:
-    """The chosen idea in its own words, empty if an earlier rollout proposed it."""
-    return next((bare(note.description) for note in advice.ideas if note.number == advice.idea), "")
+def _sentence(advice: Advised, view: Results) -> str:
+    """The chosen idea in its own words, empty if it is not known."""
+    known = view.ideas.get(advice.idea) if advice.idea is not None else None
+    own = (note.description for note in advice.ideas if note.number == advice.idea)
+    return bare(next(own, known.text if known is not None else ""))
 
 
-def _under_way(state: RunState, island: Island) -> tuple[UnderWay, ...]:
+def _under_way(state: RunState, island: Island, view: Results) -> tuple[UnderWay, ...]:
     """What other threads are trying out. Nothing behind a barrier, where it would depend on who is faster."""
     if state.memory.mode != "run" or state.terms.bound == 0:
         return ()
     running = [state.running[lease] for lease in sorted(state.running)]
     advised = [each.advice for each in running if each.advice is not None and each.island != island.number]
     return tuple(
-        UnderWay(advice.lease, advice.parent, advice.idea, _sentence(advice) or advice.experiment)
+        UnderWay(advice.lease, advice.parent, advice.idea, _sentence(advice, view) or advice.experiment, advice.covers)
         for advice in advised
         if advice.experiment is not None
     )

@@ -104,7 +104,7 @@ class Advised:
     """The advisor's decision: the parent it saw, its calls, the ideas, the chosen experiment.
 
     `experiment` is None if the answer could not be parsed. Then the `outcome` of the following Evaluated is
-    "unparsed"."""
+    "unparsed". `covers` are numbers of other ideas that need no experiment any more, by the advisor's word."""
 
     lease: int
     island: int
@@ -114,3 +114,4 @@ class Advised:
     idea: int | None
     experiment: str | None
     at: float
+    covers: tuple[int, ...] = ()

@@ -40,7 +40,8 @@ class ImplementerTry:
     """One answer of a model to one experiment. `number` counts from 1 within the lease. `outcome` is "ok" if the answer
     gave a program, else the kind of the candidate's fault. `detail` is that of the fault, or for "ok" what the author
     corrected in the experiment. `program` is set if the answer gave a
-    program's text, even one that does not compile. Otherwise `answer` holds the model's text, if any. `evaluation` is
+    program's text, even one that does not compile or lacks edits that could not be applied. `answer` holds the model's
+    text, if any, where there is no program, and those edits where there is one. `evaluation` is
     the program's outcome if it is shown to the model for another try, else None, and `evaluation_feedback` is what a
     command task's evaluator wrote about it, or what the model is told of its practice."""
 

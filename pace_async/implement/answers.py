@@ -28,7 +28,7 @@ def _result(make: Callable[..., str], text: str, parent: str, language: str, *mo
     try:
         program = make(text, parent, language, *more)
     except UselessProgram as fault:
-        return {"kind": fault.kind, "detail": fault.detail, "program": fault.program}
+        return {"kind": fault.kind, "detail": fault.detail, "program": fault.program, "unapplied": fault.unapplied}
     except CandidateFault as fault:
         return {"kind": fault.kind, "detail": fault.detail}
     return {"program": program, "examined": examined(program, language)}
@@ -56,5 +56,5 @@ async def _made(work: Callable[..., dict[str, Any]], text: str, parent: str, lan
             remember(str(result["program"]), result["examined"])
         return str(result["program"])
     if "program" in result:
-        raise UselessProgram(str(result["kind"]), str(result["detail"]), str(result["program"]))
+        raise UselessProgram(*(str(result[part]) for part in ("kind", "detail", "program", "unapplied")))
     raise CandidateFault(str(result["kind"]), str(result["detail"]))

@@ -37,11 +37,21 @@ _FENCE = re.compile(r"^(`{3,}|~{3,})[ \t]*([\w+#.-]*)[^`]*$")
 
 
 class UselessProgram(CandidateFault):
-    """An answer made `program`, which would fail before it is called."""
+    """An answer made `program`, which would fail before it is called, or lacks the edits `unapplied`."""
 
-    def __init__(self, kind: str, detail: str, program: str) -> None:
+    def __init__(self, kind: str, detail: str, program: str, unapplied: str = "") -> None:
         super().__init__(kind, detail)
         self.program = program
+        self.unapplied = unapplied
+
+
+class PartlyApplied(CandidateFault):
+    """Some edits of an answer were applied, which gave `block`. The edits `unapplied` were not."""
+
+    def __init__(self, kind: str, detail: str, block: str, unapplied: str) -> None:
+        super().__init__(kind, detail)
+        self.block = block
+        self.unapplied = unapplied
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +60,11 @@ class Edit:
 
     search: tuple[str, ...]
     replace: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """As it stands in an answer."""
+        return "".join(f"{line}\n" for line in (SEARCH, *self.search, DIVIDER, *self.replace, REPLACE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +80,16 @@ def program_of(answer: str, parent: str, language: str = PYTHON, entry: str = ""
     CandidateFault, or ValueError if the parent's marks are not a block."""
     before, block, after = editable(parent)
     parsed = parse(answer, language_of(language))
-    if seen and seen != parent:
-        new = _of_folded(parsed, seen, block, parent)
-    else:
-        new = parsed.text if isinstance(parsed, WholeBlock) else apply_edits(block, parsed, parent)
+    try:
+        if seen and seen != parent:
+            new = _of_folded(parsed, seen, block, parent)
+        else:
+            new = parsed.text if isinstance(parsed, WholeBlock) else apply_edits(block, parsed, parent)
+    except PartlyApplied as fault:
+        program = before + fault.block + after
+        _refuse_too_long_program(program)
+        _refuse_markers(program, before, after)
+        raise UselessProgram(fault.kind, fault.detail, program, fault.unapplied) from None
     return _with_block((before, new, after), parent, language, entry)
 
 
@@ -83,13 +104,24 @@ def _of_folded(parsed: WholeBlock | tuple[Edit, ...], seen: str, block: str, par
         try:
             text = apply_edits(shown, parsed, seen)
         except CandidateFault as fault:
-            if fault.kind != "search_not_found":
+            if fault.kind != "search_not_found" and not isinstance(fault, PartlyApplied):
                 raise
-            text = apply_edits(block, parsed, parent)
+            text = _of_whole(parsed, shown, block, parent)
     text = unfolded(text, shown, parent)
     if any(is_folded(line) for line in text.splitlines()):
         raise CandidateFault("hidden_lines_lost", "a line that stands for hidden ones is changed")
     return text
+
+
+def _of_whole(edits: tuple[Edit, ...], shown: str, block: str, parent: str) -> str:
+    """The new block of edits of the whole block, whose author saw `shown`."""
+    try:
+        return apply_edits(block, edits, parent)
+    except PartlyApplied as fault:
+        new = unfolded(fault.block, shown, parent)
+        if any(is_folded(line) for line in new.splitlines()):
+            raise CandidateFault(fault.kind, fault.detail) from None
+        raise PartlyApplied(fault.kind, fault.detail, new, fault.unapplied) from None
 
 
 def program_left(text: str, parent: str, language: str = PYTHON, entry: str = "") -> str:
@@ -155,27 +187,42 @@ def parse(answer: str, language: Language | None = None) -> WholeBlock | tuple[E
 
 def apply_edits(block: str, edits: tuple[Edit, ...], parent: str) -> str:
     """`block` with every edit applied to its original lines: edits do not see one another. `parent` is the whole
-    program, to distinguish an edit outside the block from one that matches nothing. Raises CandidateFault."""
+    program, to distinguish an edit outside the block from one that matches nothing. Raises CandidateFault, and
+    PartlyApplied if at least one edit could be applied and another could not. That program is never evaluated: its
+    author corrects it."""
     lines = block.split("\n")
     if lines[-1] == "":
         lines.pop()
     located: list[tuple[int, Edit]] = []
+    faults: list[tuple[CandidateFault, Edit]] = []
     for number, edit in enumerate(edits, start=1):
         places = _places(lines, edit.search)
-        if len(places) > 1:
-            raise CandidateFault("search_ambiguous", f"the SEARCH of edit {number} stands {len(places)} times")
-        if not places and _places(parent.split("\n"), edit.search):
-            raise CandidateFault("edit_leaves_block", f"edit {number} changes what stands outside the evolve block")
-        if not places:
-            raise CandidateFault("search_not_found", f"the SEARCH of edit {number} stands nowhere in the program")
-        located.append((places[0], edit))
+        if len(places) == 1:
+            located.append((places[0], edit))
+        else:
+            faults.append((_not_applied(number, edit, len(places), parent), edit))
+    if faults and not located:
+        raise faults[0][0]
     located.sort(key=lambda pair: pair[0])
     for (first, edit), (second, _) in pairwise(located):
         if first + len(edit.search) > second:
             raise CandidateFault("edits_overlap", "two edits change the same lines")
     for place, edit in reversed(located):
         lines[place : place + len(edit.search)] = edit.replace
-    return "".join(f"{line}\n" for line in lines)
+    new = "".join(f"{line}\n" for line in lines)
+    if faults:
+        details = "; ".join(fault.detail for fault, _ in faults)
+        raise PartlyApplied(faults[0][0].kind, details, new, "".join(edit.text for _, edit in faults))
+    return new
+
+
+def _not_applied(number: int, edit: Edit, places: int, parent: str) -> CandidateFault:
+    """Why the edit of this number cannot be applied, whose SEARCH stands at so many places of the block."""
+    if places:
+        return CandidateFault("search_ambiguous", f"the SEARCH of edit {number} stands {places} times")
+    if _places(parent.split("\n"), edit.search):
+        return CandidateFault("edit_leaves_block", f"edit {number} changes what stands outside the evolve block")
+    return CandidateFault("search_not_found", f"the SEARCH of edit {number} stands nowhere in the program")
 
 
 def _places(lines: list[str], search: tuple[str, ...]) -> list[int]:

@@ -4,6 +4,7 @@ Not here: retries, which are the pool's.
 """
 
 import re
+from collections.abc import Sequence
 
 from pace_async.errors import CandidateFault, InfrastructureFault
 from pace_async.events import ImplementerTry
@@ -24,7 +25,7 @@ from pace_async.task import Task
 LONGEST_DEVIATION = 500
 _DEVIATION = re.compile(r"[\s>*_-]*Deviation\s*[*_]*:", re.IGNORECASE)
 LONGEST_KEPT = 4000
-"""Characters kept of an answer that made no program. They are shown to its author."""
+"""Characters kept of an answer that made no program, or of its edits that were not applied. Its author sees them."""
 
 
 class ModelMaker:
@@ -46,11 +47,13 @@ class ModelMaker:
                 program = await program_in(answer, parent, experiment, task.spec.language, task.spec.entry)
                 refuse_longer(program, task.spec.longest_program)
             except CandidateFault as fault:
-                program = fault.program if isinstance(fault, UselessProgram) else None
-                kept = wrote if program is None else ""
+                program, kept = None, wrote
+                if isinstance(fault, UselessProgram):
+                    program, kept = fault.program, "\n".join([deviation_in(wrote), fault.unapplied]).lstrip()
                 bill.tried = self._tried(experiment, fault.kind, fault.detail, program, kept)
                 raise Unusable(bill.tried) from None
-            bill.tried = self._tried(experiment, "ok", deviation_in(wrote), program)
+            deviation = deviation_in(wrote) or deviation_before(experiment.tries)
+            bill.tried = self._tried(experiment, "ok", deviation, program)
             return Implemented(program, tried=bill.tried)
 
     def _tried(
@@ -63,6 +66,13 @@ class ModelMaker:
 def deviation_in(answer: str) -> str:
     """What the author corrected in the specification, in its own words. Empty if it does not say so."""
     return next((line.strip()[:LONGEST_DEVIATION] for line in answer.split("\n") if _DEVIATION.match(line)), "")
+
+
+def deviation_before(tries: Sequence[ImplementerTry]) -> str:
+    """What the answer that a repair completes said of it: the applied edits of that answer are part of the program."""
+    last = tries[-1] if tries else None
+    standing = last is not None and last.evaluation is None and last.program is not None
+    return deviation_in(last.answer or "") if last is not None and standing else ""
 
 
 def refuse_longer(program: str, longest: int | None) -> None:

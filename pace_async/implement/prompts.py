@@ -24,6 +24,12 @@ from pace_async.programs.text import editable, is_marked, marks
 from pace_async.search.state import Member
 from pace_async.task import Task, TaskSpec
 
+TOO_LONG = frozenset(("length", "answer_too_long", "program_too_long"))
+"""Faults of answers that are not shown again."""
+OF_FORM = frozenset(
+    ("search_not_found", "malformed_edit", "empty_search", "mixed_answer", "no_code_block", "length", "answer_too_long")
+)
+"""Faults of answers that are corrected without the hidden code."""
 Messages = tuple[Mapping[str, str], ...]
 
 _SYSTEM = f"""\
@@ -126,9 +132,10 @@ def question_for(task: Task, parent: Member, experiment: Experiment, briefing: B
 
 
 def seen_program(parent: Member, experiment: Experiment) -> str:
-    """The program as its author sees it. In a repair it is whole."""
-    program = program_to_change(parent.program, experiment.tries)
-    if experiment.briefing is None or experiment.tries:
+    """The program as its author sees it. In a repair it is whole, but for the first one of an answer whose form was
+    wrong or whose SEARCH stood nowhere: the lines that it may have meant are quoted, and edits of hidden code apply."""
+    program, tries = program_to_change(parent.program, experiment.tries), experiment.tries
+    if experiment.briefing is None or len(tries) > 1 or any(each.outcome not in OF_FORM for each in tries):
         return program
     return experiment.briefing.seen(program, experiment.description)
 
@@ -142,6 +149,12 @@ def _after(tries: Sequence[ImplementerTry], program: str, spec: TaskSpec, asked:
     mend = f"Mend the error, so that the program carries out the {asked}."
     if last.evaluation is not None:
         return f"This program was tried out. {failure_of(last, last.evaluation, program, spec)}\n\n{mend}"
+    if last.program is not None and last.answer is not None:
+        return (
+            f"Some edits of your last answer are in the program above. These are not: {one_line(last.detail)}.\n"
+            f"{fenced(last.answer, 'text')}{_nearest(last, program)}\n\nSend only these again, corrected to the "
+            f"program above, so that it carries out the {asked}. Do not repeat the edits that it has."
+        )
     if last.program is not None:
         wrong = f"This program does not compile: {one_line(last.detail)}, counted from the first line of the program."
         if last.outcome == "no_entry":
@@ -152,18 +165,21 @@ def _after(tries: Sequence[ImplementerTry], program: str, spec: TaskSpec, asked:
 
 
 def _shown(last: ImplementerTry, program: str) -> str:
-    """An answer that made no program, and what its edits may have meant."""
-    if last.answer is None:
+    """An answer that made no program, and what its edits may have meant. Of one that was too long nothing is shown: it
+    has to be written anew."""
+    if last.answer is None or last.outcome in TOO_LONG:
         return ""
     fence = fence_for(last.answer)
-    shown = f" It was, or began:\n{fence}text\n{last.answer}\n{fence}"
-    if last.outcome != "search_not_found":
-        return shown
+    return f" It was, or began:\n{fence}text\n{last.answer}\n{fence}{_nearest(last, program)}"
+
+
+def _nearest(last: ImplementerTry, program: str) -> str:
+    """The lines of the program that edits may have meant which found none."""
+    if last.outcome != "search_not_found" or last.answer is None:
+        return ""
     before, block, _ = editable(program)
     near = nearest_lines(last.answer, block, (SEARCH, DIVIDER), 1 + before.count("\n"))
-    if not near:
-        return shown
-    return f"{shown}\n\nMost like what it searched for, to be copied exactly:\n{fenced(near, 'text')}"
+    return f"\n\nMost like what it searched for, to be copied exactly:\n{fenced(near, 'text')}" if near else ""
 
 
 def failure_of(last: ImplementerTry, outcome: Outcome, program: str, spec: TaskSpec) -> str:

@@ -6,21 +6,25 @@ own, and no number of them displaces a result.
 
 Invariant: the content depends on what was put in and not on the order. So the fold of a running search, in which
 leases end in any order, and that of a resume, which goes by lease, build the same. An insertion costs O(n) moves of
-pointers at most, and a question costs what it returns.
+pointers at most, and a question costs what it returns, that for untried ideas their number.
 """
 
 import re
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
+from pace_async.reward import better
 from pace_async.search.ideas import words
 
 IDEAS_PER_LEASE = 3
 """How many ideas a rollout may bring."""
 LONGEST_HEADLINE = 120
 """Characters of an experiment that stands for itself on one line."""
+GOLDEN = 0.6180339887498949
+"""Multiples of it modulo 1 leave no part of [0, 1) out for long."""
 _KIND = re.compile(r"^\((?:refine|combine|explore)\) +")
 
 
@@ -36,7 +40,9 @@ class KnownIdea:
 
 @dataclass(frozen=True, slots=True)
 class TriedOut:
-    """One experiment and its result. `idea` is a number, `parent` the candidate that was changed. `score` is None
+    """One experiment and its result. `idea` is a number, `covers` are other ideas that the experiment has answered, by
+    the advisor's word. `parent` is the candidate that was changed. `program` is a key that equal programs share, empty
+    without one. `score` is None
     without one, and then `outcome` and `cause` say why, the cause in the words of the program or its evaluator. `told`
     is what of it cannot hold a hidden instance. `gain` is how much better than its parent it scored, in units of the
     score, below 0 if it scored worse. `seconds` of evaluation. Of the `metrics` a context shows only those that models
@@ -57,6 +63,8 @@ class TriedOut:
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
     deviation: str = ""
     again: float | None = None
+    covers: tuple[int, ...] = ()
+    program: str = ""
 
 
 def idea_number(lease: int, place: int) -> int:
@@ -70,7 +78,9 @@ def idea_number(lease: int, place: int) -> int:
 @dataclass(slots=True)
 class Results:
     """See the module. `direction` is the task's. `worth` has (key, candidate) of each scored one, the best first.
-    `by_words` has the lowest number of ideas with the same words, and `ordered` all numbers of ideas."""
+    `by_words` has the lowest number of ideas with the same words, and `ordered` all numbers of ideas. `covered` are
+    ideas that an experiment on another one has answered. `records` are candidates that were better than all with a
+    lower number. `by_program` has the candidates of each program."""
 
     direction: str
     ideas: dict[int, KnownIdea] = field(default_factory=dict[int, KnownIdea])
@@ -83,6 +93,9 @@ class Results:
     of_idea: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
     by_words: dict[tuple[str, ...], int] = field(default_factory=dict[tuple[str, ...], int])
     ordered: list[int] = field(default_factory=list[int])
+    covered: set[int] = field(default_factory=set[int])
+    records: list[int] = field(default_factory=list[int])
+    by_program: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
 
     def propose(self, idea: KnownIdea) -> None:
         """Take in an idea, or that it was proposed once more."""
@@ -93,7 +106,7 @@ class Results:
             )
         else:
             insort(self.ordered, idea.number)
-        tried = idea.number in self.of_idea
+        tried = self._answered(idea.number)
         if known is not None and not tried:
             self.untried.remove((known.last, known.number))
         key = words(bare(idea.text))
@@ -111,10 +124,16 @@ class Results:
         insort(self.children.setdefault(one.parent, []), one.candidate)
         if one.score is not None:
             insort(self.worth, (self._key(one.score), one.candidate))
+            self._record(one.candidate, one.score)
         else:
             self.failures[one.outcome] += 1
+        if one.program:
+            insort(self.by_program.setdefault(one.program, []), one.candidate)
+        for number in one.covers:
+            self._wait_no_longer(number)
+            self.covered.add(number)
         if one.idea is not None:
-            self._tried(one.idea)
+            self._wait_no_longer(one.idea)
             insort(self.of_idea.setdefault(one.idea, []), one.candidate)
 
     def take(self, other: "Results", until: int) -> None:
@@ -167,9 +186,27 @@ class Results:
         first = self.worth[place][1]
         return None if first == one.candidate else first
 
-    def waiting(self, count: int) -> list[KnownIdea]:
-        """The untried ideas, the one proposed last first."""
-        return [self.ideas[number] for _, number in reversed(self.untried[-count:])] if count else []
+    def same_program(self, one: TriedOut) -> int | None:
+        """The first candidate with the same program, None if it is `one` itself or has no program."""
+        first = self.by_program.get(one.program, [one.candidate])[0]
+        return None if first == one.candidate else first
+
+    def best_before(self, candidate: int) -> float | None:
+        """The best score among candidates with a lower number, None without one."""
+        place = bisect_left(self.records, candidate)
+        return self.tested[self.records[place - 1]].score if place else None
+
+    def waiting(self, count: int, without: Collection[int] = ()) -> list[KnownIdea]:
+        """Untried ideas that are not in `without`: in turn one of the newest, the newest first, and one of the older
+        ones, spread over their ages and others after each result. So each older one comes up from time to time.
+        """
+        numbers = [number for _, number in self.untried if number not in without]
+        newest = numbers[::-1][: (count + 1) // 2]
+        older = numbers[: len(numbers) - len(newest)]
+        few = min(count - len(newest), len(older))
+        start = int(len(self.tested) * GOLDEN % 1 * len(older))
+        spread = [older[(start + place * len(older) // few) % len(older)] for place in range(few)]
+        return [self.ideas[number] for pair in zip_longest(newest, spread) for number in pair if number is not None]
 
     def lineage(self, candidate: int, count: int) -> list[TriedOut]:
         """The results that led to a candidate, its own first."""
@@ -179,10 +216,27 @@ class Results:
             candidate = one.parent
         return found
 
-    def _tried(self, idea: int) -> None:
+    def _answered(self, idea: int) -> bool:
+        return idea in self.of_idea or idea in self.covered
+
+    def _wait_no_longer(self, idea: int) -> None:
         known = self.ideas.get(idea)
-        if known is not None and idea not in self.of_idea:
+        if known is not None and not self._answered(idea):
             self.untried.remove((known.last, idea))
+
+    def _record(self, candidate: int, score: float) -> None:
+        before = self.best_before(candidate)
+        if before is not None and not better(self.direction, score, before):
+            return
+        place = bisect_left(self.records, candidate)
+        end = place
+        while end < len(self.records) and not self._beats(self.records[end], score):
+            end += 1
+        self.records[place:end] = [candidate]
+
+    def _beats(self, candidate: int, score: float) -> bool:
+        own = self.tested[candidate].score
+        return own is not None and better(self.direction, own, score)
 
     def _key(self, score: float) -> float:
         return -score if self.direction == "maximize" else score

@@ -142,7 +142,8 @@ class SimulatedEngine:
 def _answer(prompt: str, seed: int) -> str:
     if "Specification:" in prompt:
         ideas = f"Idea A (refine): add {seed % 97}\nIdea B (explore): add {seed % 89}"
-        return f"It may be so.\n{ideas}\nChoice: A\nReasoning: it may help\nSpecification:\nadd {seed % 97}"
+        covers = "".join(f"\nCovers: {number}" for number in _NUMBERED.findall(prompt)[: seed % 2])
+        return f"It may be so.\n{ideas}\nChoice: A{covers}\nReasoning: it may help\nSpecification:\nadd {seed % 97}"
     if "Idea ID" in prompt:
         numbers = [int(number) for number in _IDEA.findall(prompt) or _NUMBERED.findall(prompt)]
         return f"Idea ID: {numbers[seed % len(numbers)]}\nExperiment description: add {seed % 97}"

@@ -103,6 +103,8 @@ class Memory:
                 metrics=fact.metrics if scored else {},
                 deviation=fact.deviation,
                 again=next((tried.score for tried in fact.fresh if tried.held), None),
+                covers=advice.covers,
+                program=fact.program_hash or "",
             )
         self.ended[fact.lease] = Ended(fact.island, fact.lease, _ideas_of(advice), tested)
 

@@ -82,6 +82,13 @@ def test_one_call_gives_ideas_a_choice_and_a_specification(state: RunState) -> N
     assert reasoning_of(advice.calls, True, "") == "because"
 
 
+def test_an_answer_covers_known_ideas_and_its_own_but_no_others_and_not_its_choice(state: RunState) -> None:
+    text = "Idea A (explore): one\nIdea B (refine): other\nIdea C (refine): third\nChoice: A\nCovers: B, 2, 2, 77, A"
+    said = f"{text}\nReasoning: both\nSpecification:\ndo both"
+    advice = advised(state, Answers({"propose": said}), one=True)
+    assert (advice.idea, advice.covers) == (25, (2, 26)) and advice.experiment == "do both"
+
+
 def test_the_same_words_are_the_known_idea_under_its_number(state: RunState) -> None:
     said = ONE.format("raise the step size to 0.3 in the annealing of the centres.")
     advice = advised(state, Answers({"propose": said}), one=True)

@@ -48,8 +48,31 @@ def test_a_known_idea_is_chosen_by_its_number() -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "numbers", "places"),
+    [
+        ("Covers: 7, 12", (7, 12), ()),
+        ("**Covers:** idea 7, #12 and A.", (7, 12), (1,)),
+        ("covers: ideas 7 and 12", (7, 12), ()),
+        ("Covers: none", (), ()),
+        ("Covers: 7 (the same thing), and the one on sorting", (7,), ()),
+        ("Covers: C, Z and B", (), (2,)),
+        ("Covers:", (), ()),
+    ],
+)
+def test_ideas_that_need_no_try_any_more_stand_below_the_choice(
+    line: str, numbers: tuple[int, ...], places: tuple[int, ...]
+) -> None:
+    answer = parse_one(GOOD.replace("## Choice: B", f"## Choice: B\n{line}"))
+    assert (answer.covers, answer.covers_places) == (numbers, places)
+    assert answer.reasoning == parse_one(GOOD).reasoning and parse_one(GOOD).covers == ()
+
+
+@pytest.mark.parametrize(
     ("was", "becomes"),
     [
+        ("Choice: B", "Covers: 7\nChoice: B"),
+        ("Choice: B", "Choice: B\nCovers: 7\nCovers: 8"),
+        ("Specification:\n", "Covers: 7\nSpecification:\n"),
         ("Idea A (refine):** Rep", "Idea A (other):** Rep"),
         ("Choice: B", "Choice: C"),
         ("Choice: B", "Choice: the second"),

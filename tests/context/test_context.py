@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pace_async.config import PromptsConfig
 from pace_async.context.briefing import briefing_of, named_candidates
-from pace_async.context.checked import check
+from pace_async.context.checked import check, first_questions
 from pace_async.context.figures import CHARACTERS_PER_TOKEN, digits_for, gain_text, score_text
 from pace_async.context.questions import Prompts
 from pace_async.context.table import row_text
@@ -218,6 +218,30 @@ def test_both_sets_render() -> None:
     assert set(ADVISORS) < set(NAMES)
 
 
+def test_both_roles_are_told_how_long_an_answer_may_be() -> None:
+    state, parent = a_history(), a_history().islands[1].members[0]
+    answers = {"propose": 400, "select": 200, "implement": 1000}
+    prompts = Prompts(TASK, Templates.of(PromptsConfig()), answer_tokens=answers)
+    questions = prompts.questions(state, state.islands[1], parent)
+    assert "within 400 tokens, about 1400 characters." in questions.one(prompts.budget).system
+    assert "within 200 tokens, about 700 characters." in questions.select(prompts.budget, ()).system
+    briefing = briefing_of(prompts, state, state.islands[1], parent, "Change it.", "why")
+    asked = messages_for(TASK, parent, Experiment(6, "an idea", "Change it.", briefing=briefing))
+    assert "within 1000 tokens, about 3500 characters." in asked[0]["content"]
+    assert "tokens" not in replace(questions, prompts=replace(prompts, answer_tokens={})).one(prompts.budget).system
+
+
+def test_the_papers_set_says_what_is_tried_and_what_is_not() -> None:
+    prompts = Prompts(TASK, Templates.of(PromptsConfig(set="paper")))
+    state = a_history()
+    questions = prompts.questions(state, state.islands[1], state.islands[1].members[0])
+    text = questions.propose(prompts.budget).text
+    assert "Idea pool, not tried yet:\n- idea" in text and "What has been tried:\nBest" in text
+    seed = questions.context.parent
+    first = first_questions(prompts, "three", seed.score)["propose"].text
+    assert "Idea pool" not in first
+
+
 def test_a_context_is_a_value() -> None:
     state, task = a_history(), TASK
     island = state.islands[1]
@@ -288,7 +312,7 @@ def test_practice_has_a_share_of_the_room_and_goes_first_where_that_is_short() -
     bare = len(told(opened(), parent=Member(0, PROGRAM, 1.0), tokens=20_000))
 
     def with_room_for(more: int) -> str:
-        system = len(Templates.of(PromptsConfig()).render("system"))
+        system = len(Templates.of(PromptsConfig()).render("system", answer_length=""))
         return told(opened(), parent=practised(printed), tokens=int((bare + system + more) / CHARACTERS_PER_TOKEN))
 
     less, least = with_room_for(1_000), with_room_for(150)

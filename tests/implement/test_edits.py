@@ -32,6 +32,22 @@ def kind_of(answer: str) -> str:
     return caught.value.kind
 
 
+def test_edits_that_apply_are_kept_beside_those_that_do_not() -> None:
+    nowhere, twice = edit("stride = 2", "stride = 3"), edit("extra = 0", "extra = 1")
+    with pytest.raises(UselessProgram) as caught:
+        program_of("\n".join([nowhere, edit("step = 0.1", "step = 0.2"), twice]), PARENT)
+    fault = caught.value
+    assert fault.program == PARENT.replace("0.1", "0.2") and fault.unapplied == f"{nowhere}\n{twice}\n"
+    assert fault.kind == "search_not_found"
+    assert fault.detail == "the SEARCH of edit 1 stands nowhere in the program; the SEARCH of edit 3 stands 2 times"
+
+
+def test_where_no_edit_applies_there_is_no_program() -> None:
+    with pytest.raises(CandidateFault) as caught:
+        program_of(edit("stride = 2", "stride = 3"), PARENT)
+    assert not isinstance(caught.value, UselessProgram)
+
+
 def test_an_edit_replaces_the_lines_it_names_and_nothing_else() -> None:
     assert block_of(edit("step = 0.1", "step = 0.2")) == BLOCK.replace("0.1", "0.2")
 

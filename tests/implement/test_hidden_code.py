@@ -15,7 +15,7 @@ from pace_async.errors import CandidateFault
 from pace_async.events import ImplementerTry
 from pace_async.implement.answers import made_of
 from pace_async.implement.base import Experiment
-from pace_async.implement.edits import DIVIDER, REPLACE, SEARCH, Edit, WholeBlock, parse, program_of
+from pace_async.implement.edits import DIVIDER, REPLACE, SEARCH, Edit, UselessProgram, WholeBlock, parse, program_of
 from pace_async.implement.prompts import messages_for, seen_program
 from pace_async.programs.folding import folded, parts
 from pace_async.search.state import Member
@@ -61,13 +61,29 @@ def test_an_author_sees_what_the_specification_needs() -> None:
     assert seen in text and "Lines that end in `hidden`" in text and f"{len(TASK.program)} characters" in text
 
 
-def test_an_author_sees_all_without_needs_in_a_repair_and_of_a_short_program() -> None:
+def test_an_author_sees_all_without_needs_in_most_repairs_and_of_a_short_program() -> None:
     assert seen_program(PARENT, experiment("Average twice.")) == TASK.program
     assert seen_program(PARENT, experiment("Average.\nNeeds: none", briefing=None)) == TASK.program
-    failed = ImplementerTry(1, "model", "search_not_found", "nowhere", None, "an answer")
-    assert seen_program(PARENT, experiment("Average.\nNeeds: none", tries=(failed,))) == TASK.program
+    broken = ImplementerTry(1, "model", "hidden_lines_lost", "lost", None, "an answer")
+    assert seen_program(PARENT, experiment("Average.\nNeeds: none", tries=(broken,))) == TASK.program
     short = TASK.program[TASK.program.index("def snake") : TASK.program.index("def count_scan")]
     assert seen_program(Member(1, short, 0.1), experiment("Deal.\nNeeds: none")) == short
+
+
+def test_after_a_search_that_stands_nowhere_code_stays_hidden_once() -> None:
+    failed = ImplementerTry(1, "model", "search_not_found", "nowhere", None, "an answer")
+    first = experiment("Average.\nNeeds: none")
+    assert seen_program(PARENT, replace(first, tries=(failed,))) == seen_program(PARENT, first) != TASK.program
+    assert seen_program(PARENT, replace(first, tries=(failed, failed))) == TASK.program
+
+
+def test_edits_that_apply_are_kept_also_where_code_is_hidden() -> None:
+    seen = seen_program(PARENT, experiment("Average.\nNeeds: forecast"))
+    right, wrong = edit("recent = 1.0", "recent = 0.5"), edit("recent = 7.0", "recent = 8.0")
+    with pytest.raises(UselessProgram) as caught:
+        program_of(f"{right}\n{wrong}", TASK.program, seen=seen)
+    assert caught.value.program == TASK.program.replace("recent = 1.0", "recent = 0.5")
+    assert caught.value.unapplied == f"{wrong}\n" and caught.value.kind == "search_not_found"
 
 
 def test_what_a_named_program_has_in_other_words_is_seen_too() -> None:

@@ -189,6 +189,22 @@ def test_after_an_unusable_answer_the_parent_the_answer_and_the_reason_are_shown
     assert f"````text\n{SEARCH}\n```python\nx\n```\n````" in text
 
 
+def test_after_edits_of_which_some_applied_only_the_others_are_asked_for() -> None:
+    wrong = f"{SEARCH}\n    centres = instance['m']\n{DIVIDER}\n    centres = 1\n{REPLACE}\n"
+    partly = ImplementerTry(1, "m", "search_not_found", "the SEARCH of edit 2 stands nowhere", PROGRAM, wrong)
+    assert asks_again([partly], PAPER) and program_to_change("parent", [partly]) == PROGRAM
+    text = asked(partly)
+    assert PROGRAM in text and PARENT.program not in text
+    assert f"These are not: the SEARCH of edit 2 stands nowhere.\n```text\n{wrong}```" in text
+    assert "Lines 4 to 4 of the program:\n    centres = instance['n']" in text
+    assert "Send only these again" in text
+
+
+def test_an_answer_that_was_cut_off_is_not_shown_again() -> None:
+    text = asked(unusable(1, "length", "a beginning"))
+    assert "(length)" in text and "a beginning" not in text
+
+
 def test_after_a_search_that_stands_nowhere_the_lines_most_like_it_are_shown() -> None:
     before, block, _ = editable(PARENT.program)
     line, number = block.split("\n")[0], before.count("\n") + 1

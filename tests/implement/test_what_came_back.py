@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from pace_async.errors import CandidateFault
+from pace_async.implement.base import Experiment, Unusable
 from pace_async.providers.base import ChatAnswer
 from pace_async.providers.chat import open_chats
 from pace_async.providers.failures import CallFailed
 from pace_async.providers.received import received
-from tests.support.implementing import configured, implement, implementing
+from tests.support.implementing import PARENT, TASK, configured, implement, implementing
 from tests.support.raw_provider import (
     answering,
     anthropic_body,
@@ -169,6 +170,28 @@ async def test_half_an_answer_is_asked_for_again_and_never_becomes_a_program() -
     assert [kind for kind, _ in ledger.faults] == ["unfinished", "unfinished"]
     assert [call.completion_tokens for call in ledger.calls] == [20, 20, 20]
     assert [call.cost_usd for call in ledger.calls] == pytest.approx([100 * USD_IN + 20 * USD_OUT] * 3)
+
+
+async def test_a_deviation_stays_said_when_only_edits_that_failed_come_again() -> None:
+    deviation = "Deviation: hex instead of square, because the sites would overlap"
+    nowhere = EDIT.replace('layout = "rings"', "layout = nowhere").replace("hex", "more")
+    turns = iter(
+        [
+            openai_body(f"{deviation}\n{EDIT}{nowhere}"),
+            openai_body(EDIT.replace("hex", "spiral").replace("rings", "hex")),
+        ]
+    )
+    with answering(lambda _: (200, next(turns))) as (url, _):
+        async with implementing(configured(url + "/v1")) as (implementer, ledger):
+            with pytest.raises(Unusable) as fault:
+                await implement(implementer)
+            first = fault.value.tried
+            assert first.answer is not None and first.answer.startswith(
+                f"{deviation}\n<<<<<<< SEARCH\nlayout = nowhere"
+            )
+            await implementer.implement(TASK, PARENT, Experiment(1, "a start", "Set layout.", tries=(first,)))
+    last = ledger.calls[-1].tried
+    assert last is not None and (last.outcome, last.detail) == ("ok", deviation)
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,7 @@ async def test_an_advice_comes_back_equal_with_every_token_and_span(tmp_path: Pa
     fact = replace(
         advised(1, ideas=(new_idea(1), new_idea(2, "more restarts"), IdeaNote(1, "a hexagonal start", known=True))),
         idea=1,
+        covers=(2, 40),
         calls=(
             call("propose", 1, 2, tokens=7),
             AdvisorCall("select", (0, 70000, 2**32 - 1), (65535,), (-math.inf,), (TokenSpan(3, 0, 1),), "", 0.1),

@@ -132,7 +132,7 @@ def test_after_every_commit_the_rows_fold_to_the_live_state(name: str, tmp_path:
     population = MemoryPopulation(header, with_journal=True)
     world = World(seed=3, durations=durations(3))
     world.serve(0, None)
-    compared, noted = list[int](), list[int]()
+    compared, noted, covered = list[int](), list[int](), list[int]()
 
     async def process() -> None:
         await population.commit(seed)
@@ -146,6 +146,7 @@ def test_after_every_commit_the_rows_fold_to_the_live_state(name: str, tmp_path:
         assert await drive(core) == "done"
         compared.append(core.recorder.compared)
         noted.append(len(core.state.notes))
+        covered.append(sum(len(view.covered) for view in core.state.memory.views.values()))
         entries = await population.read(lambda connection: list(entries_of(connection, population.run_id)))
         facts = [entry.fact for entry in entries]
         assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
@@ -160,3 +161,4 @@ def test_after_every_commit_the_rows_fold_to_the_live_state(name: str, tmp_path:
     run_virtually(process)
     assert compared[0] > 60
     assert (noted[0] > 1) == (config.search.notes_every > 0)
+    assert (covered[0] > 1) == (changed.get("advisor__calls") == "one")

@@ -9,11 +9,18 @@ from pace_async.search.results import KnownIdea, Results, TriedOut, gain_of, ide
 SCORES = st.sampled_from([None, 1.0, 2.0, 2.5, 3.0])
 
 
-def trial(candidate: int, score: float | None, parent: int = 0, idea: int | None = None) -> TriedOut:
+def trial(
+    candidate: int,
+    score: float | None,
+    parent: int = 0,
+    idea: int | None = None,
+    covers: tuple[int, ...] = (),
+    program: str = "",
+) -> TriedOut:
     outcome = "ok" if score is not None else "timeout"
-    return TriedOut(
-        candidate, 1, parent, idea, f"experiment {candidate}", outcome, score, gain_of("maximize", score, 1.0)
-    )
+    gain = gain_of("maximize", score, 1.0)
+    text = f"experiment {candidate}"
+    return TriedOut(candidate, 1, parent, idea, text, outcome, score, gain, covers=covers, program=program)
 
 
 @st.composite
@@ -24,7 +31,9 @@ def histories(draw: st.DrawFn) -> list[KnownIdea | TriedOut]:
         facts += [KnownIdea(number, f"idea {number}", lease, lease) for number in ideas]
         if draw(st.booleans()):
             number = ideas[0] if ideas else None
-            facts.append(trial(lease, draw(SCORES), draw(st.integers(0, lease - 1)), number))
+            covers = tuple(draw(st.sets(st.integers(1, 3 * lease), max_size=2)) - {number})
+            program = draw(st.sampled_from(["", "one", "other"]))
+            facts.append(trial(lease, draw(SCORES), draw(st.integers(0, lease - 1)), number, covers, program))
     return facts
 
 
@@ -50,7 +59,16 @@ def test_the_order_in_which_leases_end_changes_nothing(facts: list[KnownIdea | T
         other.failures,
         other.children,
     )
-    assert (one.worth, one.untried, one.by_words) == (other.worth, other.untried, other.by_words)
+    assert one == other
+
+
+@given(histories(), st.integers(1, 13))
+def test_the_best_before_a_candidate_is_the_best_with_a_lower_number(
+    facts: list[KnownIdea | TriedOut], candidate: int
+) -> None:
+    results = folded(facts)
+    scores = [one.score for one in results.tested.values() if one.candidate < candidate and one.score is not None]
+    assert results.best_before(candidate) == max(scores, default=None)
 
 
 @given(histories())
@@ -59,8 +77,9 @@ def test_everything_tested_is_kept_and_counted_and_a_tested_idea_is_not_untried(
 ) -> None:
     results = folded(facts)
     assert len(results.worth) + results.failures.total() == len(results.tested)
-    tried = {one.idea for one in results.tested.values()}
-    assert {idea.number for idea in results.waiting(1000)} == set(results.ideas) - tried
+    tried = {number for one in results.tested.values() for number in (one.idea, *one.covers)}
+    waiting = [idea.number for idea in results.waiting(1000)]
+    assert len(waiting) == len(set(waiting)) and set(waiting) == set(results.ideas) - tried
 
 
 def test_equal_scores_are_called_equal_to_the_first_of_them() -> None:
@@ -75,7 +94,32 @@ def test_many_untried_ideas_displace_no_result() -> None:
     ideas = [KnownIdea(number, f"idea {number}", number, number) for number in range(1, 500)]
     results = folded([trial(1, 2.0, idea=1), *ideas])
     assert [one.candidate for one in results.best(5)] == [1]
-    assert [idea.number for idea in results.waiting(2)] == [499, 498]
+
+
+def test_untried_ideas_are_the_newest_in_turn_with_older_ones_of_which_none_is_lost() -> None:
+    ideas = [KnownIdea(number, f"idea {number}", number, number) for number in range(1, 41)]
+    results, shown = folded([*ideas]), set[int]()
+    for candidate in range(1, 61):
+        results.add(trial(candidate, 1.0))
+        waiting = [idea.number for idea in results.waiting(6)]
+        assert waiting[::2] == [40, 39, 38] and waiting == [idea.number for idea in results.waiting(6)]
+        shown |= set(waiting)
+    assert shown == set(range(1, 41))
+    assert [idea.number for idea in results.waiting(3, without={40, 39})][::2] == [38, 37]
+    assert results.waiting(0) == []
+
+
+def test_an_idea_that_another_experiment_covers_waits_no_longer_whichever_is_known_first() -> None:
+    idea = KnownIdea(2, "two", 1, 1)
+    for facts in ([idea, trial(3, 2.0, idea=7, covers=(2, 99))], [trial(3, None, idea=7, covers=(2, 99)), idea]):
+        results = folded([*facts, KnownIdea(2, "two", 1, 5)])
+        assert results.waiting(5) == [] and results.of_idea == {7: [3]} and results.ideas[2].last == 5
+
+
+def test_equal_programs_are_known_whatever_they_scored() -> None:
+    results = folded([trial(9, 2.0, program="p"), trial(6, None, program="p"), trial(7, 2.0, program="q"), trial(8, 1)])
+    same = {candidate: results.same_program(results.tested[candidate]) for candidate in (6, 7, 8, 9)}
+    assert same == {6: None, 7: None, 8: None, 9: 6}
 
 
 def test_a_lineage_goes_back_to_the_seed_program() -> None:

@@ -2,6 +2,7 @@
 
 from pace_async.config import Config
 from pace_async.events import Advised, Evaluated, IdeaNote, LeaseOpened
+from pace_async.programs.compiled import digest_as_it_is
 from pace_async.search.state import rules_of
 from pace_async.state.apply import apply
 from pace_async.state.run_state import RunState, Terms
@@ -22,7 +23,7 @@ def evaluated(
             island,
             parent,
             program,
-            "hash",
+            digest_as_it_is(program),
             outcome,
             detail,
             score,
@@ -54,12 +55,15 @@ def rollout(
     program: str = "",
     ends: bool = True,
     other: str = "",
+    covers: tuple[int, ...] = (),
+    idea: int | None = None,
 ) -> RunState:
     number = 3 * (lease - 1) + 1
     note = IdeaNote(number, text or f"(refine) idea of lease {lease}", False)
     untried = IdeaNote(number + 1, other or f"(explore) other idea of lease {lease}", False)
     apply(state, LeaseOpened(lease, island, 2, 0, 0.0, None))
-    apply(state, Advised(lease, island, parent, (), (note, untried), number, experiment or f"experiment {lease}", 0.0))
+    experiment, chosen = experiment or f"experiment {lease}", number if idea is None else idea
+    apply(state, Advised(lease, island, parent, (), (note, untried), chosen, experiment, 0.0, covers))
     if ends:
         made = program or PROGRAM.replace("import", f"# changed by {lease}\nimport", 1)
         apply(state, evaluated(lease, island, parent, made, score, "ZeroDivisionError: it failed"))

@@ -286,7 +286,8 @@ def mid_run(task: Task) -> RunState:
 def prompts_for(task: Task, **settings: object) -> Prompts:
     """What the questions are made of."""
     config = PromptsConfig.model_validate(settings)
-    return Prompts(task, Templates.of(config, task.folder), AROUND, config.tokens)
+    answers = {"propose": 4096, "implement": 8192}
+    return Prompts(task, Templates.of(config, task.folder), AROUND, config.tokens, answer_tokens=answers)
 
 
 @cache

@@ -129,7 +129,9 @@ class ProposalRow(Base):
 
 
 class ExperimentRow(Base):
-    """The advisor's chosen experiment and its parent. `description` is NULL if the answer could not be parsed."""
+    """The advisor's chosen experiment and its parent. `description` is NULL if the answer could not be parsed. `covers`
+    is a JSON list of the numbers of other ideas that need no experiment any more, by the advisor's word. It is NULL
+    without any."""
 
     __tablename__ = "experiments"
     run_id: Mapped[int] = mapped_column(primary_key=True)
@@ -139,6 +141,7 @@ class ExperimentRow(Base):
     idea: Mapped[int | None]
     description: Mapped[str | None]
     at: Mapped[float]
+    covers: Mapped[str | None]
     __table_args__ = (
         refers(("lease",), "leases", ("lease",)),
         refers(("parent",), "candidates", ("candidate",)),

@@ -72,9 +72,15 @@ def advice_of(connection: Connection, run_id: int, leases: Collection[int]) -> d
             idea=row.idea,
             experiment=row.description,
             at=row.at,
+            covers=covers_of(row.covers),
         )
         for row in rows
     }
+
+
+def covers_of(column: str | None) -> tuple[int, ...]:
+    """The numbers of ideas in `experiments.covers`."""
+    return tuple(json.loads(column)) if column else ()
 
 
 def answers_of(connection: Connection, run_id: int, leases: Collection[int]) -> dict[int, list[AdvisorCall]]:

@@ -53,6 +53,7 @@ from pace_async.population.reading.read_facts import (
     answers_of,
     attempts_of,
     claims_of,
+    covers_of,
     evaluations_of,
     practices_of,
     stages_of,
@@ -135,7 +136,10 @@ class _Source:
 
     def read_results(self) -> None:
         """Read also what only a memory of results needs of each candidate."""
-        self._extra = (CandidateRow.detail, CandidateRow.seconds, CandidateRow.metrics)
+        self._extra = (
+            *(CandidateRow.detail, CandidateRow.seconds, CandidateRow.metrics),
+            *(CandidateRow.program_hash, ExperimentRow.covers),
+        )
         self._deviations = deviations_of(self._connection, self._run_id)
 
     def facts(self) -> Iterator[Fact | Rescoring]:
@@ -185,12 +189,14 @@ class _Source:
     def _rollout(self, row: Any, notes: Sequence[IdeaNote], calls: Sequence[Any]) -> Iterator[Fact]:
         lease, island, state, deadline, version, opened, closed, migrant, number, *_ = row
         parent, idea, experiment, outcome, score, program, feedback, *extra = row[12:]  # by names it takes longer
-        detail, seconds, metrics = extra or ("", 0.0, _UNREAD)
+        detail, seconds, metrics, digest, covers = extra or ("", 0.0, _UNREAD, None, None)
         yield LeaseOpened(lease, island, deadline, version, opened, migrant)
         if lease in self._actions:
             yield self._actions[lease]
         if parent is not None:
-            yield self._advice.get(lease) or Advised(lease, island, parent, (), tuple(notes), idea, experiment, 0.0)
+            yield self._advice.get(lease) or Advised(
+                lease, island, parent, (), tuple(notes), idea, experiment, 0.0, covers_of(covers)
+            )
         if lease in self._chosen:
             yield self._chosen[lease]
         for call in calls:
@@ -213,7 +219,7 @@ class _Source:
                 yield replace(self._as_first(self._ended[lease]), gained=gained, deviation=deviation)
             else:
                 yield Evaluated(
-                    *(lease, island, parent, program, None, outcome, detail, score, 0.0),
+                    *(lease, island, parent, program, digest, outcome, detail, score, 0.0),
                     *(metrics, seconds, False, None, 0.0),
                     feedback=feedback,
                     gained=gained,

@@ -170,6 +170,7 @@ def advised(scope: Scope, fact: Advised) -> None:
             "idea": fact.idea,
             "description": fact.experiment,
             "at": fact.at,
+            "covers": json.dumps(fact.covers) if fact.covers else None,
         },
     )
 

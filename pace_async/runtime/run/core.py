@@ -333,7 +333,9 @@ def prompts_of(config: Config, task: Task, around: Surroundings) -> Prompts:
     """What the questions of a run are made of. Raises UsageError for templates that cannot be found."""
     templates = Templates.of(config.prompts, task.folder)
     search = config.search
-    return Prompts(task, templates, around, config.prompts.tokens, search.untried_kept, search.notes_every)
+    longest: dict[str, int] = {purpose: config.advisor.longest(purpose) for purpose in get_args(Purpose)}
+    longest["implement"] = config.implementer.longest_answer
+    return Prompts(task, templates, around, config.prompts.tokens, search.untried_kept, search.notes_every, longest)
 
 
 def sampling_of(config: Config) -> Sampling:

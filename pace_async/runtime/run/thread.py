@@ -101,6 +101,7 @@ async def _decide(core: Core, patience: Patience, work: LeaseWork) -> Decision:
             idea=advice.idea,
             experiment=advice.experiment,
             at=now,
+            covers=advice.covers,
         ),
         *([chosen] if chosen is not None else []),
     )

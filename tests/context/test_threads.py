@@ -1,0 +1,135 @@
+"""What several threads are told of one another, and of what they made twice."""
+
+import re
+
+from pace_async.config import PromptsConfig
+from pace_async.context.questions import Prompts
+from pace_async.context.templates import Templates
+from pace_async.context.value import context_of
+from pace_async.events import LeaseOpened
+from pace_async.search.islands import first_island
+from pace_async.state.apply import apply
+from pace_async.state.run_state import RunState
+from tests.support.contexts import PROGRAM, TASK, begun, evaluated, rollout
+
+PROMPTS = Prompts(TASK, Templates.of(PromptsConfig()))
+
+
+def section(state: RunState, island: int, name: str) -> str:
+    """A section of the question to a thread whose lease opens now."""
+    assert state.seed_program is not None
+    own = state.islands.get(island) or first_island(island, state.seed_program)
+    return PROMPTS.questions(state, own, own.members[0]).one(PROMPTS.budget).sections[name]
+
+
+def opened(state: RunState, lease: int, island: int) -> None:
+    apply(state, LeaseOpened(lease, island, 2, 0, 0.0, None))
+
+
+def test_of_each_candidate_under_way_the_number_and_the_sentence_of_its_idea_are_told() -> None:
+    state = begun()
+    rollout(state, 1, score=1.5)
+    rollout(state, 2, island=2, experiment="1. Sort first.\n2. Then place.", ends=False)
+    rollout(state, 3, island=3, parent=1, idea=2, experiment="1. Let the loop end early.", ends=False)
+    rollout(state, 4, island=4, ends=False)
+    assert section(state, 1, "under_way").split("\n") == [
+        "- candidate 2 from 0, idea 4: idea of lease 2",
+        "- candidate 3 from 1, idea 2: other idea of lease 1",
+        "- candidate 4 from 0, idea 10: idea of lease 4",
+    ]
+    assert "candidate 4" not in section(state, 4, "under_way") and "candidate 3" in section(state, 4, "under_way")
+
+
+def test_an_idea_that_is_tried_out_or_covered_elsewhere_is_no_untried_one_and_is_not_counted() -> None:
+    state = begun()
+    for lease in (1, 2, 3):
+        rollout(state, lease, score=1.0 + lease)
+    assert re.findall(r"idea (\d+):", section(state, 1, "ideas"))[0] == "8"
+    rollout(state, 4, island=2, idea=8, covers=(5,), ends=False)
+    context = context_of(state, TASK.spec, state.islands[1], state.islands[1].members[0], 12)
+    assert [idea.number for idea in context.ideas] == [2] and context.untried == 1
+    apply(state, evaluated(4, 2, 0, PROGRAM, None))
+    assert {idea.number for idea in state.memory.view(1).waiting(12)} == {2, 10, 11}, "its own ideas are untried"
+    assert "more untried" not in section(state, 1, "ideas")
+
+
+def test_a_covered_idea_comes_back_where_the_machine_lost_the_experiment() -> None:
+    state = begun()
+    rollout(state, 1, score=1.5)
+    rollout(state, 2, island=2, covers=(2,), ends=False)
+    assert "idea 2:" not in section(state, 1, "ideas")
+    advice = state.running[2].advice
+    assert advice is not None
+    state.memory.lost(advice)
+    del state.running[2]
+    assert "- idea 2: (explore) other idea of lease 1" in section(state, 1, "ideas")
+
+
+def test_threads_that_are_asked_at_once_are_told_to_leave_different_numbers_of_ideas() -> None:
+    state, told = begun(), list[str]()
+    for lease in range(1, 5):
+        told.append(section(state, lease, "under_way"))
+        opened(state, lease, lease)
+    assert told == [
+        "",
+        "Another thread is being asked now. Leave it the idea that suggests itself first, and choose another.",
+        *(
+            f"{n} other threads are being asked now. Leave them the {n} ideas that suggest themselves first, and "
+            "choose another."
+            for n in (2, 3)
+        ),
+    ]
+    _advised(state, 2)
+    apply(state, evaluated(2, 2, 0, PROGRAM, 1.25))
+    again = section(state, 2, "under_way")
+    assert again == (
+        "3 other threads are being asked now. Leave them the idea that suggests itself first, and choose another."
+    )
+    assert again not in told
+
+
+def test_threads_that_are_asked_alone_are_told_nothing_and_the_fifth_as_the_first() -> None:
+    state = begun()
+    assert section(state, 4, "under_way") == ""
+    opened(state, 1, 4)
+    assert section(state, 5, "under_way") == "" and "2 ideas" in section(state, 3, "under_way")
+
+
+def _advised(state: RunState, lease: int) -> None:
+    other = begun()
+    rollout(other, lease, island=lease, ends=False)
+    advice = other.running[lease].advice
+    assert advice is not None
+    apply(state, advice)
+
+
+def test_equal_programs_of_two_threads_are_called_equal_with_a_score_and_without() -> None:
+    state = begun()
+    made = PROGRAM.replace("import", "# the same\nimport", 1)
+    rollout(state, 6, score=1.5, program=made)
+    rollout(state, 7, island=2, score=1.4, program=made)
+    rollout(state, 8, island=3, score=None, program=made)
+    rollout(state, 9, island=4, score=1.5)
+    table = section(state, 1, "results")
+    assert "- candidate 6 from 0: 1.5, +0.5, 0.25 s" in table
+    assert "- candidate 7 from 0: 1.4, +0.4 (-0.1), same program as 6, 0.25 s" in table
+    assert "- candidate 8 from 0: candidate_error, same program as 6 (ZeroDivisionError)" in table
+    assert "- candidate 9 from 0: 1.5, +0.5 (+0), exactly as 6, 0.25 s" in table
+
+
+def test_a_row_says_the_gain_over_the_best_then_where_that_was_not_the_parent() -> None:
+    state = begun()
+    rollout(state, 1, score=0.5)
+    rollout(state, 2, parent=1, score=0.75)
+    rollout(state, 3, parent=0, score=1.5)
+    rollout(state, 4, parent=2, score=2.0)
+    rollout(state, 5, parent=4, score=1.75)
+    rows = {line.split()[2]: line for line in section(state, 1, "results").split("\n") if line.startswith("- cand")}
+    assert {number: line.partition(": ")[2].partition(", 0.25 s")[0] for number, line in rows.items()} == {
+        "4": "2, +1.25 (+0.5)",
+        "5": "1.75, -0.25",
+        "3": "1.5, +0.5",
+        "2": "0.75, +0.25 (-0.25)",
+        "1": "0.5, -0.5",
+    }
+    assert "in brackets over the best then" in section(state, 1, "results")
