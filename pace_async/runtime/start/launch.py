@@ -52,7 +52,7 @@ from pace_async.providers.preflight import check_models, refuse_unless_ready
 from pace_async.registry.advisors import advisor_of
 from pace_async.registry.displays import DISPLAYS
 from pace_async.reward import RewardRule
-from pace_async.runtime.children.advisor_choice import in_words, with_advisor
+from pace_async.runtime.children.advisor_choice import in_words, refuse_noise, with_advisor
 from pace_async.runtime.children.advisor_folder import (
     advisor_folder,
     refuse_incomplete,
@@ -213,6 +213,8 @@ async def _go_on(paths: RunPaths, changes: Mapping[str, object], shown: Shown, d
                 await say([f"{paths.folder} is finished: {finished}"])
                 return 0
             _refuse_unknown_stages(config, task)
+            if config.implementer.model != standing.header.implementer:
+                refuse_noise(config, task)
             refuse_unless_written(config)
             resources_of(task, of_this_machine(config.evaluation), taken_cards(config))
             await anyio.to_thread.run_sync(refuse_unless_it_fits, config, paths.folder)
