@@ -17,6 +17,7 @@ import anyio.to_thread
 
 from pace_async.config import Config
 from pace_async.configure import dump
+from pace_async.context.bill import NOTHING
 from pace_async.context.checked import check
 from pace_async.context.templates import Templates
 from pace_async.durable import write_whole
@@ -166,7 +167,7 @@ async def _start(config: Config, task: Task, place: tuple[RunPaths, Path | None]
     _announce(display, f"advisor {advisor}")
     if task.spec.is_command and not only_edits(config.implementer.model) and (why := unused_block(task)):
         _announce(display, f"{why}, so what is written there may be ignored")
-    if (costs := await anyio.to_thread.run_sync(bill_of, config, task)) is not None:
+    if (costs := await anyio.to_thread.run_sync(bill_of, config, task)) != NOTHING:
         _announce(display, costs)
     if run_dir is None:  # the checks took seconds: another run may have taken the name
         paths = claimed(paths, await anyio.to_thread.run_sync(_names_taken, config))
