@@ -1,4 +1,5 @@
-"""The output of `pace run --dry-run`: the plan as comments above the resolved configuration, which `--config` can read.
+"""The output of `pace run --dry-run`: the plan, its cost first. With --verbose it is comments above the resolved
+configuration, which `--config` can read.
 
 Invariant: nothing is written, started or called, but for the count of a training step of a large advisor. A dry run
 refuses what a run refuses before its start, except a failing seed program, which is not run.
@@ -49,6 +50,7 @@ def dry_run(config: Config, run_dir: Path | None) -> tuple[Config, dict[str, str
     staleness = "behind a barrier (sync)" if config.bound == 0 else f"at most {config.bound} updates behind"
     learns = trains(config.learner.objective)
     return config, {
+        "bill": bill_of(config, task),
         "task": f"{task.name}, from {task.folder}",
         "writes": f"{paths.folder}/ (population, configuration, weights, groups, logs)",
         "search": f"{config.search.threads} threads, {evaluations}, "
@@ -57,7 +59,6 @@ def dry_run(config: Config, run_dir: Path | None) -> tuple[Config, dict[str, str
         "cards": _cards(taken),
         "advisor": in_words(config, task, chosen=advisor_of(named.advisor.model).chosen_for_task),
         "implementer": config.implementer.model,
-        **({"bill": costs} if (costs := bill_of(config, task)) is not None else {}),
         "learning": f"objective {config.learner.objective}, groups of {config.learner.group_size}, {staleness}"
         if learns
         else "none",

@@ -8,7 +8,7 @@ import typer
 
 from pace_async.cli.completing import task_names
 from pace_async.cli.options import command_of, known_in, one_of, overrides_of
-from pace_async.cli.output import RUN_ARGUMENT, print_json, tell
+from pace_async.cli.output import RUN_ARGUMENT, print_fields, print_json, tell
 from pace_async.registry.advisors import ADVISORS
 from pace_async.registry.displays import DISPLAYS
 from pace_async.registry.engines import ADVISOR_ENGINES
@@ -101,6 +101,7 @@ class RunFlags:
     display: str = _DISPLAY
     logs: list[str] | None = _LOG
     dry_run: bool = typer.Option(False, "--dry-run", help="Print the plan. Nothing is written or called.")
+    verbose: bool = typer.Option(False, "--verbose", help="With --dry-run: every setting too, as a file for --config.")
     as_json: bool = typer.Option(False, "--json", help="With --dry-run: print JSON for programs.")
 
     def settings(self) -> dict[str, object]:
@@ -146,8 +147,10 @@ def run(flags: RunFlags) -> None:
     if resolved.staleness.mode == "sync" and flags.max_staleness:
         raise UsageError(f"--sync trains nothing stale: --max-staleness {flags.max_staleness} goes with --async.")
     if flags.dry_run:
-        _planned(resolved, flags.run_dir, flags.as_json)
+        _planned(resolved, flags.run_dir, flags.verbose, flags.as_json)
         return
+    if flags.verbose:
+        raise UsageError("--verbose goes with --dry-run: `pace config show` prints the settings.")
     if flags.as_json:
         raise UsageError("--json goes with --dry-run: `pace status RUN --json` reads a run, also while it goes on.")
     from pace_async.observe.watchers.choose import watchers_of
@@ -161,7 +164,7 @@ def run(flags: RunFlags) -> None:
     raise typer.Exit(start(resolved, looked, flags.run_dir, flags.display, chosen))
 
 
-def _planned(resolved: "Config", run_dir: Path | None, as_json: bool) -> None:
+def _planned(resolved: "Config", run_dir: Path | None, verbose: bool, as_json: bool) -> None:
     """Print what a run would do."""
     from pace_async.cli.dry_run import Planned, dry_run, dry_run_text
 
@@ -171,8 +174,10 @@ def _planned(resolved: "Config", run_dir: Path | None, as_json: bool) -> None:
 
         document: Planned = {"plan": lines, "config": resolved}
         print_json(TypeAdapter(Planned).dump_python(document, mode="json"))
-    else:
+    elif verbose:
         tell(dry_run_text(resolved, lines), nl=False)
+    else:
+        print_fields(lines)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from pace_async.cli.completing import task_names
-from pace_async.cli.options import command_of, known_in
+from pace_async.cli.options import command_of, known_in, one_of
 from pace_async.cli.output import JSON_OPTION, indented, print_json, print_table, shown, tell
 from pace_async.registry.task_groups import TASK_GROUPS
 
@@ -74,39 +74,86 @@ def list_tasks(
         print_table(rows)
 
 
-@app.command("init")
-def init(
-    name: str = typer.Argument(..., help="Name of the new task.", metavar="NAME"),
-    folder: Path | None = typer.Option(None, "--folder", help="Folder to make [default: ./NAME].", metavar="DIR"),
+@dataclass(frozen=True, slots=True)
+class InitFlags:
+    """What `pace task init` may be given."""
+
+    name: str = typer.Argument(..., help="Name of the new task.", metavar="NAME")
+    folder: Path | None = typer.Option(None, "--folder", help="Folder to make [default: ./NAME].", metavar="DIR")
     language: str = typer.Option(
         "python", "--language", help="Language of the programs: python, c++, rust, go, fortran, r or julia."
-    ),
+    )
     kind: str | None = typer.Option(
         None, "--kind", help="function, process or command: an evaluator of your own. [default: by the language]"
-    ),
-    as_json: bool = JSON_OPTION,
-) -> None:
-    """Make a small working task to edit: evaluator, seed program, description, catalogue.
+    )
+    program: Path | None = typer.Option(
+        None, "--program", help="Your program, to make a task of it and --evaluate.", metavar="FILE"
+    )
+    evaluate: str | None = typer.Option(
+        None, "--evaluate", help="Command that prints its score, as for `pace optimize`.", metavar="COMMAND"
+    )
+    include: list[Path] | None = typer.Option(
+        None, "--include", help="A file or folder that the command reads. May be given several times.", metavar="PATH"
+    )
+    minimize: bool = typer.Option(False, "--minimize", help="With --program: a lower score is better.")
+    maximize: bool = typer.Option(False, "--maximize", help="With --program: a higher score is better.")
+    as_json: bool = JSON_OPTION
+
+
+def init(flags: InitFlags) -> None:
+    """Make a small working task to edit: evaluator, seed program, description, catalogue. With --program and --evaluate
+    it is made of a program of your own and the command that scores it, which is run twice in the sandbox.
 
     Example: pace task init my_new_task
 
     Example: pace task init my_fast_task --language c++
 
     Example: pace task init my_benchmark --kind command
+
+    Example: pace task init my_route --program my_program.py --evaluate 'python score.py {program}' --minimize
     """
     from pace_async.runtime.start.new_task import make_task
 
-    target = folder or Path(name)
-    make_task(name, target, language, kind)
-    if as_json:
+    target = flags.folder or Path(flags.name)
+    if flags.program is not None or flags.evaluate is not None:
+        _init_own(flags, target)
+    else:
+        make_task(flags.name, target, flags.language, flags.kind)
+    if flags.as_json:
         files = sorted(file.name for file in target.iterdir())
-        document: NewTask = {"task": name, "folder": str(target), "files": files}
+        document: NewTask = {"task": flags.name, "folder": str(target), "files": files}
         print_json(document)
         return
     where = f"./{target}" if not target.is_absolute() else str(target)
-    tell(f"{target} holds a working task; read {target}/README.md, then:")
-    for line in (f"pace task check {where}", f"pace run {where} --candidates 16"):
+    if flags.program is not None:
+        tell(f"{target} holds the task; read {target}/task.yaml, whose bounds and limits are guesses, then:")
+        model = " --implementer MODEL"
+    else:
+        tell(f"{target} holds a working task; read {target}/README.md, then:")
+        model = ""
+    for line in (f"pace task check {where}", f"pace run {where}{model} --candidates 16"):
         tell(f"    {line}")
+
+
+app.command("init")(command_of(InitFlags, init))
+
+
+def _init_own(flags: InitFlags, target: Path) -> None:
+    """Make a task of the user's own program and command. Raises UsageError and SeedProgramFails."""
+    from pace_async.errors import UsageError
+    from pace_async.interface.own_program import make_own_task
+    from pace_async.runtime.start.new_task import refuse_name
+    from pace_async.task.own_program import own_program
+
+    if flags.program is None or flags.evaluate is None:
+        raise UsageError("--program and --evaluate go together: a program, and the command that prints its score.")
+    if flags.kind is not None or flags.language != "python":
+        raise UsageError("--kind and --language are for the task that ships with pace: leave them out with --program.")
+    if not one_of({"--minimize": flags.minimize, "--maximize": flags.maximize}, (True, True)):
+        raise UsageError("Say whether a lower score is better (--minimize) or a higher one (--maximize).")
+    refuse_name(flags.name)
+    own = own_program(flags.program, flags.evaluate, flags.include or (), Path.cwd())
+    make_own_task(own, target, "minimize" if flags.minimize else "maximize", name=flags.name)
 
 
 @dataclass(frozen=True, slots=True)

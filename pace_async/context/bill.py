@@ -24,12 +24,13 @@ Rate = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class CallBill:
-    """One kind of call of a candidate. `usd` is None where the model has no price."""
+    """One kind of call of a candidate, `often` times. `usd` is None where the model has no price."""
 
     call: str
     tokens_in: int
     tokens_out: int
     usd: float | None
+    often: float = 1.0
 
 
 def bill(
@@ -47,21 +48,34 @@ def _call(prompts: Prompts, call: str, asked: Rendered, rate: Rate | None) -> Ca
     later = first if call == "implement" else first * FULLER
     question = round(often * min(later, max(first, prompts.tokens)))
     answer = round(often * ANSWERS[call])
-    return CallBill(call, question, answer, None if rate is None else question * rate[0] + answer * rate[1])
+    return CallBill(call, question, answer, None if rate is None else question * rate[0] + answer * rate[1], often)
+
+
+NOTHING = "no calls, 0 USD: no model is asked over the network"
+"""The bill of a run without a language model."""
+BY_AGENT = "USD unknown: each call of the agent says what it costs"
+"""The bill of a run whose programs an agent writes, and that asks no model itself."""
 
 
 def in_words(calls: list[CallBill], candidates: int | None) -> str:
     """One line: a candidate, by call, and the whole run where it says how many candidates it has."""
-    parts = [f"{each.call} {each.tokens_in} in, {each.tokens_out} out{_usd(each.usd)}" for each in calls]
+    parts = [f"{each.call} {each.tokens_in} in, {each.tokens_out} out, {_usd(each.usd)}" for each in calls]
     tokens = sum(each.tokens_in for each in calls), sum(each.tokens_out for each in calls)
+    often = sum(each.often for each in calls)
     priced = [each.usd for each in calls if each.usd is not None]
     whole = sum(priced) if len(priced) == len(calls) else None
-    text = f"about {tokens[0]} tokens in and {tokens[1]} out a candidate{_usd(whole)} ({'; '.join(parts)})"
+    text = f"{_calls(often)}, about {tokens[0]} tokens in and {tokens[1]} out a candidate, {_usd(whole)} "
+    text += f"({'; '.join(parts)})"
     if candidates is not None:
         run = None if whole is None else whole * candidates
-        text += f"; {candidates} candidates: {tokens[0] * candidates} in, {tokens[1] * candidates} out{_usd(run)}"
+        text += f"; {candidates} candidates: {_calls(often * candidates)}, {tokens[0] * candidates} in, "
+        text += f"{tokens[1] * candidates} out, {_usd(run)}"
     return text if whole is not None else f"{text}; a model without a listed price is not counted in USD"
 
 
+def _calls(number: float) -> str:
+    return "1 call" if number == 1 else f"{number:.3g} calls" if number < 100 else f"{number:.0f} calls"
+
+
 def _usd(usd: float | None) -> str:
-    return "" if usd is None else f", {usd:.2g} USD"
+    return "USD unknown" if usd is None else f"{usd:.2g} USD" if usd < 100 else f"{usd:.0f} USD"

@@ -108,13 +108,15 @@ def _metrics(spec: TaskSpec, left: Left) -> Mapping[str, Any]:
     name = _metrics_file(spec)
     if name:
         return _object(left, name)
-    return _printed(left.stdout) if spec.metrics == PRINTED else _last_object(left.stdout)
+    if spec.metrics == PRINTED:
+        return _printed(left.stdout, spec.score[0])
+    return _last_object(left.stdout, spec.score[0])
 
 
 def _object(left: Left, name: str) -> Mapping[str, Any]:
     text = left.files.get(name)
     if text is None:
-        raise _Wrong(f"the evaluator left no {name}")
+        raise _Wrong(f"the evaluator left no {name}; if it prints the score, say metrics: {PRINTED} in task.yaml")
     if isinstance(text, int):
         raise _Wrong(f"the evaluator's {name} is too long: {text} bytes, and {LONGEST_FILE} are read")
     if not text.strip():
@@ -130,8 +132,9 @@ def _object(left: Left, name: str) -> Mapping[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def _last_object(stdout: bytes) -> Mapping[str, Any]:
-    """The last line that is a JSON object. A last line that only begins one was cut off."""
+def _last_object(stdout: bytes, score: str) -> Mapping[str, Any]:
+    """The last line that is a JSON object. Where there is none, a last line that is a number is the metric `score`. A
+    last line that only begins an object was cut off."""
     lines = [line for line in stdout.decode("utf-8", "replace").splitlines() if line.strip()]
     for number, line in enumerate(reversed(lines)):
         if not line.lstrip().startswith("{"):
@@ -144,10 +147,17 @@ def _last_object(stdout: bytes) -> Mapping[str, Any]:
             continue
         if isinstance(value, dict):
             return cast("dict[str, Any]", value)
-    raise _Wrong("no line of standard output is a JSON object with metrics")
+    if lines and _PRINTED_NUMBER.fullmatch(lines[-1].strip()):
+        return {score: float(lines[-1].strip().replace(",", ""))}
+    raise _Wrong(f"the evaluator printed no JSON object and its last line is no number: {_to_print(score)}")
 
 
-def _printed(stdout: bytes) -> Mapping[str, Any]:
+def _to_print(score: str) -> str:
+    """What an evaluator has to print, for one that did not."""
+    return f'let it print the score last, as in 0.5 or {{"{score}": 0.5}}'
+
+
+def _printed(stdout: bytes, named: str) -> Mapping[str, Any]:
     """The last line that is a JSON object or holds a number. The last number of such a line is the score, and the last
     line before it that is an object holds the other metrics."""
     score: float | None = None
@@ -157,7 +167,7 @@ def _printed(stdout: bytes) -> Mapping[str, Any]:
         if score is None and (numbers := _PRINTED_NUMBER.findall(line)):
             score = float(numbers[-1].replace(",", ""))
     if score is None:
-        raise _Wrong("the evaluator printed no number and no JSON object, so there is no score")
+        raise _Wrong(f"the evaluator printed no number and no JSON object: {_to_print(named)}")
     return {"score": score}
 
 
@@ -204,7 +214,9 @@ def _score(spec: TaskSpec, metrics: Mapping[str, Any]) -> float:
             return _number(name, value)
     names = " or ".join(spec.score)
     there = ", ".join(list(metrics)[:8]) or "none"
-    raise _Wrong(f"the metric {names} is missing; there are: {there}")
+    numbers = [name for name, value in metrics.items() if _is_number(value)]
+    other = f", or say in task.yaml which metric is the score, as in score: {numbers[0]}" if numbers else ""
+    raise _Wrong(f'the metric {names} is missing; there are: {there}; print {{"{spec.score[0]}": NUMBER}}{other}')
 
 
 def _number(name: str, value: object) -> float:

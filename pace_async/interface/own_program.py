@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pace_async.errors import SeedProgramFails, UsageError
 from pace_async.interface.evaluating import evaluate_program
 from pace_async.interface.texts import text_of
+from pace_async.runtime.best_program import CRLF
 from pace_async.runtime.run_paths import RunPaths, new_run_paths
 
 if TYPE_CHECKING:
@@ -50,9 +51,47 @@ def prepare_own_program(
     scores: Sequence[str] = (),
     unsafe_no_sandbox: bool = False,
 ) -> Prepared:
-    """Write the task into RUN/task and score the program in the sandbox. What is not given is guessed from its score
-    and its time. Raises UsageError, and SeedProgramFails with the evaluator's words if the program has no score. Then
-    the folder of the task is removed."""
+    """The task in RUN/task, as `make_own_task` makes it, and the program's path beside it. Raises UsageError and
+    SeedProgramFails. Then nothing is left."""
+    paths = RunPaths(run_dir)
+    if paths.own_task.exists():
+        raise UsageError(f"{paths.own_task} is there already: name another run by --run-dir.")
+    prepared = make_own_task(
+        own,
+        paths.own_task,
+        direction,
+        about=about,
+        bounds=bounds,
+        timeout_s=timeout_s,
+        memory_mb=memory_mb,
+        scores=scores,
+        unsafe_no_sandbox=unsafe_no_sandbox,
+    )
+    try:
+        ends = f"{CRLF}\n" if b"\r\n" in (own.folder / own.file).read_bytes() else ""
+        paths.own_program.write_text(f"{own.patched}\n{ends}", encoding="utf-8")
+    except OSError as error:
+        remove_prepared(run_dir, prepared.made)
+        raise UsageError(f"Cannot write {paths.own_program}: {error.strerror}.") from None
+    return prepared
+
+
+def make_own_task(
+    own: "OwnProgram",
+    folder: Path,
+    direction: "Direction",
+    *,
+    name: str | None = None,
+    about: str = "",
+    bounds: "Bounds | None" = None,
+    timeout_s: float | None = None,
+    memory_mb: int = 4096,
+    scores: Sequence[str] = (),
+    unsafe_no_sandbox: bool = False,
+) -> Prepared:
+    """Write the task into a new folder and score the program in the sandbox. What is not given is guessed from its
+    score and its time. Raises UsageError, and SeedProgramFails with the evaluator's words if the program has no score.
+    Then the folder is removed."""
     from pace_async.task.own_program import (
         FIRST_TIMEOUT_S,
         SCORES,
@@ -66,13 +105,11 @@ def prepare_own_program(
 
     text = text_of(own.folder / own.file)
     sources = own.sources()
-    scripts = {name.as_posix(): text_of(own.folder / name) for name in own.scripts() if (own.folder / name).is_file()}
+    scripts = {file.as_posix(): text_of(own.folder / file) for file in own.scripts() if (own.folder / file).is_file()}
     said = about + shown_scripts(scripts) if about else about_program(own, text, scripts)
-    paths = RunPaths(run_dir)
-    folder = paths.own_task
     if folder.exists():
-        raise UsageError(f"{folder} is there already: name another run by --run-dir.")
-    made = tuple(one for one in (run_dir, *run_dir.parents) if not one.exists())
+        raise UsageError(f"{folder} is there already: name another with --folder, or remove it.")
+    made = tuple(one for one in folder.parents if not one.exists())
 
     def write(found: "Bounds", limit: float, *, deterministic: bool) -> None:
         from pace_async.yaml_text import dumped
@@ -87,35 +124,37 @@ def prepare_own_program(
             deterministic=deterministic,
             scores=scores or SCORES,
         )
+        fields["name"] = name or own.name
         (folder / "task.yaml").write_text(dumped(fields), encoding="utf-8")
 
     def scored() -> tuple[float, float]:
         found = evaluate_program(folder, folder / own.file.name, unsafe_no_sandbox=unsafe_no_sandbox)
         if found["score"] is None:
+            longer = "; --timeout SECONDS gives it longer" if found["outcome"] == "timeout" else ""
             raise SeedProgramFails(
-                f"{own.file} has no score: {found['outcome'].replace('_', ' ')}: {found['detail']}. The command ran in "
-                f"a copy of the folder with {_named(list(sources))}; --include takes further files along."
+                f"{own.file} has no score: {found['outcome'].replace('_', ' ')}: {found['detail']}{longer}. The "
+                f"command ran in a copy of the folder with {_named(list(sources))}; --include takes further files "
+                "along."
             )
         return found["score"], found["seconds"]
 
     try:
         folder.mkdir(parents=True)
         (folder / own.file.name).write_text(text, encoding="utf-8")
-        for name, source in sources.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(source, folder / name)
+        for path, source in sources.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, folder / path)
         write(Bounds(lower=0, upper=1), timeout_s or FIRST_TIMEOUT_S, deterministic=False)
         score, seconds = scored()
         again = scored()[0] if seconds < AGAIN_S else None
         found = bounds or guessed_bounds(score, direction)
         limit = timeout_s or guessed_timeout(seconds)
         write(found, limit, deterministic=again == score)
-        paths.own_program.write_text(f"{own.patched}\n", encoding="utf-8")
     except OSError as error:
-        remove_prepared(run_dir, made)
+        _remove(folder, made)
         raise UsageError(f"Cannot write {folder}: {error.strerror}.") from None
     except BaseException:
-        remove_prepared(run_dir, made)
+        _remove(folder, made)
         raise
     return Prepared(folder, score, seconds, again, found, limit, made)
 
@@ -123,9 +162,15 @@ def prepare_own_program(
 def remove_prepared(run_dir: Path, made: Sequence[Path]) -> None:
     """Remove the task of a run that did not begin, and the folders that were made for it and hold nothing else."""
     paths = RunPaths(run_dir)
-    shutil.rmtree(paths.own_task, ignore_errors=True)
     with suppress(OSError):
         paths.own_program.unlink(missing_ok=True)
+    _remove(paths.own_task, made)
+
+
+def _remove(task: Path, made: Sequence[Path]) -> None:
+    """Remove a task, and those folders above it that were made for it and hold nothing else."""
+    shutil.rmtree(task, ignore_errors=True)
+    with suppress(OSError):
         for folder in made:
             folder.rmdir()
 

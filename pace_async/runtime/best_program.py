@@ -9,23 +9,32 @@ from pathlib import Path
 from pace_async.durable import disk_fault, write_whole
 from pace_async.runtime.run_paths import RunPaths
 
+CRLF = "crlf"
+"""The line below the path of the user's program that says that its lines end with a carriage return too."""
+
 
 def write_best(paths: RunPaths, suffix: str, program: str) -> Path:
     """Write the program, and its difference to the user's in a run of `pace optimize`. Returns the program's file.
     Raises InfrastructureFault."""
     path = paths.best(suffix)
-    write_whole(path, program)
     try:
-        if paths.own_program.is_file():
-            name = paths.own_program.read_text(encoding="utf-8").strip()
-            own = (paths.own_task / Path(name).name).read_text(encoding="utf-8")
-            if patch := difference(own, program, name):
+        said = paths.own_program.read_text(encoding="utf-8").splitlines() if paths.own_program.is_file() else []
+        program = _ended(program, CRLF in said[1:])
+        write_whole(path, program)
+        if said:
+            own = (paths.own_task / Path(said[0]).name).read_text(encoding="utf-8")
+            if patch := difference(_ended(own, CRLF in said[1:]), program, said[0]):
                 write_whole(paths.difference, patch)
             else:
                 paths.difference.unlink(missing_ok=True)
     except OSError as error:
         raise disk_fault(error, paths.difference) from error
     return path
+
+
+def _ended(text: str, crlf: bool) -> str:
+    """The text with the line ends of the user's program."""
+    return text.replace("\r\n", "\n").replace("\n", "\r\n") if crlf else text
 
 
 def difference(before: str, after: str, name: str) -> str:

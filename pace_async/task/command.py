@@ -12,7 +12,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 LAST_LINE = "last_line"
-"""`metrics` of a task whose evaluator writes them as the last line of its standard output that is a JSON object."""
+"""`metrics` of a task whose evaluator writes them as the last line of its standard output that is a JSON object, or
+writes the score alone as a number in the last line."""
 PRINTED = "printed"
 """`metrics` of a task whose evaluator prints them: the last line of its standard output that is a JSON object or holds
 a number. The last number of such a line is the metric `score`, beside those of the last object before it."""

@@ -92,7 +92,7 @@ def test_a_seed_program_that_fails_is_refused_before_anything_is_written(tmp_pat
 
 @pytest.mark.fault("Configuration and terminal", "--dry-run writes and calls nothing")
 def test_dry_run_prints_the_configuration_and_writes_nothing(tmp_path: Path) -> None:
-    done = pace("run", "--dry-run", "--max-staleness", "3", "--candidates", "9", cwd=tmp_path)
+    done = pace("run", "--dry-run", "--verbose", "--max-staleness", "3", "--candidates", "9", cwd=tmp_path)
     assert done.returncode == 0
     assert "max_staleness: 3" in done.stdout
     assert "candidates: 9" in done.stdout

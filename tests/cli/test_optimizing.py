@@ -86,6 +86,17 @@ def test_three_lines_lead_to_a_better_program_and_its_difference(folder: Path, a
 
 
 @pytest.mark.long
+def test_a_program_with_the_line_ends_of_windows_gets_a_difference_that_applies(folder: Path, address: str) -> None:
+    (folder / "program.py").write_bytes(PROGRAM.replace("\n", "\r\n").encode())
+    model = ("--implementer", "openai/m", "--set", f"implementer.api_base={address}", "--threads", "1")
+    search(folder, ["optimize", "program.py", "--evaluate", EVALUATE, "--maximize", *model, "--candidates", "2"])
+    run = folder / "runs" / "program-1"
+    subprocess.run(["patch", "-p1", "-i", str(run / "best.diff")], cwd=folder, check=True, capture_output=True)
+    better = PROGRAM.replace("return 1", "return 1 + 41").replace("\n", "\r\n").encode()
+    assert (folder / "program.py").read_bytes() == (run / "best.py").read_bytes() == better
+
+
+@pytest.mark.long
 def test_a_resumed_run_writes_the_difference_to_its_new_best_program(
     folder: Path, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,7 +151,11 @@ def test_a_dry_run_scores_the_program_and_leaves_nothing(shell: Shell) -> None:
     assert "score     1 (twice the same)" in said.out
     assert "openai/m, the implementer's model" in said.out
     assert "progress  measured from 0.5 to 2, a guess: 2 may be out of reach (--bounds LOW,HIGH)" in said.out
-    assert re.search(r"a candidate \(advice \d+ in, \d+ out; program \d+ in, \d+ out\)", said.out)
+    assert re.search(
+        r"bill +2 calls, about \d+ tokens in and \d+ out a candidate, USD unknown \(advice \d+ in", said.out
+    )
+    assert "implementer  openai/m" in said.out
+    assert said.out.index("bill  ") < said.out.index("implementer  ")
     assert shell.files() == before
 
 
@@ -189,6 +204,28 @@ def test_a_dry_run_refuses_a_budget_without_a_price_as_a_run_does(shell: Shell, 
     assert "scoring" not in said.out
     prices = [f"--set=implementer.price_per_million_{way}=1" for way in ("in", "out")]
     assert "5 USD" in shell.pace(command, *own, *flags, *prices).out
+
+
+def test_a_task_of_a_program_and_its_scorer_passes_its_check_at_once(shell: Shell) -> None:
+    own = ("--program", "program.py", "--evaluate", EVALUATE)
+    before = shell.files()
+    assert "--minimize" in shell.pace("task", "init", "mine", *own).err
+    assert "go together" in shell.pace("task", "init", "mine", "--program", "program.py").err
+    assert "missing.py" in shell.pace("task", "init", "mine", *own[:3], "python missing.py {program}", "--maximize").err
+    assert shell.files() == before
+    said = shell.pace("task", "init", "mine", *own, "--maximize")
+    assert said.code == 0, said.err
+    assert "pace run ./mine --implementer MODEL" in said.out
+    assert "sound: " in shell.pace("task", "check", "./mine").out
+    assert "mine is there already" in shell.pace("task", "init", "mine", *own, "--maximize").err
+
+
+def test_a_program_that_takes_too_long_is_told_the_flag_that_gives_it_longer(shell: Shell, folder: Path) -> None:
+    (folder / "score.py").write_text("import time; time.sleep(600)")
+    model = ("--implementer", "openai/m", "--timeout", "1")
+    said = shell.pace("optimize", "program.py", "--evaluate", EVALUATE, "--maximize", *model)
+    assert said.code == 5
+    assert "timeout: stopped after 1.0 s; --timeout SECONDS gives it longer." in said.err
 
 
 def test_a_program_without_a_score_is_refused_with_the_evaluators_words(shell: Shell) -> None:

@@ -51,6 +51,15 @@ def test_a_dry_run_says_what_a_candidate_and_the_run_cost(shell: Shell) -> None:
     said = shell.pace("run", "circle_packing", "--dry-run", *MODELS, *prices, "--candidates", "100", "--json")
     assert said.code == 0, said.err
     bill = json.loads(said.out)["plan"]["bill"]
-    assert "a candidate" in bill and "100 candidates" in bill and "USD" in bill
+    assert (
+        bill.startswith("2 calls, about ")
+        and "a candidate" in bill
+        and "100 candidates: 200 calls" in bill
+        and "100 candidates" in bill
+        and "USD" in bill
+    )
     bare = json.loads(shell.pace("run", "circle_packing", "--dry-run", "--json").out)
-    assert "bill" not in bare["plan"]
+    assert bare["plan"]["bill"] == "no calls, 0 USD: no model is asked over the network"
+    printed = shell.pace("run", "circle_packing", "--dry-run", *MODELS).out.splitlines()
+    assert printed[0].startswith("bill ") and printed[0].count("USD unknown") >= 3
+    assert "$0.00" not in printed[0] and len(printed) < 20

@@ -62,7 +62,7 @@ def test_a_bound_is_refused_beside_the_barrier_that_has_none(shell: Shell) -> No
 
 
 def test_the_output_of_a_dry_run_is_a_valid_file_of_settings(shell: Shell) -> None:
-    said = shell.pace("run", "--dry-run", "--max-staleness", "3", "--target", "2.5", "--minutes", "4")
+    said = shell.pace("run", "--dry-run", "--verbose", "--max-staleness", "3", "--target", "2.5", "--minutes", "4")
     assert said.code == 0
     assert "# stops        at 4 minutes, or a score at least as good as 2.5" in said.out
     assert "# writes       runs/circle_packing-1/" in said.out

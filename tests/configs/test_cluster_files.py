@@ -49,7 +49,7 @@ def planned(shell: Shell, words: list[str], settings: Path) -> str:
     assert words[:2] == ["pace", "run"]
     at = words.index("--config") + 1
     assert Path(words[at]).name == settings.name
-    said = shell.pace(*words[1:at], str(settings), *words[at + 1 :], "--dry-run")
+    said = shell.pace(*words[1:at], str(settings), *words[at + 1 :], "--dry-run", "--verbose")
     assert said.code == 0, said.err
     return said.out
 

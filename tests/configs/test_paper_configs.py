@@ -72,7 +72,9 @@ def test_a_later_file_wins_key_by_key_and_leaves_the_rest(tmp_path: Path) -> Non
 
 def test_the_command_line_takes_several_files_and_flags_win(shell: Shell) -> None:
     files = [str(FOLDER / f"{name}.yaml") for name in ("small", "maxk")]
-    said = shell.pace("run", "circle_packing", "--config", files[0], "--config", files[1], "--dry-run", "--seed", "3")
+    said = shell.pace(
+        "run", "circle_packing", "--config", files[0], "--config", files[1], "--dry-run", "--verbose", "--seed", "3"
+    )
     assert said.code == 0, said.err
     assert "objective maxk, groups of 8, behind a barrier (sync)" in said.out
     assert "at 160 candidates" in said.out

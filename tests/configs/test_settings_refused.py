@@ -91,9 +91,9 @@ def test_only_the_default_limit_of_candidates_gives_way(given: dict[str, object]
 def test_a_limit_given_elsewhere_holds_beside_a_flag(shell: Shell, flag: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (shell.folder / "run.yaml").write_text("stop: {candidates: 40}\n")
     plan = shell.pace("run", "--dry-run", flag, "9", "--config", "run.yaml").out
-    assert "# stops        at 40 candidates, or 9 " in plan
+    assert "stops        at 40 candidates, or 9 " in plan
     assert "at 30 candidates, or 9 " in shell.pace("run", "--dry-run", flag, "9", "--set", "stop.candidates=30").out
-    assert "# stops        at 9 " in shell.pace("run", "--dry-run", flag, "9").out
+    assert "stops        at 9 " in shell.pace("run", "--dry-run", flag, "9").out
     monkeypatch.setenv("PACE_STOP__CANDIDATES", "20")
     assert "at 20 candidates, or 9 " in shell.pace("run", "--dry-run", flag, "9").out
 

@@ -33,6 +33,12 @@ def reading(metrics: object, files: dict[str, str | int] | None = None, **more: 
     return read(spec(**more), Left({"metrics.json": text, **(files or {})}, b""))
 
 
+NOT_PRINTED = (
+    "the evaluator printed no JSON object and its last line is no number: let it print the score last, as in 0.5 or "
+    '{"combined_score": 0.5}'
+)
+
+
 @pytest.mark.parametrize(
     ("metrics", "words"),
     [
@@ -41,7 +47,11 @@ def reading(metrics: object, files: dict[str, str | int] | None = None, **more: 
         ("[" * 100_000, "the evaluator's metrics.json is nested deeper than 32"),
         (LONGEST_FILE + 1, "the evaluator's metrics.json is too long: 131073 bytes, and 131072 are read"),
         ([1], "the evaluator's metrics.json holds a list, not an object with metrics"),
-        ({"loss": 1}, "the metric combined_score is missing; there are: loss"),
+        (
+            {"loss": 1},
+            'the metric combined_score is missing; there are: loss; print {"combined_score": NUMBER}, or say in '
+            "task.yaml which metric is the score, as in score: loss",
+        ),
         ({"combined_score": "0.5"}, "the metric combined_score is a text, not a number"),
         ({"combined_score": True}, "the metric combined_score is true, not a number"),
         ({"combined_score": float("nan")}, "the metric combined_score is not finite (nan)"),
@@ -55,7 +65,9 @@ def test_each_kind_of_invalid_metrics_has_its_own_sentence(metrics: object, word
 
 
 def test_a_missing_file_is_distinguished_from_a_missing_metric() -> None:
-    assert read(spec(), Left({}, b"")).wrong == "the evaluator left no metrics.json"
+    assert read(spec(), Left({}, b"")).wrong == (
+        "the evaluator left no metrics.json; if it prints the score, say metrics: printed in task.yaml"
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,8 +85,11 @@ def test_the_score_is_the_first_metric_that_is_there(score: object, expected: fl
     [
         ('log\n{"combined_score": 1}\n{"combined_score": 2}\nbye\n', 2.0),
         ('{"combined_score": 1}\n{"combined_sc', "the last line of standard output begins a JSON object and does not"),
-        ("hello\n[1]\n7\n", "no line of standard output is a JSON object with metrics"),
-        ("", "no line of standard output is a JSON object with metrics"),
+        ("hello\n[1]\n7\n", 7.0),
+        ('{"combined_score": 2}\n7\n', 2.0),
+        ("hello 7\n", NOT_PRINTED),
+        ("", NOT_PRINTED),
+        ("nan\n", "the metric combined_score is not finite (nan)"),
     ],
 )
 def test_metrics_of_the_last_line_are_the_last_whole_object(stdout: str, expected: float | str) -> None:

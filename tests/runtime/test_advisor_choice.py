@@ -64,6 +64,21 @@ def test_where_no_advisor_of_the_package_reads_the_task_the_implementers_model_a
     assert chosen(with_unread_catalogue(tmp_path), implementer={"model": "catalog,openai/any"}) == "api:openai/any"
 
 
+def test_an_advisor_of_the_package_that_would_send_noise_to_a_model_or_an_agent_is_refused_in_one_sentence() -> None:
+    catalogued, none = load_task("multi_evolve"), without_catalogue()
+    for task, why in ((catalogued, "has another"), (none, "has none")):
+        config = Config.model_validate({"advisor": {"model": "tiny"}, "implementer": {"model": "openai/any"}})
+        with pytest.raises(UsageError, match=rf"--advisor tiny knows only.*{why}: leave --advisor out") as raised:
+            with_advisor(config, task)
+        assert "\n" not in str(raised.value)
+        assert not served_by(config, task)[0].ok
+    agent = Config.model_validate({"implementer": {"model": "command", "command": ["agent", "{prompt}"]}})
+    with pytest.raises(UsageError, match=r"No advisor of the package reads task.*name a language model"):
+        with_advisor(agent, none)
+    paid = Config.model_validate({"advisor": {"model": "tiny"}, "implementer": {"model": "openai/any"}})
+    assert with_advisor(paid, TASK) is paid  # its catalogue is known
+
+
 def test_an_implementers_model_that_cannot_advise_is_refused_with_the_reason() -> None:
     for settings, why in (
         ({"learner": {"objective": "pace"}}, "leave --objective pace out"),

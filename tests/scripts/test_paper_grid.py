@@ -134,7 +134,7 @@ def test_every_run_of_the_small_scale_can_begin(
     assert said.code == 0, said.err
     assert f"{folder_of(chosen(tmp_path / 'grid'), 'eplb', method, 7)}/" in said.out
     assert "at 40 candidates" in said.out
-    assert "# learning     none" in said.out if method == "no_rl" else "behind a barrier (sync)" in said.out
+    assert "learning     none" in said.out if method == "no_rl" else "behind a barrier (sync)" in said.out
 
 
 def test_at_the_papers_scale_the_files_of_advisor_and_method_override_the_tasks(tmp_path: Path) -> None:

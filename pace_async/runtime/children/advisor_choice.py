@@ -113,6 +113,7 @@ def with_advisor(config: Config, task: Task) -> Config:
     named = config.advisor.model
     kind = advisor_of(named)
     if not kind.chosen_for_task:
+        refuse_noise(config, task)
         if kind.served and not kind.packaged and is_hub_id(named):
             config = _advised_by(config, pinned(named))
         if kind.served and reads_catalogues(advisor_folder(config.advisor.model)):
@@ -126,7 +127,27 @@ def with_advisor(config: Config, task: Task) -> Config:
     models = models_of(config.implementer.model)
     if chosen.bad and models and not engine_of(config.advisor.engine).runs_already:
         return _advised_by_implementer(config, models[0])
+    if chosen.bad and not only_edits(config.implementer.model):
+        raise UsageError(
+            f"No advisor of the package reads task {task.name!r}, and what writes its programs would be paid for noise:"
+            f" name a language model, as in --advisor {API}MODEL."
+        )
     return _advised_by(config, chosen.model)
+
+
+def refuse_noise(config: Config, task: Task) -> None:
+    """Raises UsageError for an advisor of the package that does not know the task's catalogue, where a model or an
+    agent writes the programs: it would be paid for reading noise."""
+    model = config.advisor.model
+    if not advisor_of(model).packaged or only_edits(config.implementer.model):
+        return
+    if serving_of(model, task).fit == "lacks":
+        has = "has another" if task.catalogue_path is not None else "has none"
+        raise UsageError(
+            f"--advisor {model} knows only the catalogues that it was trained on, and task {task.name!r} {has}: leave "
+            f"--advisor out, and a model of --implementer advises too, or name a language model, as in --advisor "
+            f"{API}MODEL."
+        )
 
 
 def _advised_by_implementer(config: Config, model: str) -> Config:

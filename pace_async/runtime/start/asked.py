@@ -9,12 +9,13 @@ from dataclasses import replace
 from typing_extensions import TypedDict
 
 from pace_async.config import Config, ProviderConfig
-from pace_async.context.bill import Rate, bill, in_words
+from pace_async.context.bill import BY_AGENT, NOTHING, Rate, bill, in_words
 from pace_async.context.checked import first_questions
 from pace_async.context.figures import tokens_in
 from pace_async.context.notes import notes_question
 from pace_async.context.questions import Prompts, Rendered
 from pace_async.errors import UsageError
+from pace_async.implement.assemble import only_edits
 from pace_async.implement.shares import models_of
 from pace_async.population.reading.reader import open_readonly
 from pace_async.providers.chat import looked_up, price_of
@@ -68,11 +69,11 @@ def questions_of(config: Config, run: str | None) -> AskedQuestions:
     }
 
 
-def bill_of(config: Config, task: Task) -> str | None:
-    """What one candidate and the whole run cost, in one line. None if no language model is asked. Raises UsageError."""
+def bill_of(config: Config, task: Task) -> str:
+    """What one candidate and the whole run cost, in one line. Raises UsageError."""
     asks, models = config.search.remembers != "pool", models_of(config.implementer.model)
     if not asks and not models:
-        return None
+        return NOTHING if only_edits(config.implementer.model) else BY_AGENT
     prompts = prompts_of(config, task, surroundings_here())
     first = first_questions(prompts, config.advisor.calls)
     kind = advisor_of(config.advisor.model)

@@ -17,6 +17,7 @@ import anyio.to_thread
 
 from pace_async.config import Config
 from pace_async.configure import dump
+from pace_async.context.bill import NOTHING
 from pace_async.context.checked import check
 from pace_async.context.templates import Templates
 from pace_async.durable import write_whole
@@ -52,7 +53,7 @@ from pace_async.providers.preflight import check_models, refuse_unless_ready
 from pace_async.registry.advisors import advisor_of
 from pace_async.registry.displays import DISPLAYS
 from pace_async.reward import RewardRule
-from pace_async.runtime.children.advisor_choice import in_words, with_advisor
+from pace_async.runtime.children.advisor_choice import in_words, refuse_noise, with_advisor
 from pace_async.runtime.children.advisor_folder import (
     advisor_folder,
     refuse_incomplete,
@@ -166,7 +167,7 @@ async def _start(config: Config, task: Task, place: tuple[RunPaths, Path | None]
     _announce(display, f"advisor {advisor}")
     if task.spec.is_command and not only_edits(config.implementer.model) and (why := unused_block(task)):
         _announce(display, f"{why}, so what is written there may be ignored")
-    if (costs := await anyio.to_thread.run_sync(bill_of, config, task)) is not None:
+    if (costs := await anyio.to_thread.run_sync(bill_of, config, task)) != NOTHING:
         _announce(display, costs)
     if run_dir is None:  # the checks took seconds: another run may have taken the name
         paths = claimed(paths, await anyio.to_thread.run_sync(_names_taken, config))
@@ -213,6 +214,8 @@ async def _go_on(paths: RunPaths, changes: Mapping[str, object], shown: Shown, d
                 await say([f"{paths.folder} is finished: {finished}"])
                 return 0
             _refuse_unknown_stages(config, task)
+            if config.implementer.model != standing.header.implementer:
+                refuse_noise(config, task)
             refuse_unless_written(config)
             resources_of(task, of_this_machine(config.evaluation), taken_cards(config))
             await anyio.to_thread.run_sync(refuse_unless_it_fits, config, paths.folder)

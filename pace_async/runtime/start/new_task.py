@@ -24,10 +24,7 @@ def make_task(name: str, folder: Path, language: str = PYTHON, kind: str | None 
     """Write the folder. Without a `kind` the language decides it. Raises UsageError for a name that no task can have, a
     folder that is not empty, or a language or kind without an example."""
     texts = _texts(name, folder, language, kind)
-    if not _NAME.fullmatch(name):
-        raise UsageError(
-            f"{name!r} cannot name a task: use small letters, digits and _, and begin with a letter, as in my_task."
-        )
+    refuse_name(name)
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise UsageError(f"{folder} is there already: name another with --folder, or remove it.")
@@ -42,6 +39,14 @@ def make_task(name: str, folder: Path, language: str = PYTHON, kind: str | None 
             shutil.move(made, folder)
     except OSError as error:
         raise UsageError(f"Cannot write {folder}: {error.strerror}.") from None
+
+
+def refuse_name(name: str) -> None:
+    """Raises UsageError for a name that no task can have."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} cannot name a task: use small letters, digits and _, and begin with a letter, as in my_task."
+        )
 
 
 def templates() -> list[str]:
