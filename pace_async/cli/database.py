@@ -137,7 +137,7 @@ def _psql(url: str, *, write: bool) -> None:
 
 @app.command("check")
 def check(run: str = _RUN, as_json: bool = JSON_OPTION) -> None:
-    """Check a population: the file, references, the conservation line, staleness, versions, candidates.
+    """Check a population: the file, references, the conservation line, staleness, versions, candidates, rows given up.
 
     Example: pace db check circle_packing-1
     """
