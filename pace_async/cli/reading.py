@@ -47,6 +47,7 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
             "run": paths.folder,
             "state": _standing(found, paths.folder),
             **({"trust": f"shared: {SHARED_MEANS}"} if header.shares_trust else {}),
+            **({"rows lost": found["rows_lost"]} if found["rows_lost"] else {}),
             **_waits(found["waiting"]),
             "candidates": found["candidates"],
             **({"few scores": found["few_scores"]} if found["few_scores"] else {}),

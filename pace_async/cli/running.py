@@ -195,6 +195,7 @@ class ResumeFlags:
     implementer: str | None = typer.Option(None, "--implementer", help="What writes the code from now on.")
     sets: list[str] | None = typer.Option(None, "--set", help="A setting that may change.", metavar="KEY=VALUE")
     max_staleness: int | None = typer.Option(None, "--max-staleness", help="May be raised, never lowered.")
+    threads: int | None = typer.Option(None, "--threads", help="As in this run: another number is refused.")
     despite_loss: bool = typer.Option(False, "--despite-loss", help="Give up committed rows that were lost.")
     display: str = _DISPLAY
     logs: list[str] | None = _LOG
@@ -205,19 +206,23 @@ def resume(flags: ResumeFlags) -> None:
 
     A finished run has nothing to do, unless the limit that ended it is raised. Minutes are counted from now: a run that
     --minutes ended goes on for as many again. What --set changes is recorded and holds for later resumes. It takes
-    settings that leave alone what the recorded groups train and what scores compare: those of stop, faults, prompts and
-    implementer, and learner.max_length, learner.checkpoint_every, learner.gradient_checkpointing, learner.gpus,
-    learner.cpu_ranks, learner.step_timeout_s, evaluation.evaluators, evaluation.ray_address, evaluation.ray_timeout_s,
-    evaluation.ray_silence_s, evaluation.ray_goes_on_s, evaluation.ray_keeps_s, evaluation.ray_resources,
-    evaluation.slots, evaluation.warm, evaluation.memo, evaluation.retries, evaluation.practice, advisor.engine,
-    advisor.transport, advisor.max_tokens, advisor.max_tokens_by_call, advisor.chat_template, advisor.thinking,
-    advisor.end_of_thinking, advisor.first_word, advisor.requests, advisor.api_base, advisor.options,
-    advisor.deadline_s, advisor.price_per_million_in, advisor.price_per_million_out, advisor.max_prompt_tokens,
-    advisor.timeout_s, advisor.engine_start_s, advisor.threads, advisor.kv_cache_gib, advisor.gpus, advisor.gpu_memory,
-    advisor.probe_limit, advisor.fetch_from, advisor.push_timeout_s, advisor.engine_arguments, search.trials_shown,
-    search.summary_from, search.parents, search.tournament_size, search.tournament_pool, search.migration, search.top_k,
-    search.puct_exploration, search.grid_bins, search.backtracking, search.actions, search.momentum_trigger,
-    search.action_interval, search.untried_kept, search.notes_every and search.backtrack_stay.
+    settings that leave alone what the recorded groups train and what scores compare: all of stop, faults, prompts and
+    implementer, and of the others these.
+
+    search: untried_kept, notes_every, trials_shown, summary_from, parents, tournament_size, tournament_pool, migration,
+    top_k, puct_exploration, grid_bins, backtracking, actions, momentum_trigger, action_interval, backtrack_stay.
+
+    advisor: engine, transport, fetch_from, push_timeout_s, max_tokens, max_tokens_by_call, chat_template, thinking,
+    end_of_thinking, first_word, requests, api_base, options, deadline_s, price_per_million_in, price_per_million_out,
+    max_prompt_tokens, timeout_s, engine_start_s, threads, kv_cache_gib, gpus, gpu_memory, probe_limit,
+    engine_arguments.
+
+    evaluation: evaluators, ray_address, ray_timeout_s, ray_silence_s, ray_goes_on_s, ray_keeps_s, ray_resources, slots,
+    warm, memo, retries, practice.
+
+    learner: max_length, checkpoint_every, gradient_checkpointing, gpus, cpu_ranks, step_timeout_s.
+
+    The number of threads stays, because each thread is an island, and the islands are there.
 
     Where the newest committed rows are missing, as when population.db-wal was removed after a crash, nothing is done
     before --despite-loss says that they may be given up. The search then goes on from the older rows.
@@ -238,6 +243,7 @@ def resume(flags: ResumeFlags) -> None:
         "stop.target": flags.target,
         "implementer.model": flags.implementer,
         "staleness.max_staleness": flags.max_staleness,
+        "search.threads": flags.threads,
     }
     changed = overrides_of(flags.sets, changes)
     raise typer.Exit(go_on(flags.run, changed, flags.display, chosen, despite_loss=flags.despite_loss))

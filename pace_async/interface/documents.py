@@ -81,6 +81,7 @@ class Status(TypedDict):
     waiting: Waiting | None
     failing: list[Failing]
     few_scores: str | None
+    rows_lost: str | None
     longest_stall_ms: float | None
     longest_turn_cpu_ms: float | None
     nodes: list[NodeUsed]

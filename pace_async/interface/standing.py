@@ -21,6 +21,7 @@ def standing_of(paths: "RunPaths", reader: "Reader") -> "Status":
     found = {**status, **ledger_of_rows(reader.timings(), header), "driven": driven}
     found |= known_of(status["best_score"], header) | _parses(header, status["outcomes"], reader.recent_parsed())
     found["waiting"] = _waiting(holder_of(paths.folder), status["waiting"]) if driven else None
+    found["rows_lost"] = reader.rows_given_up()
     found["few_scores"] = _few_scores(status, str(paths.folder))
     if status["failing"] or found["waiting"] or found["few_scores"]:
         found["advice"] = None  # the advice is for a run that works, not for one that fails or waits

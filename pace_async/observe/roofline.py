@@ -102,7 +102,8 @@ def roofline(load: Load) -> Roofline | None:
 
 
 def advice(found: Roofline, bound: int) -> str:
-    """What would help, in one sentence, and how far, until the next bottleneck."""
+    """What would help, in one sentence, and how far, until the next bottleneck. The number of threads is
+    that of islands and stays on a resume."""
     if found.unanswered >= MANY_UNANSWERED:
         return (
             f"{100 * found.unanswered:.0f} % of the last calls got no answer, and rollouts waited for them: see to the "
@@ -113,11 +114,13 @@ def advice(found: Roofline, bound: int) -> str:
         return f"{alike.capitalize()} are equal bottlenecks: only more of each would help."
     match found.binding:
         case "threads" if found.shares_processors:
-            return f"More threads would help, {_SHARING}."
+            return f"More threads would help, in a new run, {_SHARING}."
         case "threads":
-            return f"More threads would help{room}."
+            return f"More threads would help, in a new run{room}."
         case "staleness" if found.open_leases is not None and found.below_a_group:
-            return f"More threads would help, up to {found.open_leases}, and so would {_larger(bound)}."
+            return (
+                f"More threads would help, in a new run and up to {found.open_leases}, and so would {_larger(bound)}."
+            )
         case "staleness":
             threads = "would not" if found.open_leases is None else f"little, and not at all beyond {found.open_leases}"
             larger = _larger(bound)
@@ -148,7 +151,11 @@ def short_advice(found: Roofline) -> tuple[str, ...]:
         return (f"{alike} alike: only more of each would help", f"{alike} alike", found.binding)
     match found.binding:
         case "threads":
-            said = (f"threads: more of them would help{room}", f"threads: more would help{least}")
+            said = (
+                f"threads: more of them, in a new run, would help{room}",
+                f"threads: more of them would help{room}",
+                f"threads: more would help{least}",
+            )
         case "staleness" if found.open_leases is not None and found.below_a_group:
             either = f"staleness: more threads, up to {found.open_leases}"
             said = (f"{either}, would help, or a larger --max-staleness", either)

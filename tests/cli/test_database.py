@@ -72,7 +72,9 @@ def test_a_finished_run_is_sound_in_every_respect(shell: Shell) -> None:
     assert found["sound"] is True
     assert found["damage"] == []
     names = [check["check"].split(" ")[0] for check in found["checks"]]
-    assert names == ["file", "references", "conservation", "staleness", "versions", "candidates", "attempts", "journal"]
+    assert names == [
+        *("file", "references", "conservation", "staleness", "versions", "candidates", "attempts", "rows", "journal")
+    ]
     assert all(check["ok"] for check in found["checks"])
     assert "admitted 40 = trained" in shell.pace("db", "check", "circle_packing-1").out
 

@@ -1,5 +1,6 @@
 """Rows that were committed and are gone, because population.db-wal or newer files are: a resume says so and waits."""
 
+import json
 import shutil
 import sqlite3
 from collections.abc import Iterable
@@ -78,6 +79,7 @@ def test_a_resume_from_older_rows_is_refused_and_changes_nothing(
         assert "put the newer files back" in said.err
         assert "pace run" not in said.err
         assert len(said.err.strip().splitlines()) == 1
+    assert "rows lost" not in shell.pace("status", "demo").out
     assert not (crashed.folder / "reached").exists()
     assert crashed.events.read_bytes() == before
     assert rows(crashed, "select max(candidate), (select count(*) from faults) from candidates") == [(3, 0)]
@@ -96,6 +98,10 @@ def test_a_loss_that_is_accepted_is_recorded_and_holds_for_every_later_resume(
     [(kind, detail)] = rows(crashed, "select kind, detail from faults")
     assert kind == "rows_lost"
     assert detail == "gone on without 4 leases and 4 candidates that had been committed"
+    sentence = f"{detail} ("
+    assert sentence in shell.pace("status", "demo").out
+    assert json.loads(shell.pace("status", "demo", "--json").out)["rows_lost"].startswith(sentence)
+    assert sentence in shell.pace("db", "check", "demo").out
     log(crashed, [*rollout(4), opened(5)])
     assert "lacks 2 leases and 1 candidate that" in shell.pace("resume", "demo").err
 

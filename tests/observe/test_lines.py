@@ -125,7 +125,7 @@ async def test_advice_is_printed_when_the_bottleneck_changes() -> None:
     lines = [line.strip() for line in await plain_lines(facts, paid, every=2)]
     advised = [line for line in lines if "would help" in line]
     assert advised == [
-        "More threads would help, up to 194 % more.",
+        "More threads would help, in a new run, up to 194 % more.",
         "The learner is the bottleneck: neither more threads nor a larger --max-staleness would help.",
     ]
     assert all("$0.50 of $2.00 spent" in line for line in lines if " candidates · " in line)

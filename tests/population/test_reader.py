@@ -309,12 +309,21 @@ def test_statements_that_only_read_are_allowed(database: Path) -> None:
         for statement in (
             "PRAGMA table_info(runs)",
             "PRAGMA integrity_check",
+            "SELECT * FROM pragma_table_info('candidates')",
+            "SELECT m.name, t.name FROM sqlite_master m JOIN pragma_table_info(m.name) t",
+            "SELECT name FROM pragma_index_list('candidates')",
+            "SELECT * FROM pragma_user_version",
             "EXPLAIN QUERY PLAN SELECT * FROM runs",
             "SELECT value FROM json_each('[1]')",
             "SELECT rank FROM leaderboard",
             "SELECT sql FROM sqlite_master",
         ):
             assert reader.sql(statement).rows, statement
+
+
+def test_a_pragma_that_is_refused_as_a_table_is_named(database: Path) -> None:
+    with open_readonly(database) as reader, pytest.raises(UsageError, match="pragma optimize is not allowed here"):
+        reader.sql("SELECT * FROM pragma_optimize")
 
 
 @pytest.mark.parametrize("statement", ["SELEC 1", "", "SELECT * FROM nowhere", "SELECT 1; SELECT 2", "SELECT :a"])

@@ -121,8 +121,19 @@ def test_every_setting_may_change_or_there_is_a_reason_why_not() -> None:
     for key in known:
         if key not in MAY_CHANGE and key.partition(".")[0] not in MAY_CHANGE:
             assert key in WHY_NOT or key.partition(".")[0] in WHY_NOT, key
-    said = resume.__doc__ or ""
-    assert all(name in said for name in MAY_CHANGE if not name.startswith("staleness"))
+    rooms = {line.strip().partition(": ")[0]: line for line in (resume.__doc__ or "").split("\n\n")}
+    for room, _, name in (key.partition(".") for key in MAY_CHANGE if not key.startswith("staleness")):
+        assert name in rooms[room] if name else room in (resume.__doc__ or ""), (room, name)
+
+
+def test_another_number_of_threads_is_refused_with_the_reason(shell: Shell, tmp_path: Path) -> None:
+    record = run_to_its_end(tmp_path / "demo", **ENDS["updates"])
+    threads = Config.model_validate(record.header.config).search.threads
+    refused = shell.pace("resume", "demo", "--threads", str(threads + 1))
+    assert refused.code == 2
+    assert f"search.threads is {threads} in this run and cannot become {threads + 1}" in refused.err
+    assert "each thread is an island" in refused.err
+    assert resumed_config(record, {"search.threads": threads}).search.threads == threads
 
 
 def test_the_mark_of_thinking_stays_where_ideas_are_credited_after_it(tmp_path: Path) -> None:

@@ -194,23 +194,43 @@ def test_expected_maximum_of_draws_from_a_sample() -> None:
 @pytest.mark.parametrize(
     ("load", "binding", "says"),
     [
-        (Load(4, 8, 2, [10.0], 9.0), "threads", "More threads would help, up to"),
+        (Load(4, 8, 2, [10.0], 9.0), "threads", "More threads would help, in a new run, up to"),
         (Load(24, 8, 2, [10.0], 9.0), "threads", "Threads and staleness are equal bottlenecks: only more of each"),
         (Load(64, 8, 2, [10.0], 9.0), "staleness", "A larger --max-staleness than 2 would help"),
         (Load(16, 8, 2, [5.0, 19.0], 9.0), "staleness", "A larger --max-staleness than 2 would help, up to"),
-        (Load(5, 8, 0, [1.0, 9.0], 4.0), "staleness", "More threads would help, up to 8, and so would --async"),
-        (Load(5, 8, 1, [*9 * [1.0], 99.0], 4.0), "staleness", "More threads would help, up to 16, and so would a l"),
+        (
+            Load(5, 8, 0, [1.0, 9.0], 4.0),
+            "staleness",
+            "More threads would help, in a new run and up to 8, and so would --async",
+        ),
+        (
+            Load(5, 8, 1, [*9 * [1.0], 99.0], 4.0),
+            "staleness",
+            "More threads would help, in a new run and up to 16, and",
+        ),
         (Load(16, 8, 0, [5.0, 19.0], 9.0), "staleness", "--async with a --max-staleness above 0 would help"),
         (Load(64, 8, 2, [10.0], 9.0, learning=1.0, policy="drop"), "threads", "More threads would help"),
-        (Load(16, 8, 2, [5.0, 15.0], 9.0, policy="soft"), "threads", "More threads would help, up to 50 % more."),
+        (
+            Load(16, 8, 2, [5.0, 15.0], 9.0, policy="soft"),
+            "threads",
+            "More threads would help, in a new run, up to 50 % more.",
+        ),
         (Load(32, 8, 2, [5.0, 15.0], 9.0, policy="soft"), "staleness", "A larger --max-staleness than 2 would help"),
         (Load(64, 8, 9, [10.0], 9.0, slots=2), "evaluation slots", "More evaluation slots would help"),
-        (Load(4, 8, 2, [10.0], 9.0, slots=6, trains=False), "threads", "More threads would help, up to 67 % more."),
-        (Load(4, 8, 2, [10.0], 9.0, slots=36, trains=False), "threads", "More threads would help, up to 10 times as"),
+        (
+            Load(4, 8, 2, [10.0], 9.0, slots=6, trains=False),
+            "threads",
+            "More threads would help, in a new run, up to 67 % more.",
+        ),
+        (
+            Load(4, 8, 2, [10.0], 9.0, slots=36, trains=False),
+            "threads",
+            "More threads would help, in a new run, up to 10 times as",
+        ),
         (
             Load(4, 8, 2, [10.0], 0.3, slots=2, trains=False, shares_processors=True),
             "threads",
-            "More threads would help, if evaluations that share this machine's processors do not slow each other down.",
+            "More threads would help, in a new run, if evaluations that share this machine's processors do not",
         ),
         (
             Load(64, 8, 9, [10.0], 9.0, slots=2, shares_processors=True),

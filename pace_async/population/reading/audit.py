@@ -12,6 +12,7 @@ from sqlalchemy import Connection, text
 
 from pace_async.population.connect import damage, dangling
 from pace_async.population.reading.load import header_of
+from pace_async.population.reading.lost import rows_given_up
 from pace_async.registry.objectives import trains
 from pace_async.registry.staleness_policies import policy_of
 
@@ -184,12 +185,18 @@ def _attempts(connection: Connection, run_id: int) -> Check:
     return Check("attempts", f"{count} to evaluate a program", tuple(wrong[:SHOWN]))
 
 
+def _given_up(connection: Connection, run_id: int) -> Check:
+    """Told, and never wrong: what a resume went on without was accepted, and the other checks hold for what is left."""
+    return Check("rows lost", rows_given_up(connection, run_id) or "none was given up")
+
+
 _RUN_CHECKS: tuple[Callable[[Connection, int], Check], ...] = (
     _conservation,
     _staleness,
     _versions,
     _candidates,
     _attempts,
+    _given_up,
 )
 
 

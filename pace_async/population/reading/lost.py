@@ -1,11 +1,12 @@
-"""Which numbers of a run have no row, of those that ought to have one."""
+"""Which numbers of a run have no row, of those that ought to have one, and what a resume went on without."""
 
+import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from sqlalchemy import Connection, func, select
 
-from pace_async.population.models import CandidateRow, GroupRow, LeaseRow, ReservationRow, VersionRow
+from pace_async.population.models import CandidateRow, FaultRow, GroupRow, LeaseRow, ReservationRow, VersionRow
 
 NUMBERED: Mapping[str, tuple[Any, Any]] = {
     "leases": (LeaseRow.run_id, LeaseRow.lease),
@@ -15,6 +16,8 @@ NUMBERED: Mapping[str, tuple[Any, Any]] = {
     "versions": (VersionRow.run_id, VersionRow.version),
 }
 """What tells the run, and the number of a row, by what the rows are."""
+ROWS_LOST = "rows_lost"
+"""The kind of fault that records a loss that was accepted."""
 ASKED_AT_ONCE = 500
 
 
@@ -29,3 +32,13 @@ def without_row(connection: Connection, run_id: int, what: str, numbers: Collect
         there = connection.execute(select(number).where(run == run_id, number.in_(asked))).scalars()
         missing |= set(asked) - set(there)
     return frozenset(missing)
+
+
+def rows_given_up(connection: Connection, run_id: int) -> str | None:
+    """What resumes with --despite-loss went on without, and when, in one sentence. None if nothing was lost."""
+    told = select(FaultRow.detail, FaultRow.at).where(FaultRow.run_id == run_id, FaultRow.kind == ROWS_LOST)
+    losses = [
+        f"{detail} ({time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(at))}, --despite-loss)"
+        for detail, at in connection.execute(told.order_by(FaultRow.number)).all()
+    ]
+    return "; ".join(losses) or None

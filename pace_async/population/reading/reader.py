@@ -32,6 +32,7 @@ from pace_async.population.reading.account import Account, account_of
 from pace_async.population.reading.browse import Page, Selection, browse
 from pace_async.population.reading.load import find_run, header_of, load_record, load_standing
 from pace_async.population.reading.logged import logged_of
+from pace_async.population.reading.lost import rows_given_up
 from pace_async.population.reading.machines import Attempted, attempts_of
 from pace_async.population.reading.moment import Moment, moment_of
 from pace_async.population.reading.money import Money, money_of
@@ -146,6 +147,11 @@ class Reader:
         """What islands did that had stopped improving, oldest first."""
         with self._open() as connection:
             return tuple(actions_of(connection, find_run(connection, run or self._run)).values())
+
+    def rows_given_up(self, run: str | None = None) -> str | None:
+        """See `lost.rows_given_up`."""
+        with self._open() as connection:
+            return rows_given_up(connection, find_run(connection, run or self._run))
 
     def notes(self, run: str | None = None) -> tuple[WrittenNotes, ...]:
         """See `written_notes.notes_of_run`."""

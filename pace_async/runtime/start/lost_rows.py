@@ -22,11 +22,10 @@ import anyio.to_thread
 from pace_async.errors import UsageError
 from pace_async.events import FaultSeen
 from pace_async.observe.jsonl import append_event
-from pace_async.population.reading.lost import without_row
+from pace_async.population.reading.lost import ROWS_LOST, without_row
 from pace_async.population.store import Store
 from pace_async.runtime.run_paths import RunPaths
 
-ROWS_LOST = "rows_lost"
 END_BYTES = 1 << 24
 """How much of the log's end is read: some thousand candidates."""
 
