@@ -17,9 +17,10 @@ def standing_of(paths: "RunPaths", reader: "Reader") -> "Status":
     from pace_async.population.lock import holder_of, is_driven
 
     driven = is_driven(paths.folder)
-    status, header = reader.status(), reader.header()
-    found = {**status, **ledger_of_rows(reader.timings(), header), "driven": driven}
-    found |= known_of(status["best_score"], header) | _parses(header, status["outcomes"], reader.recent_parsed())
+    with reader.at_one_moment() as held:
+        status, header, timings, parsed = held.status(), held.header(), held.timings(), held.recent_parsed()
+    found = {**status, **ledger_of_rows(timings, header), "driven": driven}
+    found |= known_of(status["best_score"], header) | _parses(header, status["outcomes"], parsed)
     found["waiting"] = _waiting(holder_of(paths.folder), status["waiting"]) if driven else None
     found["rows_lost"] = reader.rows_given_up()
     found["few_scores"] = _few_scores(status, str(paths.folder))

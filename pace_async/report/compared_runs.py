@@ -10,7 +10,8 @@ from pace_async.report.comparison import ComparedRun
 
 def compared_run(reader: Reader, name: str | None = None) -> ComparedRun:
     """A run as it is compared, under `name` or its own. Raises UsageError if it cannot be read."""
-    standing = reader.standing()
+    with reader.at_one_moment() as held:
+        standing, improvements = held.standing(), held.improvements()
     header = standing.header
     return ComparedRun(
         run=name or header.name,
@@ -22,7 +23,7 @@ def compared_run(reader: Reader, name: str | None = None) -> ComparedRun:
         candidates=standing.candidates,
         spend_usd=standing.spend_usd,
         settings={**flat(header.config), **standing.changes},
-        curve=tuple((better.place, better.score) for better in reader.improvements()),
+        curve=tuple((better.place, better.score) for better in improvements),
     )
 
 

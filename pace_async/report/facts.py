@@ -53,17 +53,18 @@ class Facts:
 
 
 def gather(reader: Reader, best_known: float | None = None) -> Facts:
-    """The facts of a population's only run. `best_known` is the best score known for its task. Raises UsageError if
-    there is no run, or several."""
-    facts = gather_parts(reader, best_known)
-    programs = {row.candidate: reader.show(row.candidate)["program"] for row in facts.lineage[-STEPS:]}
-    return replace(
-        facts,
-        actions=reader.island_actions(),
-        timeline=reader.timeline(),
-        money=reader.money(),
-        programs={number: program for number, program in programs.items() if program is not None},
-    )
+    """The facts of a population's only run, all of one moment. `best_known` is the best score known for its task.
+    Raises UsageError if there is no run, or several."""
+    with reader.at_one_moment() as held:
+        facts = gather_parts(held, best_known)
+        programs = {row.candidate: held.show(row.candidate)["program"] for row in facts.lineage[-STEPS:]}
+        return replace(
+            facts,
+            actions=held.island_actions(),
+            timeline=held.timeline(),
+            money=held.money(),
+            programs={number: program for number, program in programs.items() if program is not None},
+        )
 
 
 def gather_parts(reader: Reader, best_known: float | None = None, *, learning: bool = True) -> Facts:

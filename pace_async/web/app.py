@@ -88,8 +88,7 @@ class Pages:
     def islands(self, request: Request) -> Response:
         """The islands and their actions."""
         run, name = self._run(request), request.path_params["run"]
-        actions = run.answer("actions", lambda reader: reader.island_actions()).value
-        answer = run.drawn("islands", overview.facts_of, lambda facts: islands.islands_page(name, facts, actions))
+        answer = run.drawn("islands", overview.with_actions, lambda read: islands.islands_page(name, *read))
         return HTMLResponse(answer.value, headers=_again(answer.again))
 
     def learner(self, request: Request) -> Response:
@@ -102,16 +101,13 @@ class Pages:
     def machines(self, request: Request) -> Response:
         """Evaluations at once and waits for a slot."""
         run, name = self._run(request), request.path_params["run"]
-        attempts = run.answer("attempts", lambda reader: reader.attempts()).value
-        answer = run.drawn("machines", overview.facts_of, lambda facts: machines.machines_page(name, facts, attempts))
+        answer = run.drawn("machines", overview.with_attempts, lambda read: machines.machines_page(name, *read))
         return HTMLResponse(answer.value, headers=_again(answer.again))
 
     def spend(self, request: Request) -> Response:
         """What was paid, and what failed when."""
         run, name = self._run(request), request.path_params["run"]
-        timeline = run.answer("timeline", lambda reader: reader.timeline()).value
-        title = run.answer("header", lambda reader: reader.header()).value.name
-        answer = run.drawn("spend", overview.money_of, lambda money: overview.spend_page(name, title, money, timeline))
+        answer = run.drawn("spend", overview.spending_of, lambda read: overview.spend_page(name, *read))
         return HTMLResponse(answer.value, headers=_again(answer.again))
 
     def candidates(self, request: Request) -> Response:
@@ -133,9 +129,10 @@ class Pages:
     def candidate(self, request: Request) -> Response:
         """One candidate."""
         run, name = self._run(request), request.path_params["run"]
-        row = run.reader.show(request.path_params["number"])
-        parent = None if row["parent"] is None else run.reader.show(row["parent"])
-        best = run.answer("best", _best).value
+        with run.reader.at_one_moment() as reader:
+            row = reader.show(request.path_params["number"])
+            parent = None if row["parent"] is None else reader.show(row["parent"])
+            best = _best(reader)
         return HTMLResponse(candidate.candidate_page(name, row, parent, best))
 
     def prompts(self, request: Request) -> Response:

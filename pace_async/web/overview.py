@@ -1,10 +1,12 @@
 """The pages of a run that are made of the report's sections, and the list of all runs. Pure, except for reading."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
 from pace_async.errors import UsageError
+from pace_async.events import IslandActed
 from pace_async.observe import formatting
+from pace_async.population.reading.machines import Attempted
 from pace_async.population.reading.money import Money
 from pace_async.population.reading.reader import Reader
 from pace_async.population.reading.timeline import Timeline
@@ -32,9 +34,19 @@ def learning_of(reader: Reader) -> Facts:
     return _facts(reader, learning=True)
 
 
-def money_of(reader: Reader) -> Money:
-    """What the page of spend and faults shows."""
-    return reader.money()
+def with_actions(reader: Reader) -> tuple[Facts, Sequence[IslandActed]]:
+    """The facts, and the actions of the islands."""
+    return facts_of(reader), reader.island_actions()
+
+
+def with_attempts(reader: Reader) -> tuple[Facts, Sequence[Attempted]]:
+    """The facts, and the attempts to evaluate programs."""
+    return facts_of(reader), reader.attempts()
+
+
+def spending_of(reader: Reader) -> tuple[str, Money, Timeline]:
+    """The run's name, and what the page of spend and faults shows."""
+    return reader.header().name, reader.money(), reader.timeline()
 
 
 def _facts(reader: Reader, *, learning: bool) -> Facts:

@@ -71,8 +71,12 @@ class OpenRun:
             return moment
 
     def answer(self, key: Hashable, make: Callable[[Reader], Any]) -> Answer:
-        """`make(reader)`, or what it gave since the last commit. Raises what `make` raises."""
-        return self._kept(key, self.moment, lambda: make(self.reader))
+        """`make(reader)`, all of one moment, or what it gave since the last commit. Raises what `make` raises."""
+        return self._kept(key, self.moment, lambda: self._at_one_moment(make))
+
+    def _at_one_moment(self, make: Callable[[Reader], Any]) -> Any:
+        with self.reader.at_one_moment() as reader:
+            return make(reader)
 
     def drawn(self, key: Hashable, read: Callable[[Reader], Any], draw: Callable[[Any], Any]) -> Answer:
         """`draw(value)` of the answer that `read` gives. Pages that are drawn of the same answer share it."""

@@ -1,6 +1,8 @@
 """Answers are made once a commit, and a run that commits all the time does not make the server work all the time."""
 
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pace_async.web.runs import LOOKED_S, REST, WANTED_S, OpenRun
@@ -15,6 +17,10 @@ class Database:
 
     def mark(self) -> str:
         return self.now
+
+    @contextmanager
+    def at_one_moment(self) -> Generator["Database"]:
+        yield self
 
 
 class Clock:

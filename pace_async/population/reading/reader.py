@@ -55,12 +55,20 @@ TYPED_S = 60.0
 
 
 class Reader:
-    """Questions to one population. `run` is optional if the population holds only one run or was opened for one."""
+    """Questions to one population. `run` is optional if the population holds only one run or was opened for one. Each
+    answer is of one moment, and several are within `at_one_moment`."""
 
-    def __init__(self, place: Place, reader: Engine, run: str | None = None) -> None:
+    def __init__(self, place: Place, reader: Engine, run: str | None = None, held: Connection | None = None) -> None:
         self.place = place
         self._engine = reader
         self._run = run
+        self._held = held
+
+    @contextmanager
+    def at_one_moment(self) -> Generator["Reader"]:
+        """A reader whose answers are all of one moment of the population, whatever is committed meanwhile."""
+        with self._open() as connection:
+            yield Reader(self.place, self._engine, self._run, connection)
 
     def runs(self) -> tuple[str, ...]:
         """Names of the runs, oldest first."""
@@ -234,6 +242,9 @@ class Reader:
 
     @contextmanager
     def _open(self) -> Generator[Connection]:
+        if self._held is not None:
+            yield self._held
+            return
         try:
             with self._engine.connect() as connection:
                 yield connection
