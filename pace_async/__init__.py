@@ -47,3 +47,8 @@ def __getattr__(name: str) -> Any:
     if name not in _FROM:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_FROM[name]), name)
+
+
+def __dir__() -> list[str]:
+    """What a notebook completes: the interface, without what is imported here."""
+    return sorted(__all__)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pace_async.cli.options import overrides_of
+from pace_async.cli.options import CONFIG_OPTION, overrides_of
 from pace_async.cli.output import JSON_OPTION, print_json, shown, tell
 
 if TYPE_CHECKING:
@@ -21,12 +21,7 @@ def config() -> None:
 
 @app.command("show")
 def show(
-    files: list[Path] | None = typer.Option(
-        None,
-        "--config",
-        help="YAML file of settings. Later files override earlier ones.",
-        metavar="FILE",
-    ),
+    files: list[Path] | None = CONFIG_OPTION,
     sets: list[str] | None = typer.Option(None, "--set", help="A setting, such as learner.k=2.", metavar="KEY=VALUE"),
     as_json: bool = JSON_OPTION,
 ) -> None:

@@ -1,10 +1,11 @@
 """pace doctor: what this machine can do, each with a remedy."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from pace_async.cli.options import overrides_of
+from pace_async.cli.options import CONFIG_OPTION, overrides_of
 from pace_async.cli.output import JSON_OPTION, print_json, print_table
 from pace_async.registry.evaluators import EVALUATORS
 
@@ -32,6 +33,7 @@ def doctor(
         help="Also ask the machines on which programs would run for their self-check.",
         metavar=EVALUATORS.metavar(),
     ),
+    files: list[Path] | None = CONFIG_OPTION,
     sets: list[str] | None = typer.Option(
         None, "--set", help="A setting, such as implementer.api_base=URL.", metavar="KEY=VALUE"
     ),
@@ -39,7 +41,11 @@ def doctor(
 ) -> None:
     """What this machine can do: engine, learner, sandbox tier, database, implementer. Each problem has a remedy.
 
+    With --config the implementer, the advisor and the evaluators of these settings are asked, too.
+
     Example: pace doctor --implementer catalog
+
+    Example: pace doctor --config run.yaml
     """
     import anyio
 
@@ -51,13 +57,13 @@ def doctor(
         "advisor.model": advisor,
         "evaluation.evaluators": evaluators,
     }
-    config = resolve(None, overrides_of(sets, given))
+    config = resolve(files, overrides_of(sets, given))
 
     findings = anyio.run(
         examine,
-        config.implementer if implementer is not None else None,
-        config.advisor if advisor is not None else None,
-        config.evaluation if evaluators is not None else None,
+        config.implementer if files or implementer is not None else None,
+        config.advisor if files or advisor is not None else None,
+        config.evaluation if files or evaluators is not None else None,
     )
     if as_json:
         document: list[Finding] = [

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, fields
 from inspect import Parameter, Signature
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import typer
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
     from pace_async.registry.base import Registry
 
 Flags = TypeVar("Flags", bound="DataclassInstance")
+
+CONFIG_OPTION: list[Path] | None = typer.Option(
+    None, "--config", help="YAML file of settings. Later files override earlier ones.", metavar="FILE"
+)
 
 
 def command_of(flags: type[Flags], function: Callable[[Flags], None]) -> Callable[..., None]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typing_extensions import TypedDict
 
-from pace_async.cli.options import command_of, overrides_of
+from pace_async.cli.options import CONFIG_OPTION, command_of, overrides_of
 from pace_async.cli.output import JSON_OPTION, print_json, tell
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class PlanFlags:
     config: list[Path] | None = typer.Argument(
         None, help="YAML files of settings. Later files override earlier ones.", metavar="[CONFIG]…"
     )
+    files: list[Path] | None = CONFIG_OPTION
     cards: list[float] | None = typer.Option(
         None,
         "--card",
@@ -58,7 +59,7 @@ def plan(flags: PlanFlags) -> None:
     from pace_async.runtime.start.planning import plan_for, plan_here
     from pace_async.task import load_task
 
-    resolved = resolve(flags.config, overrides_of(flags.sets))
+    resolved = resolve([*(flags.config or []), *(flags.files or [])], overrides_of(flags.sets))
     task = load_task(resolved.task)
     resolved = with_advisor(resolved, task)
     made = (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from pace_async.cli.completing import task_names
-from pace_async.cli.options import command_of, known_in, one_of, overrides_of
+from pace_async.cli.options import CONFIG_OPTION, command_of, known_in, one_of, overrides_of
 from pace_async.cli.output import RUN_ARGUMENT, print_fields, print_json, tell
 from pace_async.registry.advisors import ADVISORS
 from pace_async.registry.displays import DISPLAYS
@@ -79,12 +79,7 @@ class RunFlags:
     evaluators: str | None = typer.Option(
         None, "--evaluators", help=f"Where programs run. {EVALUATORS.described()}", metavar=EVALUATORS.metavar()
     )
-    config: list[Path] | None = typer.Option(
-        None,
-        "--config",
-        help="YAML file of settings. Later files override earlier ones.",
-        metavar="FILE",
-    )
+    config: list[Path] | None = CONFIG_OPTION
     sets: list[str] | None = typer.Option(None, "--set", help="Any setting, such as learner.k=2.", metavar="KEY=VALUE")
     run_dir: Path | None = typer.Option(None, "--run-dir", help="Folder of the run [default: runs/TASK-N].")
     database: str | None = typer.Option(

@@ -18,7 +18,12 @@ from tests.support.stand_in_machine import (
 )
 
 REGISTRY = '_VLLM_MODELS = {"Qwen3ForCausalLM": ("qwen3", "Qwen3ForCausalLM")}\n'
-COMMANDS = (("run", "circle_packing", "--dry-run", "--config"), ("run", "circle_packing", "--config"), ("plan",))
+COMMANDS = (
+    ("run", "circle_packing", "--dry-run", "--config"),
+    ("run", "circle_packing", "--config"),
+    ("plan",),
+    ("plan", "--config"),
+)
 
 
 @pytest.fixture(scope="module")

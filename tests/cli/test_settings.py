@@ -100,3 +100,14 @@ def test_a_page_written_from_the_code_is_up_to_date(script: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_doctor_looks_at_what_a_file_of_settings_names(shell: Shell) -> None:
+    (shell.folder / "mine.yaml").write_text("advisor: {model: nowhere}\n")
+    (shell.folder / "later.yaml").write_text("advisor: {model: bandit}\n")
+    mistaken = json.loads(shell.pace("doctor", "--config", "mine.yaml", "--json").out)
+    [advisor] = [finding for finding in mistaken if finding["check"] == "advisor nowhere"]
+    assert advisor["ok"] is False
+    corrected = json.loads(shell.pace("doctor", "--config", "mine.yaml", "--config", "later.yaml", "--json").out)
+    asked = {finding["check"]: finding["ok"] for finding in corrected}
+    assert (asked["advisor bandit"], asked["implementer catalog"], asked["evaluators local"]) == (True, True, True)

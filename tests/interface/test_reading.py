@@ -121,3 +121,8 @@ def test_an_example_runs(script: str, folder: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert str(folder.resolve()) in done.stdout
     assert f"{pace_async.open(folder).best['score']:.6g}" in done.stdout
+
+
+def test_the_interface_is_what_a_notebook_completes() -> None:
+    assert dir(pace_async) == sorted(pace_async.__all__)
+    assert all(hasattr(pace_async, name) for name in dir(pace_async))
