@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT = 72, 14
 _RUNS = typer.Argument(
     ...,
-    help="Run folders, names under ./runs, or URLs of databases (with #NAME if one holds several).",
+    help="Run folders, folders of runs, names under ./runs, or URLs of databases (with #NAME if one holds several).",
     metavar="RUN…",
     autocompletion=run_names,
 )
@@ -38,16 +38,18 @@ def compare(runs: list[str] = _RUNS, plot: Path | None = _PLOT, as_json: bool = 
 
     Example: pace compare circle_packing-1 circle_packing-1
 
+    Example: pace compare runs
+
     Example: pace compare circle_packing-1 --json
     """
     from pace_async.report.compared_runs import refuse_unless_comparable
-    from pace_async.report.comparison import arms_of, common, difference
+    from pace_async.report.comparison import arms_of, common, difference, verdict
     from pace_async.report.comparison_plot import plot as draw
     from pace_async.report.comparison_plot import refuse_unless_drawable
 
     if plot is not None:
         refuse_unless_drawable(plot)
-    found = [_read(run) for run in dict.fromkeys(runs)]
+    found = [_read(run) for run in dict.fromkeys(name for given in runs for name in _named(given))]
     refuse_unless_comparable(found)
     arms, candidates = arms_of(found), common(found)
     differences = [(arm, difference(arm, arms[0], candidates)) for arm in arms[1:]]
@@ -58,6 +60,8 @@ def compare(runs: list[str] = _RUNS, plot: Path | None = _PLOT, as_json: bool = 
         return
     print_table([_row(arm, run, candidates) for arm in arms for run in arm.runs])
     _print_arms(arms, candidates, differences)
+    for arm, found_difference in differences:
+        tell(verdict(arm, arms[0], found_difference, found[0].direction))
     if len({run.task_digest for run in found}) > 1:
         tell("\nThe evaluators of these runs differ, so their scores may not be comparable.")
     tell("")
@@ -65,6 +69,19 @@ def compare(runs: list[str] = _RUNS, plot: Path | None = _PLOT, as_json: bool = 
         tell(line)
     if plot is not None:
         tell(f"\nThe curves are in {plot}")
+
+
+def _named(given: str) -> list[str]:
+    """The run of that name, or the runs in the folder of that name, by name. Raises UsageError for a folder without."""
+    from pace_async.errors import UsageError
+    from pace_async.runtime.run_paths import is_run, runs_under
+
+    folder = Path(given)
+    if "://" in given or is_run(given) or not folder.is_dir():
+        return [given]
+    if not (inside := sorted(str(paths.folder) for paths in runs_under(folder))):
+        raise UsageError(f"There is no run in the folder {given!r}.")
+    return inside
 
 
 def _read(run: str) -> "ComparedRun":
@@ -174,6 +191,7 @@ def _document(
                 "difference": None if found is None else found.value,
                 "low": None if found is None else found.low,
                 "high": None if found is None else found.high,
+                "told_apart": None if found is None else found.told_apart,
             }
             for arm, found in differences
         ],

@@ -109,13 +109,15 @@ class ArmShown(TypedDict):
 
 
 class DifferenceShown(TypedDict):
-    """How much the mean of an arm is above that of the first, with its 95 % interval."""
+    """How much the mean of an arm is above that of the first, with its 95 % interval. `told_apart`: whether the
+    interval leaves out 0, None without one."""
 
     arm: str
     against: str
     difference: float | None
     low: float | None
     high: float | None
+    told_apart: bool | None
 
 
 class Comparison(TypedDict):

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from pace_async.reward import better
+
 LEVEL = 0.95
 _NOT_OF_THE_ARM = ("seed", "population.url")
 _SLICES = 20_000
@@ -50,6 +52,11 @@ class Estimate:
     value: float
     low: float | None
     high: float | None
+
+    @property
+    def told_apart(self) -> bool | None:
+        """Of a difference: whether its interval leaves out 0. None without an interval."""
+        return None if self.low is None or self.high is None else not self.low <= 0 <= self.high
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +113,15 @@ def difference(arm: Arm, against: Arm, candidates: int) -> Estimate | None:
     freedom = (one + other) ** 2 / (one**2 / (len(ours) - 1) + other**2 / (len(theirs) - 1))
     half = t_quantile(freedom) * math.sqrt(one + other)
     return Estimate(value, value - half, value + half)
+
+
+def verdict(arm: Arm, against: Arm, found: Estimate | None, direction: str) -> str:
+    """What the difference of two arms shows, in a sentence."""
+    if found is None or found.told_apart is None:
+        return f"Whether {arm.name} and {against.name} differ cannot be said: it takes two seeds with a score in each."
+    if not found.told_apart:
+        return f"{arm.name} and {against.name} are not told apart: the interval of their difference holds 0."
+    return f"{arm.name} is {'better' if better(direction, found.value, 0.0) else 'worse'} than {against.name}."
 
 
 def _estimate(scores: Sequence[float]) -> Estimate:

@@ -62,6 +62,7 @@ def test_json_has_the_same_with_intervals_and_the_curves(shell: Shell) -> None:
     assert (difference["arm"], difference["against"]) == ("B", "A")
     assert difference["difference"] == pytest.approx(0.0)
     assert difference["low"] == pytest.approx(-difference["high"])
+    assert difference["told_apart"] is False
 
 
 @pytest.mark.parametrize(("name", "begins"), [("curve.svg", b"<?xml"), ("curve.PNG", b"\x89PNG")])
@@ -94,3 +95,12 @@ def test_without_matplotlib_the_plot_is_refused_and_the_table_is_not(
     said = shell.pace("compare", RUN, "--plot", "curve.svg")
     assert (said.code, "pip install 'pace-async[plot]'" in said.err) == (2, True)
     assert shell.pace("compare", RUN).code == 0
+
+
+def test_a_folder_stands_for_all_its_runs(shell: Shell) -> None:
+    another(shell, "seed", SEED, WORSE)
+    of_folder = json.loads(shell.pace("compare", "runs", "--json").out)
+    assert [each["run"] for each in of_folder["runs"]] == [RUN, "seed"]
+    (shell.folder / "empty").mkdir()
+    said = shell.pace("compare", "empty")
+    assert (said.code, said.err) == (2, "pace: There is no run in the folder 'empty'.\n")

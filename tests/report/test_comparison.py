@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
 from pace_async.observe.chart import curves
-from pace_async.report.comparison import ComparedRun, arms_of, band, common, difference, sampled, t_quantile
+from pace_async.report.comparison import ComparedRun, arms_of, band, common, difference, sampled, t_quantile, verdict
 
 
 def run(seed: int, *curve: tuple[int, float], candidates: int = 20, **settings: object) -> ComparedRun:
@@ -89,3 +89,27 @@ def test_the_mean_curve_steps_where_a_run_improves_and_begins_where_all_have_a_s
 def test_curves_lie_on_one_scale() -> None:
     assert curves({"A": [0.0, 1.0], "B": [None, 2.0]}, 3) == [" B", " A", "A "]
     assert curves({"A": []}, 2) == ["", ""]
+
+
+def test_arms_whose_difference_may_be_0_are_not_told_apart() -> None:
+    one, other = arms_of([run(1, (0, 1.0), k=1), run(2, (0, 3.0), k=1), run(3, (0, 1.5), k=2), run(4, (0, 3.5), k=2)])
+    found = difference(other, one, 20)
+    assert found is not None and found.told_apart is False
+    assert verdict(other, one, found, "maximize").startswith("B and A are not told apart")
+
+
+@pytest.mark.parametrize(
+    ("direction", "says"), [("maximize", "B is better than A."), ("minimize", "B is worse than A.")]
+)
+def test_a_difference_without_0_in_its_interval_is_named_in_the_tasks_direction(direction: str, says: str) -> None:
+    one, other = arms_of([run(1, (0, 1.0), k=1), run(2, (0, 1.1), k=1), run(3, (0, 9.0), k=2), run(4, (0, 9.1), k=2)])
+    found = difference(other, one, 20)
+    assert found is not None and found.told_apart is True
+    assert verdict(other, one, found, direction) == says
+
+
+def test_one_seed_in_an_arm_tells_nothing_apart() -> None:
+    one, other = arms_of([run(1, (0, 1.0), k=1), run(2, (0, 9.0), k=2)])
+    found = difference(other, one, 20)
+    assert found is not None and found.told_apart is None
+    assert "it takes two seeds" in verdict(other, one, found, "maximize")
