@@ -9,6 +9,7 @@ durations are in seconds.
 
 from pace_async.events.advice import Advised, AdvisorCall, IdeaNote, IdeaTaken, IslandActed, LeaseOpened, TokenSpan
 from pace_async.events.candidates import (
+    GIVEN_UP,
     CascadeScore,
     CascadeStageEnded,
     Claimed,
@@ -42,6 +43,7 @@ from pace_async.events.transient import (
 )
 
 __all__ = [
+    "GIVEN_UP",
     "Action",
     "AdmissionHeld",
     "Advised",

@@ -8,6 +8,9 @@ from pace_async.events.literals import Kind, Outcome, Role
 from pace_async.events.notes import NotesPage
 from pace_async.frozen_values import fast_init
 
+GIVEN_UP = "cancelled"
+"""The outcome of a call that the run itself gave up."""
+
 
 @dataclass(frozen=True, slots=True)
 class ImplementerChosen:
@@ -83,6 +86,11 @@ class ImplementerCalled:
     role: Role = "implementer"
     answered: AdvisorCall | None = None
     notes: NotesPage | None = None
+
+    @property
+    def got_answer(self) -> bool | None:
+        """Whether the service answered. None for a call that the run gave up itself, as at its end."""
+        return None if self.outcome == GIVEN_UP else self.outcome == "ok" or self.completion_tokens > 0
 
 
 @dataclass(frozen=True, slots=True)

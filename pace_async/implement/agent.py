@@ -23,7 +23,7 @@ import anyio.to_thread
 
 from pace_async.config import ImplementerConfig
 from pace_async.errors import CandidateFault, InfrastructureFault
-from pace_async.events import ImplementerCalled, ImplementerTry
+from pace_async.events import GIVEN_UP, ImplementerCalled, ImplementerTry
 from pace_async.implement.agent_cost import NOT_REPORTED, Reported, reported_cost
 from pace_async.implement.agent_folder import OUTPUT, AgentFolders, put, read_program
 from pace_async.implement.agent_process import AgentEnded, run_agent
@@ -135,7 +135,7 @@ class _Call:
     """A call under way. `price` counts until the command reports a cost."""
 
     price: float
-    outcome: str = "cancelled"
+    outcome: str = GIVEN_UP
     reported: Reported = NOT_REPORTED
     started: bool = True
     tried: ImplementerTry | None = None

@@ -172,10 +172,11 @@ def _fact(view: RunView, event: Fact) -> RunView:
 
 
 def _unanswered(view: RunView, event: ImplementerCalled) -> int:
-    """Calls without an answer in a row. Nothing waits for those for notes."""
-    if event.role == "notes":
+    """Calls without an answer in a row. Nothing waits for those for notes, and one that the run gave up says nothing of
+    the service."""
+    if event.role == "notes" or event.got_answer is None:
         return view.unanswered
-    return 0 if event.outcome == "ok" or event.completion_tokens else view.unanswered + 1
+    return 0 if event.got_answer else view.unanswered + 1
 
 
 def _added(sums: Mapping[str, N], role: str, more: N) -> dict[str, N]:

@@ -50,8 +50,8 @@ class Ledger:
             case Advised() if event.lease in self.opened:
                 return self._handed(event.lease, event.at)
             case ImplementerCalled() if event.role != "notes":
-                answered = event.outcome == "ok" or event.completion_tokens > 0
-                ledger = replace(self, answers=(*self.answers, answered)[-CALLS_COUNTED:])
+                got = () if event.got_answer is None else (event.got_answer,)
+                ledger = replace(self, answers=(*self.answers, *got)[-CALLS_COUNTED:])
                 return ledger._handed(event.lease, event.at) if event.lease in self.opened else ledger
             case Evaluated() if event.lease in self.opened:
                 whole = event.at - self.opened[event.lease]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import anyio
 
 from pace_async.errors import CandidateFault, InfrastructureFault
-from pace_async.events import AdvisorCall, ImplementerCalled, ImplementerTry, NotesPage
+from pace_async.events import GIVEN_UP, AdvisorCall, ImplementerCalled, ImplementerTry, NotesPage
 from pace_async.providers.base import Caller, CallLedger, ChatAnswer
 from pace_async.providers.chat import Chat
 from pace_async.providers.failures import CallFailed
@@ -43,7 +43,7 @@ async def billed(
     worst = chat.price.worst_case(messages, max_tokens) if chat.price is not None else 0.0
     number = await ledger.reserve(lease, chat.model, worst)
     began = time.perf_counter()
-    bill, outcome, cost = Bill(), "cancelled", worst
+    bill, outcome, cost = Bill(), GIVEN_UP, worst
     try:
         yield bill
         outcome, cost = "ok", 0.0

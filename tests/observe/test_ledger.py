@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from pace_async.config import StopConfig
 from pace_async.events import Fact, ImplementerCalled, RunStateChanged, SettingChanged
+from pace_async.observe.fold import fold
 from pace_async.observe.ledger import Ledger, ledger_of_rows
+from pace_async.observe.model import RunView
 from pace_async.observe.roofline import advice, short_advice
 from pace_async.population.reading.reader import open_readonly
 from tests.support.population_facts import HEADER, advised, evaluated, fresh, opened
@@ -51,6 +54,20 @@ async def test_the_evaluation_slots_in_force_are_those_of_the_last_resume(tmp_pa
     assert before["binding"] == "threads"
     assert after["binding"] == "evaluation slots"
     assert after["roofline"] == pytest.approx(3600.0 / 4.0)
+
+
+async def test_calls_that_the_run_gave_up_itself_say_nothing_of_the_service(tmp_path: Path) -> None:
+    begun, done = from_to(1, 100.0, 190.0)
+    calls = [ImplementerCalled(1, "m", "cancelled", 5, 0, 0.5, 1.0, 100.0 + at) for at in range(8)]
+    facts = [RunStateChanged("running", "", 100.0), begun, advised(1), *calls, done]
+    ledger, view = Ledger(), RunView(HEADER, StopConfig())
+    for fact in facts:
+        ledger, view = ledger.after(fact), fold(view, fact)
+    assert (ledger.answers, view.unanswered) == ((), 0)
+    async with fresh(tmp_path) as store:
+        await store.commit(*facts)
+    with open_readonly(tmp_path / "population.db") as reader:
+        assert reader.timings().answers == ()
 
 
 async def test_calls_without_an_answer_replace_the_advice_on_the_screen_and_in_status(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, and_, exists, func, select, text
 from sqlalchemy.orm import aliased
 
+from pace_async.events import GIVEN_UP
 from pace_async.population.models import (
     CandidateRow,
     EvaluationAttemptRow,
@@ -103,11 +104,11 @@ def driven_seconds(connection: Connection, run_id: int) -> float:
 
 def _answers(connection: Connection, run_id: int) -> tuple[bool, ...]:
     """Of each of the newest calls, oldest first, whether it got an answer. The newest are those of the newest leases,
-    whose key is an index."""
+    whose key is an index. Calls that the run gave up itself are not among them."""
     call = ImplementerCallRow
     newest = (
         select(call.outcome, call.completion_tokens)
-        .where(call.run_id == run_id, call.role != "notes")
+        .where(call.run_id == run_id, call.role != "notes", call.outcome != GIVEN_UP)
         .order_by(call.lease.desc(), call.ordinal.desc())
         .limit(CALLS_COUNTED)
     )
