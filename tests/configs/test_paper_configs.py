@@ -177,11 +177,21 @@ def test_the_command_line_takes_several_files_and_flags_win(shell: Shell) -> Non
 
 def test_a_runs_limits_take_the_place_of_the_tasks_and_leave_its_digest() -> None:
     task = load_task("eplb")
-    other = limited(task, timeout_s=600.0, lower=0.0, upper=1.0)
+    other = limited(task, timeout_s=600.0, lower=0.0, upper=1.0, program="hierarchical.py")
     assert (other.spec.timeout_s, other.spec.bounds.lower, other.spec.bounds.upper) == (600.0, 0.0, 1.0)
     assert other.digest == task.digest
     assert task_of(laid("eplb")).spec == other.spec
     assert limited(task).spec == task.spec == task_of(resolve(None, {"task": "eplb"}, environment={})).spec
+
+
+def test_a_run_may_begin_with_another_file_of_the_folder_and_no_other_is_taken() -> None:
+    task = load_task("eplb")
+    other = task_of(laid("eplb"))
+    assert other.program == (task.folder / "hierarchical.py").read_text() != task.program
+    assert other.digest == task.digest
+    for name, why in (("../eplb/initial.py", "not in"), ("nowhere.py", "not in"), ("evaluator.py", "EVOLVE-BLOCK")):
+        with pytest.raises(UsageError, match=why):
+            limited(task, program=name)
 
 
 @pytest.mark.parametrize(
