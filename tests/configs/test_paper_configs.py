@@ -2,6 +2,7 @@
 
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -202,7 +203,7 @@ def test_a_run_may_begin_with_another_file_of_the_folder_and_no_other_is_taken()
         ({"lower": 3.0, "upper": 3.0}, "reward.lower (3.0) must be below reward.upper (3.0)."),
     ],
 )
-def test_limits_in_the_wrong_order_are_named_as_they_were_given(given: dict[str, float], says: str) -> None:
+def test_limits_in_the_wrong_order_are_named_as_they_were_given(given: dict[str, Any], says: str) -> None:
     task = load_task("eplb")
     own = task.spec.bounds
     with pytest.raises(UsageError) as refused:
