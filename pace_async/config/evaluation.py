@@ -95,6 +95,9 @@ class EvaluationConfig(Section):
     timeout_s: float | None = Field(
         default=None, gt=0, description="Wall-clock limit of one evaluation, in seconds; by default the task's own."
     )
+    program: str | None = Field(
+        default=None, description="Another file of the task's folder as seed program, in place of the task's own."
+    )
     settings: dict[str, bool | int | float | str] = Field(
         default_factory=dict[str, bool | int | float | str],
         description="Settings of the task; they override those in its task.yaml.",

@@ -98,10 +98,16 @@ def _given(name: str | None) -> tuple[str, ...]:
 
 
 def limited(
-    task: Task, *, timeout_s: float | None = None, lower: float | None = None, upper: float | None = None
+    task: Task,
+    *,
+    timeout_s: float | None = None,
+    lower: float | None = None,
+    upper: float | None = None,
+    program: str | None = None,
 ) -> Task:
-    """The task with other limits. None keeps a limit. The digest stays, because scores do not change. Raises UsageError
-    for bounds in the wrong order."""
+    """The task with other limits, or another file of its folder as seed program. None keeps what it has. The digest
+    stays, because scores do not change. Raises UsageError for bounds in the wrong order, and for a file that is no seed
+    program."""
     own = task.spec.bounds
     low, high = own.lower if lower is None else lower, own.upper if upper is None else upper
     if not low < high:
@@ -112,7 +118,25 @@ def limited(
         raise UsageError(f"{below} ({low}) must be below {above} ({high}).")
     bounds = Bounds(lower=low, upper=high)
     changed = {"bounds": bounds, "timeout_s": task.spec.timeout_s if timeout_s is None else timeout_s}
+    if program is not None:
+        own = task.spec.model_copy(update={"program": program})
+        task = replace(task, spec=own, program=_other_program(task, program))
     return replace(task, spec=task.spec.model_copy(update=changed))
+
+
+def _other_program(task: Task, name: str) -> str:
+    """The text of a file of the folder that may be the seed program."""
+    if Path(name).is_absolute() or ".." in Path(name).parts or not (task.folder / name).is_file():
+        raise UsageError(f"evaluation.program names {name!r}, which is not in {task.folder}.")
+    if task.spec.files:
+        raise UsageError(f"evaluation.program is {name!r}, but the seed program of {task.name} has several files.")
+    text = read_text(task.folder / name)
+    try:
+        (split_block if task.spec.has_entry else editable)(text)
+    except ValueError:
+        start, end = marks(task.spec.written_in.comment)
+        raise UsageError(f"{task.folder / name}: the program needs exactly one {start} … {end}.") from None
+    return text
 
 
 def refuse_if_changed(task: Task) -> None:

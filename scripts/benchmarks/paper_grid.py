@@ -40,10 +40,13 @@ METHODS = {
     "pace": "PACEvolve++",
     "thetaevolve": "ThetaEvolve",
     "ttt_discover": "TTT-Discover",
+    "ttt_discover_published": "TTT-Discover, as published",
     "maxk": "Max@k",
     "no_rl": "no RL",
 }
 OURS = "pace"
+ROWS = tuple(method for method in METHODS if method != "ttt_discover_published")
+"""Those of the paper: all in one harness."""
 SCALES = {
     "small": {"tasks": "circle_packing,eplb", "seeds": "0-2", "jobs": 2},
     "paper": {"tasks": "eplb,kuairec,multi_evolve", "seeds": "0", "jobs": 1},
@@ -63,10 +66,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", choices=list(SCALES), default="small")
     parser.add_argument("--tasks", help="by comma; default: circle_packing,eplb at scale small, else the paper's three")
-    parser.add_argument("--methods", default=",".join(METHODS), help=f"by comma, of {', '.join(METHODS)}; default: all")
+    parser.add_argument(
+        "--methods", default=",".join(ROWS), help=f"by comma, of {', '.join(METHODS)}; default: {', '.join(ROWS)}"
+    )
     parser.add_argument("--seeds", help="first-last, or a single one; default: 0-2 at scale small, else 0")
     parser.add_argument("--advisor", choices=["4b", "8b"], default="4b", help="at scale paper: Qwen3.5 or DeepSeek-R1")
     parser.add_argument("--candidates", type=int, help="of a run; default: what the settings say")
+    parser.add_argument("--budget", type=float, help="USD of a run, at most; default: what the settings say")
     parser.add_argument("--jobs", type=int, help="runs at once; default: 2 at scale small, else 1")
     parser.add_argument("--shard", default="1/1", help="i/n: the i-th of n parts of the runs")
     parser.add_argument(
@@ -121,6 +127,8 @@ def wanted(chosen: argparse.Namespace, task: str, method: str, seed: int) -> Wan
     arguments += ["--seed", str(seed), f"--set=evaluation.memo={chosen.folder / 'memo.db'}"]
     if chosen.candidates is not None:
         arguments += ["--candidates", str(chosen.candidates)]
+    if chosen.budget is not None:
+        arguments += ["--budget", f"{chosen.budget:g}"]
     return Wanted(folder_of(chosen, task, method, seed), arguments)
 
 

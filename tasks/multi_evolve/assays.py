@@ -35,6 +35,16 @@ TWELVE = (
     "TRPB1_THEMA_Tm9D8_Johnston_2024",
     "VH14_Li_2023",
 )
+LITE = (
+    "F7YBW8_MESOW_Aakre_2015",
+    "Q65J43_BACLD_g4_Thomas_2025",
+    "D7PM05_CLYGR_Somermeyer_2022",
+    "GFP_AEQVI_Sarkisyan_2016",
+    "VH14_Li_2023",
+)
+"""The five that the authors' public code takes by default."""
+COUNTS = {5: "five", 12: "twelve"}
+DEEPEST = 10  # mutations of a variant to predict, at most, where their split is taken
 GB1_FILE = "four_mutations_full_data.csv.zip"
 GB1_SHA256 = "85692d808dcd3ae54fa2ac31f4e590858d4582369b6c7b05df299b9b6c383bff"
 GB1_SITES = (("V", 39), ("D", 40), ("G", 41), ("V", 54))
@@ -77,6 +87,17 @@ def split(name: str, rows: Iterable[tuple[str, float]], most: int, seed: int) ->
     return Assay(name, *zip(*train, strict=True), tuple(variant for variant, _ in test), truth)
 
 
+def of_measured_singles(rows: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
+    """The variants of at most DEEPEST mutations each of which is measured as a single one too: the authors' split."""
+    whole = list(rows)
+    singles = {variant for variant, _ in whole if _order(variant) == 1}
+    return [
+        (variant, score)
+        for variant, score in whole
+        if _order(variant) <= DEEPEST and (not variant or singles.issuperset(variant.split(":")))
+    ]
+
+
 def read_gb1(path: Path) -> list[tuple[str, float]]:
     """Variants of GB1 with their fitness, from the file of four_mutations_full_data or the folder that holds it.
     Raises FileNotFoundError or ValueError in one sentence that says where to get it."""
@@ -94,16 +115,17 @@ def read_gb1(path: Path) -> list[tuple[str, float]]:
         return [(_mutated(row["Variants"]), float(row["Fitness"])) for row in rows]
 
 
-def read_twelve(folder: Path) -> dict[str, list[tuple[str, float]]]:
-    """Rows of the twelve assays by name. Raises FileNotFoundError or ValueError in one sentence that says what is
+def read_assays(folder: Path, names: tuple[str, ...] = TWELVE) -> dict[str, list[tuple[str, float]]]:
+    """Rows of these assays by name. Raises FileNotFoundError or ValueError in one sentence that says what is
     missing and where to get it."""
-    missing = [name for name in TWELVE if not (folder / f"{name}.csv").is_file()]
+    missing = [name for name in names if not (folder / f"{name}.csv").is_file()]
     if missing:
+        files = ", ".join(f"{name}.csv" for name in missing)
         raise FileNotFoundError(
-            f"{folder} lacks {len(missing)} of the twelve assays ({', '.join(f'{name}.csv' for name in missing)}): get "
-            f"them from {SOURCE} and name the folder that holds them by --set evaluation.settings.path=FOLDER"
+            f"{folder} lacks {len(missing)} of the {COUNTS[len(names)]} assays ({files}): get them from {SOURCE} and "
+            "name the folder that holds them by --set evaluation.settings.path=FOLDER"
         )
-    return {name: _read_assay(folder / f"{name}.csv") for name in TWELVE}
+    return {name: _read_assay(folder / f"{name}.csv") for name in names}
 
 
 def _read_assay(file: Path) -> list[tuple[str, float]]:

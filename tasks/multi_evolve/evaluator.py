@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from assays import Assay, read_gb1, read_twelve, split
+from assays import LITE, Assay, of_measured_singles, read_assays, read_gb1, split
 from landscape import SHAPES, rows
 
 CORRELATION, PRECISION = 0.7, 0.3
@@ -106,7 +106,10 @@ def _assays(seed: int, data: str, path: str, most: int) -> tuple[Assay, ...]:
         case "gb1":
             found = {"gb1": read_gb1(Path(path))}
         case "twelve":
-            found = read_twelve(Path(path))
+            found = read_assays(Path(path))
+        case "lite":
+            measured = read_assays(Path(path), LITE)
+            found = {name: of_measured_singles(every) for name, every in measured.items()}
         case _:
-            raise ValueError(f"data must be synthetic, gb1 or twelve, not {data!r}")
+            raise ValueError(f"data must be synthetic, gb1, lite or twelve, not {data!r}")
     return tuple(split(name, measured, most, seed) for name, measured in found.items())

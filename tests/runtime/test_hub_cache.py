@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from pace_async.errors import UsageError
 from pace_async.runtime.children.advisor_folder import TINY
+from pace_async.runtime.children.hub_cache import cached_folder
 from tests.support.real_runs import rows
 
 PACE = str(Path(sys.executable).with_name("pace"))
@@ -94,3 +96,10 @@ def test_a_run_reads_the_cache_and_a_resume_has_the_same_commit_after_a_newer_on
     assert again.returncode == 0, again.stderr
     assert rows(tmp_path / "run", "select count(*) from candidates where candidate > 0") == [(6,)]
     assert rows(tmp_path / "run", "select advisor from runs") == [(f"{MODEL}@{COMMIT}",)]
+
+
+def test_a_missing_folder_of_models_is_not_to_be_downloaded() -> None:
+    with pytest.raises(UsageError) as refused:
+        cached_folder("models/qwen3.5-4b")
+    assert "hf download" not in str(refused.value)
+    assert "make the folder models/qwen3.5-4b" in str(refused.value)

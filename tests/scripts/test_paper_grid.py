@@ -30,7 +30,9 @@ def grid(*arguments: str, patch: pytest.MonkeyPatch) -> int:
 
 def chosen(folder: Path, scale: str = "small", **more: object) -> argparse.Namespace:
     """The parsed arguments."""
-    return argparse.Namespace(**{"folder": folder, "scale": scale, "advisor": "4b", "candidates": None, **more})
+    return argparse.Namespace(
+        **{"folder": folder, "scale": scale, "advisor": "4b", "candidates": None, "budget": None, **more}
+    )
 
 
 def change(run: Path, statement: str, *values: object) -> None:
@@ -142,6 +144,12 @@ def test_at_the_papers_scale_the_files_of_advisor_and_method_override_the_tasks(
     files = [Path(value) for flag, value in zip(run.arguments, run.arguments[1:], strict=False) if flag == "--config"]
     assert [file.stem for file in files] == ["eplb", "deepseek_8b", "maxk"]
     assert all(file.is_file() for file in files)
+
+
+def test_a_budget_is_that_of_each_run(tmp_path: Path) -> None:
+    assert "--budget" not in wanted(chosen(tmp_path, "paper"), "eplb", "maxk", 0).arguments
+    limited = wanted(chosen(tmp_path, "paper", budget=450.0), "eplb", "maxk", 0)
+    assert limited.arguments[-2:] == ["--budget", "450"]
 
 
 def test_an_unknown_method_is_refused(

@@ -16,7 +16,13 @@ from tests.support.chat_models import OPENED, SWITCHED, VOCABULARY, qwen3, qwen3
 from tests.support.learn_toys import random_group
 
 CONFIGS = Path(__file__).parents[2] / "configs"
-METHODS = {None: "pace", "thetaevolve": "grpo", "ttt_discover": "entropic", "maxk": "maxk"}
+METHODS = {
+    None: "pace",
+    "thetaevolve": "grpo",
+    "ttt_discover": "entropic",
+    "ttt_discover_published": "entropic",
+    "maxk": "maxk",
+}
 """The files that may be laid over a configuration, and the objective that each sets."""
 REWARDS = [0.1, 0.9, 0.3, 0.2, 0.7, 0.4, 0.0, 0.5]
 GROUPS = 3

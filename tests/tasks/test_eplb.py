@@ -98,6 +98,69 @@ def test_the_load_of_an_expert_is_shared_by_its_replicas_which_the_scorer_counts
     assert carried.max() == pytest.approx(90.0 * 9 / 33)
 
 
+def reference_placement(load: list[float], groups: int, nodes: int, gpus: int, slots: int) -> list[int]:
+    """DeepSeek's placement of one layer, item by item: the experts of its slots."""
+
+    def packed(weights: list[float], packs: int) -> list[list[int]]:
+        room = len(weights) // packs
+        if room == 1:
+            return [[item] for item in range(len(weights))]
+        result: list[list[int]] = [[] for _ in range(packs)]
+        for item in sorted(range(len(weights)), key=lambda item: (-weights[item], item)):
+            free = [pack for pack in result if len(pack) < room]
+            min(free, key=lambda pack: sum(weights[held] for held in pack)).append(item)
+        return result
+
+    size = len(load) // groups
+    by_group = [sum(load[group * size : (group + 1) * size]) for group in range(groups)]
+    placed: list[int] = []
+    for node in packed(by_group, nodes):
+        experts = [group * size + number for group in node for number in range(size)]
+        held = list(experts)
+        while len(held) < slots // nodes:
+            held.append(max(experts, key=lambda expert: load[expert] / held.count(expert)))
+        shares = [load[expert] / held.count(expert) for expert in held]
+        placed += [held[slot] for gpu in packed(shares, gpus // nodes) for slot in gpu]
+    return placed
+
+
+def reference_balance(slots: list[int], load: list[float]) -> tuple[float, float]:
+    """One layer's mean load of a slot and the greatest, as a simulation of the inference adds it up."""
+    carried = [0.0] * len(slots)
+    for expert, tokens in enumerate(load):
+        held = [slot for slot, name in enumerate(slots) if name == expert]
+        for slot in held:
+            carried[slot] += tokens / len(held)
+    return sum(carried) / len(carried), max(carried)
+
+
+def test_deepseeks_placement_and_the_authors_balance_and_speed_are_those_of_a_plain_reference() -> None:
+    settings = {**SMALL, "scoring": "published", "simulation_s": 0.3}
+    namespace: dict[str, Any] = {"__name__": "candidate"}
+    exec((TASK.folder / "hierarchical.py").read_text(), namespace)
+    windows = [window.tolist() for window in EVALUATOR._trace(0, settings)]
+    instances = EVALUATOR.instances(0, settings)
+    maps = [namespace["place"](instance).tolist() for instance in instances]
+    balances: list[float] = []
+    for slots, window, ahead in zip(maps, windows, windows[1:], strict=False):
+        assert slots == [reference_placement(layer, 8, 4, 32, 288) for layer in window]
+        pairs = [reference_balance(*layer) for layer in zip(slots, ahead, strict=True)]
+        balances.append(sum(mean for mean, _ in pairs) / sum(most for _, most in pairs))
+    found = score(maps, settings, [0.1 * 2 / 58, 0.3 * 2 / 58])
+    assert found["balancedness"] == pytest.approx(sum(balances) / len(balances), abs=1e-9)
+    assert found["speed"] == pytest.approx(0.02 / (0.2 + 0.3), abs=1e-9)
+    assert found["score"] == pytest.approx((found["balancedness"] + found["speed"]) / 2, abs=1e-9)
+    assert found["groups_on_one_node"] == 1.0
+
+
+def test_as_published_no_placement_is_faster_than_the_simulation_and_speed_has_no_other_limit() -> None:
+    published = {**SMALL, "scoring": "published"}
+    assert score(striped(), published)["speed"] == pytest.approx(0.02 / 0.3, rel=1e-4)
+    assert score(striped(), {**published, "simulation_s": 0.01})["speed"] == pytest.approx(2.0, rel=1e-4)
+    with pytest.raises(ValueError, match="scoring must be calls or published"):
+        score(striped(), {**SMALL, "scoring": "theirs"})
+
+
 BREAK: dict[str, Callable[[list[Any]], object]] = {
     "more replicas than slots": lambda maps: maps[0][0].extend([5] * 288),
     "every expert in every slot": lambda maps: maps[0].__setitem__(0, [list(range(256))] * 288),

@@ -300,3 +300,15 @@ def test_settings_of_the_catalogue_reach_far_more_on_gb1() -> None:
         settings,
     )
     assert found["score"] > 0.7
+
+
+def test_the_authors_split_keeps_variants_of_measured_singles_with_at_most_ten_mutations(tmp_path: Path) -> None:
+    singles = [f"A{place}C" for place in range(1, 12)]
+    deep = ":".join(singles[:10])
+    rows = [("", 1.0), *((single, 0.5) for single in singles), (deep, 0.2), (":".join(singles), 0.1), ("A1C:A2D", 0.3)]
+    kept = [variant for variant, _ in ASSAYS.of_measured_singles(rows)]
+    assert kept == ["", *singles, deep]
+    assert len(ASSAYS.LITE) == 5
+    assert set(ASSAYS.LITE) <= set(ASSAYS.TWELVE)
+    with pytest.raises(FileNotFoundError, match="lacks 5 of the five assays"):
+        EVALUATOR.instances(0, {**SETTINGS, "data": "lite", "path": str(tmp_path)})

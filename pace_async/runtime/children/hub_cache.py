@@ -15,6 +15,10 @@ from pace_async.model_folder import missing_file
 _ID = re.compile(r"(?P<id>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(?:@(?P<revision>\w[\w./-]*))?", re.ASCII)
 
 
+FOLDERS = ("model", "models", "checkpoints", "weights", "data")
+"""First parts of a name that are a folder of the user's and no organisation of the hub."""
+
+
 def is_hub_id(model: str) -> bool:
     """Whether it reads as ORGANISATION/NAME or ORGANISATION/NAME@REVISION, and no folder has this name."""
     return _ID.fullmatch(model) is not None and not Path(model).exists()
@@ -41,9 +45,15 @@ def cached_folder(model: str) -> Path:
     wanted = f"{name} --revision {revision}" if revision else name
     raise UsageError(
         f"--advisor {model} is neither a model directory nor a complete model in the hub's cache "
-        f"({constants.HF_HUB_CACHE}{f', where it lacks {lacks}' if lacks else ''}): `hf download {wanted}` fetches it, "
-        "if the hub has it."
+        f"({constants.HF_HUB_CACHE}{f', where it lacks {lacks}' if lacks else ''}): {_remedy(name, wanted)}."
     )
+
+
+def _remedy(name: str, wanted: str) -> str:
+    """What to do, as a clause. A path into a folder of models is not looked for on the hub."""
+    if name.partition("/")[0] in FOLDERS:
+        return f"make the folder {name} (docs/engines.md says how); a plan needs only the model's config.json in it"
+    return f"`hf download {wanted}` fetches it, if the hub has it"
 
 
 def pinned(model: str) -> str:

@@ -43,6 +43,9 @@ def asking(config: Config) -> tuple[tuple[Caller, list[str], ProviderConfig], ..
 
 
 def limits_of(config: Config, task: Task) -> Task:
-    """The task, with what the run says over its limits. Raises UsageError."""
+    """The task, with what the run says over its limits and its seed program. Raises UsageError."""
     given = config.reward
-    return limited(task, timeout_s=config.evaluation.timeout_s, lower=given.lower, upper=given.upper)
+    evaluation = config.evaluation
+    return limited(
+        task, timeout_s=evaluation.timeout_s, lower=given.lower, upper=given.upper, program=evaluation.program
+    )
