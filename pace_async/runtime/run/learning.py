@@ -48,7 +48,9 @@ async def learn_while_searching(core: Core, learner: Learner, publisher: Publish
             continue
         if not choice.group:
             return
-        trained = await _consume(core, learner, tuple(core.state.complete[lease] for lease in choice.group))
+        group = tuple(core.state.complete[lease] for lease in choice.group)
+        trained = await _consume(core, learner, group)
+        core.untrained = 0 if trained or any(rollout.member is not None for rollout in group) else core.untrained + 1
         core.changed()
         if trained:
             await push(core, publisher)
