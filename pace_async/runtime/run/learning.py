@@ -144,6 +144,9 @@ class _Verdict:
 def _verdict(core: Core, group: tuple[Rollout, ...], result: Advantages) -> _Verdict:
     state, update = core.state, core.state.learner
     useless = f"{result.branch} branch collapsed" if isinstance(result, Collapsed) else ""
+    if not isinstance(result, Collapsed) and core.config.learner.mask_cut_off:
+        left = [advantage for rollout, advantage in zip(group, result, strict=True) if not rollout.cut_off]
+        useless = "" if any(left) else "all answers that could teach were cut off by length"
     if not core.config.learner.rollback:
         return _Verdict(useless, None, NO_GROUPS)
     if any(state.health.is_void(rollout.oldest_version) for rollout in group):
@@ -173,6 +176,7 @@ def _group_of(core: Core, shipped: GroupShipped, group: Sequence[Rollout], healt
     if shipped.advantages is None and shipped.restores is None:
         raise PaceBug(f"group {shipped.number} has no advantages and is not for the learner")
     weights = shipped.advantages or (0.0,) * len(shipped.leases)
+    masked = core.config.learner.mask_cut_off and shipped.restores is None
     credits_ideas = core.config.learner.other_ideas != 1.0
     rollouts = tuple(
         TrainedRollout(
@@ -183,6 +187,7 @@ def _group_of(core: Core, shipped: GroupShipped, group: Sequence[Rollout], healt
             rollout.carried_out if credits_ideas else None,
         )
         for rollout, advantage, value in zip(group, weights, shipped.rewards, strict=True)
+        if not masked or not rollout.cut_off
     )
     bound = max(core.state.bound, *shipped.staleness)
     needed = health.needed if core.config.learner.rollback else ()
