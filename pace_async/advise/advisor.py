@@ -24,6 +24,7 @@ from pace_async.answers import after_thinking, parse_assess, parse_propose, pars
 from pace_async.config.advisor import END_OF_THINKING
 from pace_async.errors import CandidateFault
 from pace_async.events import AdvisorCall, IdeaNote, Purpose
+from pace_async.events.causes import DID_NOT_END
 from pace_async.frozen_values import fast_init
 from pace_async.programs.languages import Language
 from pace_async.search.draws import derive, generator
@@ -128,7 +129,7 @@ async def advise(
                 detail = less
         calls.append(_read(call, asked.words, now() - begun))
         if finish == "length" and asked.cut_after is None:
-            raise CandidateFault("unparsed", f"{purpose} did not end within {prompt.max_tokens} tokens")
+            raise CandidateFault("unparsed", f"{purpose} {DID_NOT_END} {prompt.max_tokens} tokens")
         return calls[-1].text, asked.ideas
 
     draw = partial(generator, sampling.seed, lease, "propose", "menu")

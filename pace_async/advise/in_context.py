@@ -20,6 +20,7 @@ from pace_async.answers import parse_assess, parse_propose, parse_select
 from pace_async.context.questions import Near, Questions, Rendered
 from pace_async.errors import CandidateFault
 from pace_async.events import AdvisorCall, IdeaNote, Purpose
+from pace_async.events.causes import DID_NOT_END
 from pace_async.search.draws import derive
 from pace_async.search.novelty import nearest, repeated
 from pace_async.search.results import KnownIdea, idea_number
@@ -66,7 +67,7 @@ class _Rollout:
                 budget = smaller
         self.calls.append(call if call.seconds else replace(call, seconds=self.now() - begun))
         if finish == "length":
-            raise CandidateFault("unparsed", f"{purpose} did not end within {prompt.max_tokens} tokens")
+            raise CandidateFault("unparsed", f"{purpose} {DID_NOT_END} {prompt.max_tokens} tokens")
         return call.text
 
     def _prompt(self, purpose: Purpose, asked: Rendered) -> Prompt:

@@ -142,6 +142,11 @@ class LearnerConfig(Section):
         description=f"What is masked. {MASKS.described()} "
         "On the bandit a mask of tokens or calls lost answers that were found without a mask.",
     )
+    mask_cut_off: bool = Field(
+        default=False,
+        description="Train nothing of a rollout of which an answer was cut off at its longest length. Its reward still "
+        "counts among those of its group. Not tried in an experiment.",
+    )
     mask_low: float = Field(default=0.5, gt=0, le=1, description="The mask's lower bound on the ratio.")
     mask_high: float = Field(default=2.0, ge=1, description="The mask's upper bound on the ratio.")
     second_moment: float = Field(

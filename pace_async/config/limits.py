@@ -29,6 +29,12 @@ class StopConfig(Section):
         description="USD spent on calls of implementer and advisor, the highest cost of calls in flight included.",
     )
     target: float | None = Field(default=None, description="A score at least this good.")
+    untrained: int | None = Field(
+        default=32,
+        ge=1,
+        description="Groups in a row that trained nothing and held no candidate with a score, counted anew by each "
+        "process. Such a run gets no better by itself. null: no limit.",
+    )
 
     @model_validator(mode="before")
     @classmethod

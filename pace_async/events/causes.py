@@ -9,6 +9,7 @@ from pace_async.programs.languages import BUILD_FAILED
 
 Cause = Literal[
     "unparsed",
+    "cut_off",
     "unknown_idea",
     "not_implemented",
     "unchanged",
@@ -22,11 +23,16 @@ Cause = Literal[
     "below_threshold",
 ]
 
+Answers = Literal["parsed", "unparsed", "cut_off"]
+"""What became of a rollout's answers. cut_off: one did not end within its longest length, so it was not parsed."""
+
 FEW_SCORED = 2
 """Causes are counted while fewer candidates have a score."""
 NAMES_NO_MECHANISM = "the experiment must name one mechanism"
 NAMES_NO_OPTION = "must be set to one of"
 """Details of experiments that name no edit of the catalogue."""
+DID_NOT_END = "did not end within"
+"""In the detail of an answer that was cut off at its longest length."""
 
 _ALIKE: dict[str, Cause] = {
     "unparsed": "unparsed",
@@ -42,11 +48,20 @@ _ALIKE: dict[str, Cause] = {
 }
 
 
+def answers_of(outcome: str, detail: str) -> Answers:
+    """What became of the answers of a candidate with this outcome."""
+    if outcome != "unparsed":
+        return "parsed"
+    return "cut_off" if DID_NOT_END in detail else "unparsed"
+
+
 def cause_of(outcome: str, detail: str) -> Cause | None:
     """The cause of a candidate without a score, None for one with a score. A fault of the machine is the
     outcome of no candidate."""
     if outcome == "not_implemented" and (detail.startswith(NAMES_NO_MECHANISM) or NAMES_NO_OPTION in detail):
         return "unknown_idea"
+    if answers_of(outcome, detail) == "cut_off":
+        return "cut_off"
     if detail.startswith(BUILD_FAILED):
         return "build_failed"
     return _ALIKE.get(outcome)

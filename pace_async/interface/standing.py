@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from pace_async.events import RunHeader
+    from pace_async.events.causes import Answers
     from pace_async.interface.documents import BestProgram, NotesShown, Status
     from pace_async.population.lock import Holder
     from pace_async.population.reading.reader import Reader
@@ -18,11 +19,12 @@ def standing_of(paths: "RunPaths", reader: "Reader") -> "Status":
 
     driven = is_driven(paths.folder)
     with reader.at_one_moment() as held:
-        status, header, timings, parsed = held.status(), held.header(), held.timings(), held.recent_parsed()
+        status, header, timings, answers = held.status(), held.header(), held.timings(), held.recent_answers()
+        rows_lost = held.rows_given_up()
     found = {**status, **ledger_of_rows(timings, header), "driven": driven}
-    found |= known_of(status["best_score"], header) | _parses(header, status["outcomes"], parsed)
+    found |= known_of(status["best_score"], header) | _parses(header, status["outcomes"], answers)
     found["waiting"] = _waiting(holder_of(paths.folder), status["waiting"]) if driven else None
-    found["rows_lost"] = reader.rows_given_up()
+    found["rows_lost"] = rows_lost
     found["few_scores"] = _few_scores(status, str(paths.folder))
     if status["failing"] or found["waiting"] or found["few_scores"]:
         found["advice"] = None  # the advice is for a run that works, not for one that fails or waits
@@ -60,17 +62,17 @@ def _few_scores(status: Mapping[str, Any], run: str) -> str | None:
     return None if found is None else found.sentence
 
 
-def _parses(header: "RunHeader", outcomes: Mapping[str, int], recent: Sequence[bool]) -> dict[str, Any]:
-    """The share of candidates whose answers parse, of all and of the last ones, and the alarm if it has fallen. Nulls
-    and an empty text for an advisor that has no model."""
-    from pace_async.observe.parse_rate import answers_of, fallen, lately, parse_rate, share_text
+def _parses(header: "RunHeader", outcomes: Mapping[str, int], recent: "Sequence[Answers]") -> dict[str, Any]:
+    """The share of candidates whose answers parse, of all and of the last ones, and the alarm if it has fallen or is
+    low. Nulls and an empty text for an advisor that has no model."""
+    from pace_async.observe.parse_rate import alarm_of, answers_of, lately, parse_rate, share_text
 
     outcomes, recent = answers_of(header.advisor, outcomes, recent)
     return {
         "parse_rate": parse_rate(outcomes),
         "parse_rate_lately": lately(recent),
         "parse_share": share_text(outcomes, recent),
-        "parse_alarm": fallen(outcomes, recent),
+        "parse_alarm": alarm_of(outcomes, recent),
     }
 
 

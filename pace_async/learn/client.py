@@ -9,7 +9,7 @@ with the run. Holds no weights. Imports no torch.
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,6 +19,7 @@ import anyio
 from pace_async.children import LOOKS, clean_environment, python_module
 from pace_async.errors import GaveUp, InfrastructureFault, PaceBug, UsageError
 from pace_async.learn.base import GROUP_UNREADABLE, Step
+from pace_async.learn.memory import OUT_OF_MEMORY, remedy
 from pace_async.learn.rank_processes import RankProcesses
 from pace_async.learn.settings import TrainerConfig
 from pace_async.transfer import Shared, Table, Transfer
@@ -66,15 +67,11 @@ class ProcessLearner:
     ) -> None:
         self._after = next((place for place, path in enumerate(history) if path.exists()), 0)
         self._history = deque(_absolute(path) for path in history[self._after :])
-        command = python_module(
-            "pace_async.learn.process",
-            *("--model", str(model.resolve()), "--out", str(out.resolve()), "--config", settings.to_json()),
-            *("--beat-s", f"{min(BEAT_S, limits.hung_s / (2 * LOOKS)):g}"),
-        )
+        self._limits, self._settings, self._smaller = limits, settings, False
+        self._places = "--model", str(model.resolve()), "--out", str(out.resolve())
         environment = clean_environment(OMP_NUM_THREADS=str(settings.threads))
         log = log if log is not None else out / "learner.log"
-        self._limits = limits
-        self._ranks = RankProcesses(command, environment, limits.cards, log, limits.hung_s)
+        self._ranks = RankProcesses(self._command(), environment, limits.cards, log, limits.hung_s)
         self._turn = anyio.Lock()
         self._weights: Path | None = None
         self._scored: tuple[tuple[int, tuple[int, ...], tuple[int, ...]], tuple[float, ...]] | None = None
@@ -241,9 +238,32 @@ class ProcessLearner:
             request, self._share_ended = {**request, "unshare": self._share_ended}, None
         try:
             return await self._ranks.ask(request, deadline_s, renewed_s)
+        except InfrastructureFault as fault:
+            self._weights = None
+            if fault.kind != OUT_OF_MEMORY:
+                raise
+            raise self._short_of_memory(fault) from None
         except BaseException:
             self._weights = None
             raise
+
+    def _short_of_memory(self, fault: InfrastructureFault) -> InfrastructureFault | GaveUp:
+        """The first time the next child takes passes of half the size. The second time nothing would change."""
+        tried = self._settings.micro_tokens
+        if self._smaller:
+            return GaveUp(
+                f"The learner ran out of memory again, with passes of half the size (learner.micro_tokens={tried}; "
+                f"{fault.detail}): {remedy(self._settings)}. `pace plan` counts what a step needs."
+            )
+        self._settings, self._smaller = replace(self._settings, micro_tokens=max(1, tried // 2)), True
+        self._ranks.command = self._command()
+        again = f"it tries once more with learner.micro_tokens={self._settings.micro_tokens} in place of {tried}"
+        return InfrastructureFault(OUT_OF_MEMORY, f"{fault.detail}; {again}")
+
+    def _command(self) -> list[str]:
+        beat_s = f"{min(BEAT_S, self._limits.hung_s / (2 * LOOKS)):g}"
+        given = *self._places, "--config", self._settings.to_json(), "--beat-s", beat_s
+        return list(python_module("pace_async.learn.process", *given))
 
     async def _retire(self) -> None:
         """Kill the child, if there is one."""

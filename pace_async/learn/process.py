@@ -20,14 +20,14 @@ same `id`:
 While it starts or works on a request, it writes {"beat": true} at once and every `--beat-s` seconds as a heartbeat,
 because importing torch may take minutes on a busy machine. If a request is refused, nothing has changed and the answer
 is {"refused": why, "setting": whether a setting is the cause, "unreadable": whether a group's file is damaged or
-missing}. If the disk fails, the last answer is {"failed": kind, "detail": text}.
+missing}. If the disk fails or memory is used up, the last answer is {"failed": kind, "detail": text}.
 
-The process ends when standard input ends and when the disk fails. Any other error ends it too, with a traceback on
+The process ends when standard input ends, and after such an answer. Any other error ends it too, with a traceback on
 standard error. The next process rebuilds its state.
 
 On several ranks (`ranks`) there are as many of these processes, and each gets every request. Rank 0 answers as above.
-The others take part in its work and answer {"here": true} once it is done. After a failed disk rank 0 stays until
-standard input ends, so that the others do not end first with another message.
+The others take part in its work and answer {"here": true} once it is done. After a failure the rank stays until
+standard input ends, so that no other ends first with another message.
 """
 
 import argparse
@@ -35,6 +35,7 @@ import json
 import os
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
@@ -43,6 +44,7 @@ from typing import Any, TextIO
 
 from pace_async.children import die_with_parent
 from pace_async.durable import disk_fault
+from pace_async.learn.memory import OUT_OF_MEMORY, is_out_of_memory, said_briefly
 from pace_async.learn.ranks import ALONE, Ranks, join, meeting
 from pace_async.learn.settings import TrainerConfig
 from pace_async.transfer import Table, Transfer
@@ -114,6 +116,13 @@ def serve(lineage: Any, requests: TextIO, replies: TextIO, beat_s: float, ranks:
             if ranks.count > 1:
                 requests.read()
             return
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            traceback.print_exc()
+            reply({"failed": OUT_OF_MEMORY, "detail": said_briefly(error)})
+            requests.read()
+            return
 
 
 def follow(follower: Any, requests: TextIO, replies: TextIO, beat_s: float) -> None:
@@ -125,9 +134,17 @@ def follow(follower: Any, requests: TextIO, replies: TextIO, beat_s: float) -> N
         def reply(fields: dict[str, Any], number: int = request["id"]) -> None:
             write({"id": number, **fields})
 
-        if "ping" not in request:
-            with _beating(reply, beat_s):
-                follower.follow()
+        try:
+            if "ping" not in request:
+                with _beating(reply, beat_s):
+                    follower.follow()
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            traceback.print_exc()
+            reply({"failed": OUT_OF_MEMORY, "detail": said_briefly(error)})
+            requests.read()
+            return
         reply({"here": True})
 
 

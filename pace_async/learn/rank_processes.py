@@ -70,7 +70,7 @@ class RankProcesses:
         log: Path,
         hung_s: float,
     ) -> None:
-        self._command, self._environment, self._cards = command, environment, cards
+        self.command, self._environment, self._cards = command, environment, cards
         self._log, self._hung_s = log, hung_s
         self._stack = AsyncExitStack()
         self._requests = 0
@@ -97,7 +97,7 @@ class RankProcesses:
                 log = self._log if number == 0 else self._log.with_stem(f"{self._log.stem}.rank{number}")
                 log_start = log.stat().st_size if log.is_file() else 0
                 process = await self._stack.enter_async_context(
-                    child(self._command, log=log, environment=environment, keeps=keeps)
+                    child(self.command, log=log, environment=environment, keeps=keeps)
                 )
                 assert process.stdout is not None
                 started.append(RankProcess(process, BufferedByteReceiveStream(process.stdout), log, log_start))

@@ -17,6 +17,10 @@ _SAID: Mapping[Cause, tuple[str, str]] = {
         "the advisor's answer does not have the format that was asked for",
         "begin a new run without --advisor, or with a larger model",
     ),
+    "cut_off": (
+        "the advisor's answer was cut off at its longest length",
+        "raise advisor.max_tokens, or advisor.max_tokens_by_call for one kind of call; {look}",
+    ),
     "unknown_idea": (
         "the experiment names no edit of the task's catalogue",
         "begin a new run without --advisor, so that one is chosen that reads the catalogue",

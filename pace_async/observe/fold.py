@@ -48,7 +48,7 @@ from pace_async.events import (
     VersionPublished,
     cause_of,
 )
-from pace_async.events.causes import FEW_SCORED
+from pace_async.events.causes import FEW_SCORED, answers_of
 from pace_async.observe import formatting
 from pace_async.observe.formatting import clean
 from pace_async.observe.ledger import Ledger
@@ -231,7 +231,7 @@ def _evaluated(view: RunView, event: Evaluated) -> RunView:
             candidates=done,
             finished_here=view.finished_here + 1,
             outcomes=_more(view.outcomes, event.outcome),
-            recent_parsed=(*view.recent_parsed, event.outcome != "unparsed")[-RECENT:],
+            recent_answers=(*view.recent_answers, answers_of(event.outcome, event.detail))[-RECENT:],
             memoised=view.memoised + event.memoised,
             causes=_causes(view, event),
             times=(*view.times, event.at)[-TIMES_KEPT:],

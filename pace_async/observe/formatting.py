@@ -76,7 +76,7 @@ OTHERS: tuple[Role, ...] = ("advisor", "notes")
 """Who may ask a model over the network besides the implementer."""
 SHARED_TRUST = "shared trust"
 SHARED_MEANS = "the evaluator runs in the sandbox of its programs, so a program can write its own score"
-STOP_RULES = ("candidates", "updates", "minutes", "budget", "target")
+STOP_RULES = ("candidates", "updates", "minutes", "budget", "target", "untrained")
 STATES: Mapping[str, str] = {
     "starting": "starting",
     "running": "running",
@@ -236,6 +236,8 @@ def reason(state: str, given: str) -> str:
     """The reason of the run's state, empty if the state needs none."""
     if (state, given) == ("stopped_by_budget", "budget"):
         return ""
+    if given == "untrained":
+        return "stop rule untrained met, because the last groups trained nothing and held no candidate with a score"
     if given in STOP_RULES:
         return f"stop rule {given} met"
     return "" if given == state else clean(given)

@@ -38,7 +38,7 @@ def with_progress(view: RunView, progress: Progress) -> RunView:
         best=_best(progress.improvements),
         improvements=thin(tuple((better.place, better.score) for better in progress.improvements)),
         outcomes=progress.outcomes,
-        recent_parsed=progress.recent_parsed,
+        recent_answers=progress.recent_answers,
         memoised=progress.memoised,
         causes=progress.causes,
         experiments={lease: clean(said, EXPERIMENT_CELLS) for lease, said in progress.experiments.items()},

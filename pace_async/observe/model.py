@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 from pace_async.baseline import Beside
 from pace_async.config import StopConfig
 from pace_async.events import CallUnaffordable, Cause, GroupShipped, NodesSeen, Role, RunHeader
+from pace_async.events.causes import Answers
 from pace_async.observe.ledger import Ledger
 
 RATE_WINDOW_S = 120.0
@@ -100,8 +101,8 @@ class RunView:
     models given up for now, and `paused` is true if all are. `calls` counts the calls of each role, and `spent` is
     their cost in USD, checks included. `held`: a person holds back new candidates. `stalled` is the reason why nothing
     can be committed, empty if commits work. `nodes` are the machines of a cluster that evaluate, None without a
-    cluster. `failing` maps each stage that fails at every try to the reason. `recent_parsed`: whether each of the last
-    candidates has answers that parse, oldest first."""
+    cluster. `failing` maps each stage that fails at every try to the reason. `recent_answers`: what became of the
+    answers of the last candidates, oldest first."""
 
     header: RunHeader
     stop: StopConfig = field(default_factory=StopConfig)
@@ -118,7 +119,7 @@ class RunView:
     improvements: tuple[tuple[int, float], ...] = ()
     candidates: int = 0
     outcomes: Mapping[str, int] = field(default_factory=dict[str, int])
-    recent_parsed: tuple[bool, ...] = ()
+    recent_answers: tuple[Answers, ...] = ()
     memoised: int = 0
     causes: Mapping[Cause, int] = field(default_factory=dict[Cause, int])
     finished_here: int = 0

@@ -1,21 +1,26 @@
-"""The share of the advisor's answers that parse, and whether it has fallen.
+"""The share of the advisor's answers that parse, and whether it is low or has fallen.
 
-A rollout parses if each of its answers does. The share has fallen if the last RECENT rollouts have clearly more that do
-not parse than all before them: by the same gap and the same test by which a learning advisor goes back to an earlier
-version (`staleness.rollback`). An advisor that learns nothing has no version to go back to, so this is said for every
-advisor with a model. One without a model gives no answers, and nothing is said about it. Pure.
+A rollout parses if each of its answers does. The share is low if hardly one of the last RECENT rollouts parses. It has
+fallen if clearly more of them do not parse than of all before them: by the same gap and the same test by which a
+learning advisor goes back to an earlier version (`staleness.rollback`). An advisor that learns nothing has no version
+to go back to, so this is said for every advisor with a model. One without a model gives no answers, and nothing is said
+about it. Pure.
 """
 
 from collections.abc import Mapping, Sequence
 
+from pace_async.events.causes import Answers
 from pace_async.population.reading.progress import RECENT
 from pace_async.registry.advisors import advisor_of
 from pace_async.staleness.rollback import GAP, LEVEL, Count, chance
 
+LOW = 0.25
+"""The share is low up to here. At a half, groups still hold answers of both kinds to learn from."""
+
 
 def answers_of(
-    advisor: str, outcomes: Mapping[str, int], recent: Sequence[bool]
-) -> tuple[Mapping[str, int], Sequence[bool]]:
+    advisor: str, outcomes: Mapping[str, int], recent: Sequence[Answers]
+) -> tuple[Mapping[str, int], Sequence[Answers]]:
     """The outcomes and the last candidates that show answers: none for an advisor that has no model."""
     return (outcomes, recent) if advisor_of(advisor).has_model else ({}, ())
 
@@ -26,26 +31,39 @@ def parse_rate(outcomes: Mapping[str, int]) -> float | None:
     return 1 - outcomes.get("unparsed", 0) / done if done else None
 
 
-def lately(recent: Sequence[bool]) -> float | None:
-    """The share over the last candidates, None without one. `recent` says of each whether it parsed."""
-    return sum(recent) / len(recent) if recent else None
+def lately(recent: Sequence[Answers]) -> float | None:
+    """The share over the last candidates, None without one. `recent` says what became of the answers of each."""
+    return sum(one == "parsed" for one in recent) / len(recent) if recent else None
 
 
-def fallen(outcomes: Mapping[str, int], recent: Sequence[bool]) -> str | None:
+def alarm_of(outcomes: Mapping[str, int], recent: Sequence[Answers]) -> str | None:
     """The alarm as a sentence, None where there is none. `recent` are the last RECENT of all."""
-    last = Count(len(recent), len(recent) - sum(recent))
+    last = Count(len(recent), sum(one != "parsed" for one in recent))
     before = Count(sum(outcomes.values()) - last.rollouts, outcomes.get("unparsed", 0) - last.unparsed)
-    if last.rollouts < RECENT or before.rollouts < RECENT:
+    if last.rollouts < RECENT or not (1 - last.share <= LOW or _fallen(last, before)):
         return None
-    if last.share - before.share < GAP or chance(last, before) >= LEVEL:
-        return None
+    earlier = f", {100 * before.share:.0f} % before" if before.rollouts else ""
+    return f"{last.unparsed} of the last {last.rollouts} answers cannot be parsed{earlier}: {_cause(recent)}"
+
+
+def _fallen(last: Count, before: Count) -> bool:
+    return before.rollouts >= RECENT and last.share - before.share >= GAP and chance(last, before) < LEVEL
+
+
+def _cause(recent: Sequence[Answers]) -> str:
+    """Why, and what to do."""
+    unparsed = [one for one in recent if one != "parsed"]
+    share = sum(one == "cut_off" for one in unparsed) / len(unparsed)
+    look = "`pace show RUN CANDIDATE --prompts` shows one"
+    if not share:
+        return f"they do not have the format that was asked for, and none was cut off by length; {look}"
     return (
-        f"{last.unparsed} of the last {last.rollouts} answers cannot be parsed, {100 * before.share:.0f} % before: "
-        "`pace show RUN CANDIDATE --prompts` shows one; advisor.max_tokens may be too small"
+        f"{100 * share:.0f} % of these were cut off by length: raise advisor.max_tokens, or "
+        f"advisor.max_tokens_by_call for one kind of call; {look}"
     )
 
 
-def share_text(outcomes: Mapping[str, int], recent: Sequence[bool]) -> str:
+def share_text(outcomes: Mapping[str, int], recent: Sequence[Answers]) -> str:
     """`97 %`, with the last ones beside it where there are more."""
     rate, last = parse_rate(outcomes), lately(recent)
     if rate is None or last is None:

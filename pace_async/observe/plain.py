@@ -12,7 +12,7 @@ from pace_async.observe.few_scores import ENOUGH, few_scores
 from pace_async.observe.formatting import clean
 from pace_async.observe.model import RunView
 from pace_async.observe.output import Output
-from pace_async.observe.parse_rate import answers_of, fallen
+from pace_async.observe.parse_rate import alarm_of, answers_of
 from pace_async.observe.roofline import Term, advice
 from pace_async.observe.standing import on_fresh, to_best_known
 
@@ -82,7 +82,7 @@ class PlainDisplay:
 
     def _parses(self, view: RunView) -> None:
         """Say that answers no longer parse, again only after they did."""
-        alarm = fallen(*answers_of(view.header.advisor, view.outcomes, view.recent_parsed))
+        alarm = alarm_of(*answers_of(view.header.advisor, view.outcomes, view.recent_answers))
         if alarm is not None and not self._alarmed:
             self._line(f"{'':>7}  {alarm}")
         self._alarmed = alarm is not None

@@ -12,7 +12,7 @@ from pace_async.observe import formatting
 from pace_async.observe.few_scores import few_scores
 from pace_async.observe.lines import ACCENT, LABEL, QUIET, WARN, Section, figure, joined, labelled
 from pace_async.observe.model import RunView, Stage
-from pace_async.observe.parse_rate import answers_of, fallen, parse_rate
+from pace_async.observe.parse_rate import alarm_of, answers_of, parse_rate
 from pace_async.observe.roofline import Roofline, short_advice
 
 STAGE_STYLES: dict[Stage, str] = {"advise": "magenta", "implement": "blue", "evaluate": ACCENT, "waiting": QUIET}
@@ -67,7 +67,7 @@ def failing_or_bottleneck(view: RunView, room: int) -> Text:
     few = few_scores(view.candidates, view.scored, view.causes, view.header.name)
     if few is not None:
         return Text(few.sentence if len(few.sentence) <= room else few.short, style=WARN)
-    alarm = fallen(*answers_of(view.header.advisor, view.outcomes, view.recent_parsed))
+    alarm = alarm_of(*answers_of(view.header.advisor, view.outcomes, view.recent_answers))
     if alarm is not None:
         return Text(alarm, style=WARN)
     return bottleneck(view.ledger.limits(view.header), room)
@@ -84,7 +84,7 @@ def bottleneck(limits: Roofline | None, room: int) -> Text:
 def _outcomes(view: RunView) -> list[Text]:
     failed = sorted(((amount, name) for name, amount in view.outcomes.items() if name != "ok"), reverse=True)
     named = [figure(amount, name.replace("_", " ")) for amount, name in failed]
-    told, _ = answers_of(view.header.advisor, view.outcomes, view.recent_parsed)
+    told, _ = answers_of(view.header.advisor, view.outcomes, view.recent_answers)
     rate = parse_rate(told)
     parsed = [figure(f"{100 * rate:.0f} %", "parsed")] if rate is not None else []
     return [figure(view.outcomes.get("ok", 0), "scored"), *parsed, *named]

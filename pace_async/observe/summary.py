@@ -12,6 +12,7 @@ from pace_async.observe.beside import recorded_words
 from pace_async.observe.few_scores import few_scores
 from pace_async.observe.formatting import clean
 from pace_async.observe.model import RunView
+from pace_async.observe.parse_rate import alarm_of, answers_of
 from pace_async.observe.progress import progress
 from pace_async.observe.roofline import advice
 from pace_async.observe.standing import on_fresh, to_best_known
@@ -32,6 +33,7 @@ def closing_words(view: RunView, run_dir: Path, now: float, columns: int | None 
     few = few_scores(view.candidates, view.scored, view.causes, shlex.quote(str(run_dir)))
     facts = [
         ("few scores", few.sentence if few else ""),
+        ("answers", alarm_of(*answers_of(view.header.advisor, view.outcomes, view.recent_answers)) or ""),
         ("best", _found(view)),
         ("baseline", recorded_words(view)),
         ("experiment", view.best.experiment if view.best is not None else ""),

@@ -5,11 +5,14 @@ step that the learner takes: a pass with gradients of an earlier pass in place, 
 penalty, AdamW's step, and the pass that measures how far the policy moved. What a library would compile or fuse on a
 card (flash-linear-attention, for instance) takes less than what is counted here.
 
+A long step of a deep model is not taken whole: see `plan.drawn_out`.
 Only imported in a child process, because it imports torch.
 """
 
 import json
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
@@ -22,6 +25,7 @@ from transformers.utils import logging
 from pace_async.children import die_with_parent
 from pace_async.learn.adapters import adapter_settings, added
 from pace_async.learn.passes import in_half, layers, recompute
+from pace_async.plan.drawn_out import COUNTED, PhaseBytes, drawn_out, fewer_layers
 from pace_async.plan.live import LiveBytes
 from pace_async.plan.step import StepBytes, StepShape
 
@@ -33,14 +37,25 @@ class CannotBuild(ValueError):
 
 
 def count(shape: StepShape) -> StepBytes:
-    """The bytes of a step. Raises CannotBuild."""
+    """The bytes of a step. A long one is drawn out from short ones. Raises CannotBuild."""
     if shape.rows == 1:
         masking_utils.find_packed_sequence_indices = _nothing_is_packed
     config = _config(shape.model)
-    with torch.device("meta"):
-        if shape.rows == 0:
+    if shape.rows == 0:
+        with torch.device("meta"):
             whole = sum(weight.numel() for weight in _built(config, torch.float32).parameters())
-            return StepBytes(whole, 0, 0, 0, 0, 0, 0)
+        return StepBytes(whole, 0, 0, 0, 0, 0, 0)
+    text = config.get_text_config()
+    few = fewer_layers(text)
+    if shape.lora_rank is None or shape.rows > 1 or few is None or text.num_hidden_layers * shape.tokens <= COUNTED:
+        return _counted(config, shape).bytes()
+    return drawn_out(
+        shape, int(text.num_hidden_layers), few, lambda layers, part: _counted(_with_layers(shape.model, layers), part)
+    )
+
+
+def _counted(config: Any, shape: StepShape) -> PhaseBytes:
+    with torch.device("meta"):
         policy = _policy(config, shape)
         kind = torch.float32 if shape.lora_rank is None else config.dtype or torch.float32
         reference = _built(config, kind).eval().requires_grad_(False) if shape.reference else None
@@ -57,21 +72,26 @@ def count(shape: StepShape) -> StepBytes:
         optimizer = _adamw(trained, fused=True)
         optimizer.step()
         moments = live.now - with_reference - gradient
+        peaks = [live.now, live.now, live.now]
         live.peak = live.now
-        _passes(policy, reference, shape)
+        with _phases(policy, live, peaks):
+            _passes(policy, reference, shape)
         optimizer.step()
         with torch.no_grad():
             _scores(policy, shape)
         parameters = sum(weight.numel() for weight in policy.parameters())
         held = [sum(weight.numel() for weight in layer.parameters()) for layer in layers(policy)]
-        return StepBytes(
+        peaks[2] = max(peaks[2], live.peak)
+        return PhaseBytes(
             parameters=parameters,
             trained=sum(weight.numel() for weight in trained),
             weights=weights,
             reference=with_reference - weights,
             gradient=gradient,
             moments=moments,
-            peak=live.peak,
+            forward=peaks[0],
+            head=peaks[1],
+            backward=peaks[2],
             layer=max(held, default=0),
             root=parameters - sum(held),
         )
@@ -82,6 +102,42 @@ def _config(model: str) -> Any:
         return cast("Any", AutoConfig).from_pretrained(model, local_files_only=True)
     except (ValueError, OSError, KeyError, AttributeError, TypeError) as error:
         raise CannotBuild(str(error)) from error
+
+
+def _with_layers(model: str, layers: int) -> Any:
+    """The configuration with the first layers only."""
+    config = _config(model)
+    text = config.get_text_config()
+    text.num_hidden_layers = layers
+    if isinstance(getattr(text, "layer_types", None), list):
+        text.layer_types = text.layer_types[:layers]
+    return config
+
+
+@contextmanager
+def _phases(policy: Any, live: LiveBytes, peaks: list[int]) -> Generator[None]:
+    """Note the peaks of a pass: until the last layer is computed, until the backward pass comes to it again, and from
+    then on."""
+    last = layers(policy)[-1:]
+
+    def ends(phase: int) -> None:
+        peaks[phase] = max(peaks[phase], live.peak)
+        live.peak = live.now
+
+    def arrived(_gradient: Any) -> None:
+        ends(1)
+
+    def computed(_module: Any, _inputs: Any, output: Any) -> None:
+        hidden: Any = cast("Any", output)[0] if isinstance(output, tuple) else output
+        if hidden.requires_grad and torch.is_grad_enabled():
+            ends(0)
+            hidden.register_hook(arrived)
+
+    handles = [module.register_forward_hook(computed) for module in last]
+    yield
+    ends(2)
+    for handle in handles:
+        handle.remove()
 
 
 def _policy(config: Any, shape: StepShape) -> Any:

@@ -61,8 +61,8 @@ class RunNeeds:
 
 def shape_of(config: Config, folder: str, context: int | None) -> StepShape:
     """The largest pass of a run whose advisor's config.json is in `folder` and whose context is `context` tokens.
-    Without rows if the run trains nothing. The longest call is what learner.max_length, the context and
-    advisor.max_prompt_tokens allow."""
+    Without rows if the run trains nothing. The longest call is what learner.max_length and the context allow, and
+    advisor.max_prompt_tokens, or else prompts.tokens, with the longest answer."""
     learner, learns = config.learner, trains(config.learner.objective)
     tokens, answers = longest_call(config, context), longest_answer(config)
     penalty = OBJECTIVES[learner.objective].kl_penalty if learner.kl_penalty is None else learner.kl_penalty
@@ -85,9 +85,13 @@ def longest_answer(config: Config) -> int:
 
 def longest_call(config: Config, context: int | None) -> int:
     """Tokens of the longest prompt and answer together that the limits allow."""
-    prompt = config.advisor.max_prompt_tokens
-    limits = (config.learner.max_length, context, None if prompt is None else prompt + longest_answer(config))
-    return max(2, min((limit for limit in limits if limit is not None), default=8192))
+    limits = (config.learner.max_length, context, longest_prompt(config) + longest_answer(config))
+    return max(2, min(limit for limit in limits if limit is not None))
+
+
+def longest_prompt(config: Config) -> int:
+    """Tokens of the longest question. Those of prompts.tokens are estimated from characters."""
+    return config.advisor.max_prompt_tokens or config.prompts.tokens
 
 
 def needs_of(

@@ -1,21 +1,26 @@
 """The plan of a run: what it needs, where that goes, whether it fits, and with which settings it would."""
 
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 from pace_async.config import Config
 from pace_async.configure import flat, resolve
 from pace_async.plan.counted import counted
-from pace_async.plan.needs import GIB, Owner, RunNeeds, longest_call, needs_of, shape_of
-from pace_async.plan.places import Capacity, Owned, Place, faults, places_of
+from pace_async.plan.needs import GIB, Owner, RunNeeds, longest_answer, longest_call, longest_prompt, needs_of, shape_of
+from pace_async.plan.places import Capacity, CardMemory, Owned, Place, faults, places_of
 from pace_async.plan.served import served_model
 from pace_async.plan.step import StepBytes, StepShape
 from pace_async.registry.engines import engine_of
+from pace_async.registry.transports import TRANSPORTS
 
 Counter = Callable[[StepShape], StepBytes]
 LORA_RANK = 16
+SHORT_PROMPT, SHORT_ANSWER = 8192, 2048
+"""Tokens that are enough for most tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +34,7 @@ class Model:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """`faults` are clauses about what does not fit. `remedy` are settings with which all of it fits, None if there are
-    none or nothing is wrong."""
+    none or nothing is wrong. `another_card`: it takes a second card like the first besides."""
 
     shape: StepShape
     step: StepBytes
@@ -37,32 +42,78 @@ class Plan:
     places: tuple[Place, ...]
     faults: tuple[str, ...]
     remedy: Mapping[str, object] | None
+    another_card: bool = False
 
     @property
     def refusal(self) -> str | None:
         """What does not fit and what would, as sentences. None if nothing is known not to fit."""
         if not self.faults:
             return None
-        would = "No setting would make it fit." if self.remedy is None else f"It fits with {_in_words(self.remedy)}."
+        card = "a second such card for the engine and " if self.another_card else ""
+        fits = None if self.remedy is None else f"It fits with {card}{_in_words(self.remedy)}."
+        would = fits or "No setting would make it fit."
         return f"The run does not fit: {'; '.join(self.faults)}. {would}"
 
 
 def plan_of(config: Config, model: Model, owned: Owned, capacity: Capacity, count: Counter = counted) -> Plan:
     """The plan of a run whose learner and engine own these cards. Where it does not fit, further settings are counted.
     Raises UsageError for a model that cannot be built."""
+    count = _each_once(count)
     plan = _of(config, model, owned, capacity, count)
     if not plan.faults:
         return plan
+    changes = _remedy(config, model, owned, capacity, plan, count)
+    if changes is not None:
+        return replace(plan, remedy=changes)
+    wider = _with_another_card(owned, capacity)
+    changes = None if wider is None else _remedy(config, model, owned, wider, plan, count)
+    return plan if changes is None else replace(plan, remedy=changes, another_card=True)
+
+
+def _each_once(count: Counter) -> Counter:
+    known: dict[StepShape, StepBytes] = {}
+
+    def counted_once(shape: StepShape) -> StepBytes:
+        if shape not in known:
+            known[shape] = count(shape)
+        return known[shape]
+
+    return counted_once
+
+
+def _remedy(
+    config: Config, model: Model, owned: Owned, capacity: Capacity, plan: Plan, count: Counter
+) -> Mapping[str, object] | None:
+    """The first settings with which the run fits."""
     without_passes = replace(plan.step, peak=plan.step.peak - plan.step.passes)
-    for changes in _remedies(config, plan.needs.cache_all, plan.shape.tokens):
+    for changes in _remedies(config, plan, _free_card(config, owned, capacity)):
         changed = resolve(None, {**flat(config.model_dump(mode="json")), **changes}, environment={})
-        whole = "learner.lora_rank" not in changes
-        if whole and _of(changed, model, owned, capacity, lambda _: without_passes).faults:
+        own = changes.get("advisor.gpus")
+        places: Owned = {**owned, "engine": cast("list[str]", own)} if own is not None else owned
+        whole = (changed.learner.lora_rank is None) is (config.learner.lora_rank is None)
+        if whole and _of(changed, model, places, capacity, lambda _: without_passes).faults:
             continue  # even passes of no size would not fit, and counting takes long
-        same_step = not any(key.startswith("learner.") for key in changes)
-        if not _of(changed, model, owned, capacity, (lambda _: plan.step) if same_step else count).faults:
-            return replace(plan, remedy=changes)
-    return plan
+        if not _of(changed, model, places, capacity, count).faults:
+            return changes
+    return None
+
+
+def _free_card(config: Config, owned: Owned, capacity: Capacity) -> str | None:
+    """A card for the engine alone, where it shares one with the learner and could go elsewhere."""
+    shared = set(owned.get("learner", ())) & set(owned.get("engine", ()))
+    transport = TRANSPORTS[config.advisor.transport]
+    if not shared or config.advisor.ranks > 1 or config.advisor.gpus is not None or transport.in_one_memory:
+        return None
+    return next((name for name in capacity.cards if name not in owned["learner"]), None)
+
+
+def _with_another_card(owned: Owned, capacity: Capacity) -> Capacity | None:
+    """With a card like the only one, None unless there is only one."""
+    if len(capacity.cards) != 1 or not owned.get("engine"):
+        return None
+    [(name, card)] = capacity.cards.items()
+    second = "1" if name == "0" else "0"
+    return replace(capacity, cards={name: card, second: CardMemory(second, card.total)})
 
 
 def _of(config: Config, model: Model, owned: Owned, capacity: Capacity, count: Counter) -> Plan:
@@ -77,17 +128,23 @@ def _of(config: Config, model: Model, owned: Owned, capacity: Capacity, count: C
     return Plan(shape, step, needs, places, tuple(faults(places, needs)), None)
 
 
-def _remedies(config: Config, cache_all: float, tokens: int) -> Iterator[dict[str, object]]:
-    """Settings to try when a run does not fit, the cheapest first: each with all the earlier ones. `cache_all` are
-    the bytes of keys and values of all requests, `tokens` those of the longest call."""
+def _remedies(config: Config, plan: Plan, card: str | None) -> Iterator[dict[str, object]]:
+    """Settings to try when a run does not fit, the cheapest first: each with all the earlier ones. `card` is a free
+    one."""
     learner, changes = config.learner, dict[str, object]()
+    cache_all, tokens = plan.needs.cache_all, plan.shape.tokens
+    long_prompt = tokens - plan.shape.answers > SHORT_PROMPT and longest_prompt(config) > SHORT_PROMPT
+    long_answer = longest_answer(config) > SHORT_ANSWER and not config.advisor.max_tokens_by_call
     adapters = engine_of(config.advisor.engine).serves_adapters
     steps: tuple[tuple[bool, str, object], ...] = (
+        (card is not None, "advisor.gpus", [card]),
         (adapters and config.advisor.kv_cache_gib is None, "advisor.kv_cache_gib", max(1, math.ceil(cache_all / GIB))),
         (not learner.gradient_checkpointing, "learner.gradient_checkpointing", True),
         (learner.precision == "fp32", "learner.precision", "bf16"),
         (learner.micro_tokens >= 2 * tokens, "learner.micro_tokens", tokens),
         (adapters and learner.lora_rank is None, "learner.lora_rank", LORA_RANK),
+        (long_prompt, "advisor.max_prompt_tokens", SHORT_PROMPT),
+        (long_answer, "advisor.max_tokens", SHORT_ANSWER),
     )
     for applies, key, value in steps:
         if applies:
@@ -97,5 +154,9 @@ def _remedies(config: Config, cache_all: float, tokens: int) -> Iterator[dict[st
 
 def _in_words(changes: Mapping[str, object]) -> str:
     """The changes as `--set` takes them."""
-    written = [f"{key}={str(value).lower()}" for key, value in changes.items()]
+    written = [f"{key}={_written(value)}" for key, value in changes.items()]
     return written[0] if len(written) == 1 else f"{', '.join(written[:-1])} and {written[-1]}"
+
+
+def _written(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))

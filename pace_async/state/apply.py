@@ -32,6 +32,7 @@ from pace_async.events import (
     TryEvaluated,
     VersionPublished,
 )
+from pace_async.events.causes import answers_of
 from pace_async.programs.compiled import digest_as_it_is
 from pace_async.search.actions import after_action
 from pace_async.search.bandit import Result
@@ -148,6 +149,7 @@ def rollout_of(state: RunState, fact: Evaluated) -> tuple[Island, Rollout]:
         arm_in(advice.experiment) if state.terms.edits else None,
         fact.gained,
         _carried_out(advice),
+        answers_of(fact.outcome, fact.detail) == "cut_off",
     )
     return island, rollout
 

@@ -50,7 +50,8 @@ class Terms:
 @dataclass(frozen=True)
 class Rollout:
     """A complete rollout in the replay buffer, with the pool of its island at that time, and the result of its chosen
-    implementer, if one was chosen. `parsed`: all of its answers could be parsed. `at` is the time of completion. `arm`
+    implementer, if one was chosen. `parsed`: all of its answers could be parsed. `cut_off`: its last answer did not end
+    within its longest length. `at` is the time of completion. `arm`
     is that of its experiment, None if it is not an edit of a catalogue or edits are not counted. `gained`: it scored
     better than its parent. `carried_out`: the places, from 1, of the proposed ideas that are the idea of its
     experiment. None: there is no experiment."""
@@ -67,6 +68,7 @@ class Rollout:
     arm: Arm | None = None
     gained: bool = False
     carried_out: tuple[int, ...] | None = None
+    cut_off: bool = False
 
     @cached_property
     def oldest_version(self) -> int:

@@ -25,6 +25,7 @@ from pace_async.errors import PaceError
 from pace_async.gpus import find_cards, in_words, visible_gpus
 from pace_async.plan.counted import counted
 from pace_async.plan.needs import shape_of
+from pace_async.population.reading.reader import open_readonly
 from pace_async.runtime.children.advisor_choice import context_of, with_advisor
 from pace_async.runtime.children.advisor_folder import advisor_folder
 from pace_async.runtime.children.cards import Cards, assigned
@@ -82,8 +83,17 @@ def modes(config: Path, updates: int) -> list[Row]:
             if done.returncode != 0:
                 raise ValueError(f"{mode}: {(done.stderr.strip().splitlines() or ['no message'])[-1]}")
             took[mode] = time.perf_counter() - began
+            refuse_untrained(mode, where)
     first, second = took["--async"], took["--sync"]
     return rows_of("modes", f"{first:.0f}, {second:.0f}, {second / first:.2f} ({updates} updates each)")
+
+
+def refuse_untrained(mode: str, run: Path) -> None:
+    """Raises ValueError for a run in which no group was trained: its seconds are not those of learning."""
+    with open_readonly(str(run / "population.db")) as reader:
+        status = reader.status()
+    if not status["groups_trained"]:
+        raise ValueError(f"{mode}: no group was trained, and {status['groups_skipped']} were skipped: nothing to time")
 
 
 def attempted(names: Sequence[str], part: Part) -> list[Row]:

@@ -283,6 +283,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "answers that stop parsing: back to the last good version, as the next one",
         "without the guard a ruined advisor stays ruined",
         "a second collapse lowers the learning rate",
+        "answers that never parse: an end after so many groups",
         "killed around going back, and resumed",
         "a lost good version is replaced by version 0, and replay gives the same weights",
         "a run older than the limits trains its recorded groups without them",

@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from pace_async.learn import trainer as trainer_module
+from pace_async.learn.backtrack import BeforeStep
 from pace_async.learn.lineage import Lineage
 from pace_async.learn.movement import MovementLimits, beyond, movement, too_far
 from pace_async.learn.settings import TrainerConfig
@@ -142,6 +144,22 @@ def test_tokens_that_the_policy_is_sure_of_hardly_move_by_one_punished_answer(to
         fell.append(sure - trainer.logprobs([5, 6, 7], [9])[0])
     assert fell[0] > 0.01, "without the limit the same step moves the form"
     assert abs(fell[1]) < fell[0] / 16
+
+
+def test_without_a_limit_no_weight_is_copied_before_a_step(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies: list[object] = []
+
+    class Counted(BeforeStep):
+        def __init__(self, adamw: torch.optim.AdamW) -> None:
+            copies.append(adamw)
+            super().__init__(adamw)
+
+    monkeypatch.setattr(trainer_module, "BeforeStep", Counted)
+    for settings, expected in ((FREE, 0), (HELD, 1)):
+        assert load_trainer(toy, settings, tmp_path).step(random_group(vocab=VOCAB, seed=4)).reason == ""
+        assert len(copies) == expected
 
 
 @pytest.mark.parametrize("every", [1, 3])

@@ -11,6 +11,7 @@ import pytest
 from pace_async.config import StopConfig
 from pace_async.errors import CandidateFault
 from pace_async.events import Cause, Evaluated, Outcome, RunStateChanged, cause_of
+from pace_async.events.causes import DID_NOT_END
 from pace_async.implement.base import Experiment
 from pace_async.implement.catalogue import CatalogImplementer
 from pace_async.observe.few_scores import ENOUGH, few_scores
@@ -32,6 +33,7 @@ from tests.support.population_facts import HEADER, advised, evaluated, fresh, op
 CAUSES: Sequence[Cause] = get_args(Cause)
 DETAIL: dict[Cause, tuple[Outcome, str]] = {
     "unparsed": ("unparsed", "expected 9 lines, got 2"),
+    "cut_off": ("unparsed", f"propose {DID_NOT_END} 256 tokens"),
     "unknown_idea": ("not_implemented", "the experiment must name one mechanism, and names none"),
     "not_implemented": ("not_implemented", "no_code_block: the answer holds neither a code block nor an edit"),
     "unchanged": ("unchanged", "layout is hex already"),
@@ -46,6 +48,7 @@ DETAIL: dict[Cause, tuple[Outcome, str]] = {
 }
 WORDS: dict[Cause, tuple[str, str]] = {
     "unparsed": ("format", "without --advisor"),
+    "cut_off": ("cut off at its longest length", "raise advisor.max_tokens"),
     "unknown_idea": ("names no edit of the task's catalogue", "without --advisor"),
     "not_implemented": ("made no program", "another model by --implementer"),
     "unchanged": ("the same as its parent", "more options"),

@@ -9,11 +9,12 @@ import pytest
 
 from pace_async.config import StopConfig
 from pace_async.events import Evaluated, RunStateChanged
+from pace_async.events.causes import DID_NOT_END
 from pace_async.observe.fold import fold, fold_all
 from pace_async.observe.history import view_of
 from pace_async.observe.model import RunView
 from pace_async.observe.output import Output
-from pace_async.observe.parse_rate import answers_of, fallen, lately, parse_rate, share_text
+from pace_async.observe.parse_rate import alarm_of, answers_of, lately, parse_rate, share_text
 from pace_async.observe.plain import PlainDisplay
 from pace_async.observe.search_sections import failing_or_bottleneck, search
 from pace_async.population.reading.progress import RECENT
@@ -35,17 +36,17 @@ def ran(parses: Sequence[bool]) -> RunView:
 
 def alarm(parses: Sequence[bool]) -> str | None:
     view = ran(parses)
-    return fallen(view.outcomes, view.recent_parsed)
+    return alarm_of(view.outcomes, view.recent_answers)
 
 
 def test_the_share_is_that_of_all_candidates_and_of_the_last_ones() -> None:
     assert (parse_rate({}), lately(()), share_text({}, ())) == (None, None, "")
     view = ran([True] * 60 + [False] * 20)
     assert parse_rate(view.outcomes) == 0.75
-    assert lately(view.recent_parsed) == 12 / RECENT
-    assert share_text(view.outcomes, view.recent_parsed) == "75 %, of the last 32 38 %"
+    assert lately(view.recent_answers) == 12 / RECENT
+    assert share_text(view.outcomes, view.recent_answers) == "75 %, of the last 32 38 %"
     few = ran([True, False])
-    assert share_text(few.outcomes, few.recent_parsed) == "50 %"
+    assert share_text(few.outcomes, few.recent_answers) == "50 %"
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,10 @@ def test_the_share_is_that_of_all_candidates_and_of_the_last_ones() -> None:
         ([True] * 64, False),
         ([True] * 32 + [False] * 32, True),
         ([False] * 32 + [True] * 32, False),
-        ([True] * 31 + [False] * 32, False),  # too few before
+        ([True] * 31 + [True, False] * 16, False),  # too few before
+        ([False] * 31, False),
+        ([False] * 32, True),  # worse than anything before or not
+        ([False] * 800, True),
         ([True, False] * 64, False),  # bad, and no worse than before
         ([True] * 96 + [True] * 28 + [False] * 4, False),  # an eighth, where nothing failed before
         ([True] * 96 + [True] * 16 + [False] * 16, True),
@@ -65,7 +69,19 @@ def test_the_alarm_is_raised_by_a_clear_fall_only(parses: list[bool], alarms: bo
     found = alarm(parses)
     assert (found is not None) is alarms
     if found is not None:
-        assert "of the last 32 answers cannot be parsed, 0 % before" in found
+        assert "of the last 32 answers cannot be parsed" in found
+        assert "none was cut off by length" in found
+
+
+def test_the_alarm_names_the_cause_and_the_setting() -> None:
+    cut = replace(ended(1, False), detail=f"propose {DID_NOT_END} 256 tokens")
+    view = fold_all(
+        RunView(header=HEADER), [*(replace(cut, lease=lease) for lease in range(1, 25)), *events([False] * 8)]
+    )
+    found = alarm_of(view.outcomes, view.recent_answers)
+    assert found is not None
+    assert "32 of the last 32 answers cannot be parsed: 75 % of these were cut off by length" in found
+    assert "raise advisor.max_tokens" in found
 
 
 def test_the_alarm_stands_on_the_screen_in_place_of_advice_and_is_printed_once(tmp_path: Path) -> None:
@@ -93,7 +109,7 @@ def test_nothing_is_said_of_answers_where_no_model_gives_any(advisor: str, says:
     screen = "\n".join(line.plain for line in search(view, 9.0, 120).lines)
     assert ("% parsed" in screen) is says
     assert ("cannot be parsed" in failing_or_bottleneck(view, 200).plain) is says
-    outcomes, recent = answers_of(advisor, view.outcomes, view.recent_parsed)
+    outcomes, recent = answers_of(advisor, view.outcomes, view.recent_answers)
     assert bool(share_text(outcomes, recent)) is says
     file = tmp_path / "screen"
     with file.open("w") as stream:
@@ -110,7 +126,7 @@ async def test_the_rows_give_what_was_seen(tmp_path: Path) -> None:
         for one in told:
             await store.commit(opened(one.lease), advised(one.lease), one)
         view = await view_of(await store.load(HEADER.name), StopConfig(), store)
-    assert view.recent_parsed == ran([True] * 40 + [False] * 32).recent_parsed
+    assert view.recent_answers == ran([True] * 40 + [False] * 32).recent_answers
     with open_readonly(str(tmp_path / "population.db")) as reader:
-        assert reader.recent_parsed() == view.recent_parsed
+        assert reader.recent_answers() == view.recent_answers
         assert reader.status()["outcomes"] == {"ok": 40, "unparsed": 32}

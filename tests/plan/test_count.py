@@ -2,15 +2,18 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from transformers import AutoConfig
 
 from pace_async.errors import UsageError
 from pace_async.learn.passes import layers
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.trainer import load_trainer
-from pace_async.plan.count import count
+from pace_async.plan.count import _counted, count
 from pace_async.plan.counted import counted
+from pace_async.plan.drawn_out import COUNTED, LONG, PhaseBytes, drawn_out
 from pace_async.plan.live import LiveBytes
 from pace_async.plan.step import StepShape
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
@@ -101,6 +104,38 @@ def test_nothing_is_kept_of_storages_that_are_gone() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("answers", [64, 700])
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_a_long_step_of_a_deep_model_is_drawn_out_from_short_ones(
+    tmp_path: Path, checkpointing: bool, answers: int
+) -> None:
+    deep = write_llama(tmp_path / "model", vocab=4000, width=256, layers=10)
+    shape = StepShape(str(deep), 1, 1024, answers, "bf16", gradient_checkpointing=checkpointing, lora_rank=4)
+    config = cast("Any", AutoConfig).from_pretrained(deep)
+    assert config.num_hidden_layers * shape.tokens > COUNTED
+    drawn, whole = count(shape), _counted(config, shape).bytes()
+    assert drawn.passes == pytest.approx(whole.passes, rel=0.01)
+    assert replace(drawn, peak=0) == replace(whole, peak=0)
+
+
+def test_however_long_a_call_is_only_short_ones_are_taken(toy: Path) -> None:
+    taken: list[tuple[int, int]] = []
+
+    def size(layers: int, shape: StepShape) -> PhaseBytes:
+        taken.append((layers, shape.tokens))
+        stored = 10 + 5 * layers * shape.tokens
+        return PhaseBytes(
+            7 + layers, 0, 0, 0, 0, 0, stored, stored + 900 * shape.answers, stored + 40 * shape.tokens, 1, 7
+        )
+
+    long = StepShape(str(toy), 1, 262_144, 4096)
+    step = drawn_out(long, 32, (4, 8), size)
+    assert step.parameters == 39
+    assert step.peak == 10 + 5 * 32 * 262_144 + 40 * 262_144
+    assert max(taken) == (8, LONG)
+    assert len(taken) == 7
+
+
 def test_a_child_process_counts_and_a_model_that_cannot_be_built_is_refused(toy: Path, tmp_path: Path) -> None:
     shape = StepShape(str(toy), 1, 64, 10)
     assert counted(shape) == count(shape)

@@ -257,6 +257,40 @@ def test_the_first_settings_that_fit_are_named(gib: float, remedy: dict[str, obj
         assert again.faults == ()
 
 
+LORA: dict[str, object] = {
+    "learner.lora_rank": 16,
+    "learner.gradient_checkpointing": True,
+    "learner.precision": "bf16",
+}
+
+
+def test_a_second_card_for_the_engine_is_a_remedy() -> None:
+    beside = {"0": 23.6, "1": 23.6}
+    plan = planned(LORA, beside)
+    assert plan.remedy == {"advisor.gpus": ["1"]}
+    assert plan.refusal is not None
+    assert plan.refusal.endswith('It fits with advisor.gpus=["1"].')
+    assert planned({**LORA, "advisor.gpus": ["1"]}, beside, TWO).faults == ()
+
+
+def test_where_only_another_card_helps_it_says_so() -> None:
+    plan = planned(LORA, {"0": 19.0})
+    assert plan.another_card
+    assert plan.refusal is not None
+    assert plan.refusal.endswith('It fits with a second such card for the engine and advisor.gpus=["1"].')
+
+
+def test_shorter_calls_are_the_last_remedy() -> None:
+    def count_tokens(shape: StepShape) -> StepBytes:
+        return replace(count(shape), peak=int(8.48e9 + 1e6 * shape.tokens))
+
+    given = {**LORA, "advisor.max_tokens": 8000, "advisor.kv_cache_gib": 2}
+    capacity = Capacity({"0": CardMemory("0", 40 * GIB)})
+    plan = plan_of(config_of(given), Model(QWEN, 262_144), ONE, capacity, count_tokens)
+    assert plan.shape.tokens == 24_000, "prompts.tokens and the longest answer, not the context"
+    assert plan.remedy == {"advisor.max_prompt_tokens": 8192}
+
+
 def test_where_nothing_helps_it_says_so_and_counts_no_more() -> None:
     shapes: list[StepShape] = []
 

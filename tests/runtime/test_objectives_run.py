@@ -1,6 +1,7 @@
 """Objectives inside a run on simulated stages: the alpha that is recorded, and skips by branch."""
 
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -117,6 +118,33 @@ async def test_a_group_says_which_ideas_were_carried_out_if_the_others_earn_less
     assert said == {lease: expected.get(lease) if share < 1 else None for lease in said}
     if share < 1:
         assert {len(places) for places in expected.values()} >= {0, 1}, "old and new ideas were chosen"
+
+
+@pytest.mark.parametrize("masks", [False, True])
+async def test_rollouts_with_an_answer_that_was_cut_off_train_nothing_if_a_setting_says_so(
+    tmp_path: Path, masks: bool
+) -> None:
+    given: dict[str, Any] = {"staleness__mode": "sync", "learner__mask_cut_off": masks, "learner__rollback": False}
+    longest = "select max(completion_tokens) as tokens from advisor_calls where purpose = 'select'"
+    async with simulated(tmp_path / "free", settings(stop__candidates=16, **given), World(seed=3)) as run:
+        await drive(run.core)
+        [row] = await run.store.query(longest)
+    given["advisor__max_tokens_by_call"] = {"select": row["tokens"] - 1}
+    for candidates in (24, 48):  # the second time in a resume
+        async with simulated(tmp_path, settings(stop__candidates=candidates, **given), World(seed=3)) as run:
+            assert await drive(run.core) == "done"
+            cut = await run.store.query(
+                "select lease from leases where lease in "
+                "(select candidate from candidates where detail like 'select did not end within%')"
+            )
+            trained = await run.store.query("select lease from leases where state = 'trained'")
+            folder = run.core.groups_folder
+    leases, short = {row["lease"] for row in trained}, {row["lease"] for row in cut}
+    told = [read_digested(path)[0] for path in sorted(folder.glob("*.safetensors"))]
+    in_files = {lease for group in told for lease in group.leases}
+    assert leases & short
+    assert leases - short
+    assert in_files == (leases - short if masks else leases)
 
 
 @pytest.mark.parametrize("relative_to", ["parent", "seed"])

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from scripts.first_hour.__main__ import attempted
+from pace_async.runtime.start.supervisor import drive
+from pace_async.simulate.runs import SimulatedFaults
+from pace_async.simulate.stages import World
+from scripts.first_hour.__main__ import attempted, refuse_untrained
 from scripts.first_hour.table import (
     NO_CARD,
     NOT_MEASURED,
@@ -18,6 +21,7 @@ from scripts.first_hour.table import (
     rows_of,
     with_table,
 )
+from tests.support.simulated_runs import settings, simulated
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,6 +45,18 @@ def test_a_part_that_fails_says_why_in_each_of_its_rows() -> None:
     rows = attempted(("push", "probe"), fails)
     assert [row.result for row in rows] == ["failed: the card is on fire"] * 4
     assert in_markdown(rows).count("failed") == 4
+
+
+@pytest.mark.parametrize("faults", [SimulatedFaults(), SimulatedFaults(unparsed_every=1)])
+@pytest.mark.anyio
+async def test_a_run_that_trained_nothing_is_a_failure(tmp_path: Path, faults: SimulatedFaults) -> None:
+    async with simulated(tmp_path, settings(stop__candidates=16), World(seed=3), faults) as run:
+        await drive(run.core)
+    if faults.unparsed_every == 1:
+        with pytest.raises(ValueError, match="--sync: no group was trained, and 2 were skipped"):
+            refuse_untrained("--sync", tmp_path)
+    else:
+        refuse_untrained("--sync", tmp_path)
 
 
 def test_a_config_that_does_not_exist_is_one_sentence_and_exit_code_2(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, and_, case, func, select
 
-from pace_async.events.causes import FEW_SCORED, Cause, cause_of
+from pace_async.events.causes import FEW_SCORED, Answers, Cause, answers_of, cause_of
 from pace_async.population.models import (
     CandidateRow,
     ExperimentRow,
@@ -23,6 +23,7 @@ from pace_async.search.results import headline
 
 RECENT = 32
 """Candidates whose answers count as the last ones."""
+DETAIL = func.substr(CandidateRow.detail, 1, 200).label("detail")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +56,10 @@ class Progress:
     any has one, `leases` counts by (state, stage), `staleness` counts trained
     leases by age, `groups` counts by state with `rollbacks` among them, `shortened` and `undone` count steps.
     `improvements` and `rewards` (the mean of each ended group) are oldest first. `experiments` are those of leases that
-    wait for their score. `recent_parsed` says of the last candidates whether their answers parsed, oldest first."""
+    wait for their score. `recent_answers` says what became of the answers of the last candidates, oldest first."""
 
     outcomes: Mapping[str, int]
-    recent_parsed: tuple[bool, ...]
+    recent_answers: tuple[Answers, ...]
     memoised: int
     causes: Mapping[Cause, int]
     improvements: tuple[Improvement, ...]
@@ -113,7 +114,7 @@ def progress_of(connection: Connection, run_id: int, kept: int) -> Progress:
     counts = {row[0]: row[1] for row in outcomes}
     return Progress(
         outcomes=counts,
-        recent_parsed=recent_parsed(connection, run_id),
+        recent_answers=recent_answers(connection, run_id),
         memoised=sum(int(row[2]) for row in outcomes),
         causes=causes_of(connection, run_id, counts.get("ok", 0)),
         improvements=improvements_of(connection, run_id),
@@ -142,15 +143,15 @@ def _calls_by_role(connection: Connection, run_id: int) -> dict[str, int]:
     return {row[0]: row[1] for row in rows}
 
 
-def recent_parsed(connection: Connection, run_id: int) -> tuple[bool, ...]:
-    """Whether each of the last RECENT candidates has answers that parse, oldest first."""
+def recent_answers(connection: Connection, run_id: int) -> tuple[Answers, ...]:
+    """What became of the answers of the last RECENT candidates, oldest first."""
     rows = connection.execute(
-        select(CandidateRow.outcome)
+        select(CandidateRow.outcome, DETAIL)
         .where(CandidateRow.run_id == run_id, CandidateRow.candidate > 0)
         .order_by(CandidateRow.at.desc(), CandidateRow.candidate.desc())
         .limit(RECENT)
     ).all()
-    return tuple(outcome != "unparsed" for (outcome,) in reversed(rows))
+    return tuple(answers_of(outcome, detail or "") for outcome, detail in reversed(rows))
 
 
 def outcomes_of(connection: Connection, run_id: int) -> dict[str, int]:
@@ -167,11 +168,10 @@ def causes_of(connection: Connection, run_id: int, scored: int) -> dict[Cause, i
     """Why candidates have no score, empty from FEW_SCORED candidates with a score on."""
     if scored >= FEW_SCORED:
         return {}
-    detail = func.substr(CandidateRow.detail, 1, 200).label("detail")
     rows = connection.execute(
-        select(CandidateRow.outcome, detail, func.count())
+        select(CandidateRow.outcome, DETAIL, func.count())
         .where(CandidateRow.run_id == run_id, CandidateRow.candidate > 0)
-        .group_by(CandidateRow.outcome, detail)
+        .group_by(CandidateRow.outcome, DETAIL)
     )
     found: dict[Cause, int] = {}
     for outcome, said, amount in rows:

@@ -14,6 +14,7 @@ from sqlalchemy.exc import DatabaseError
 
 from pace_async.errors import UsageError
 from pace_async.events import AdvisorCall, Fact, IslandActed, RunHeader
+from pace_async.events.causes import Answers
 from pace_async.population.connect import (
     Place,
     changed_meanwhile,
@@ -36,7 +37,7 @@ from pace_async.population.reading.lost import rows_given_up
 from pace_async.population.reading.machines import Attempted, attempts_of
 from pace_async.population.reading.moment import Moment, moment_of
 from pace_async.population.reading.money import Money, money_of
-from pace_async.population.reading.progress import Improvement, improvements_of, recent_parsed
+from pace_async.population.reading.progress import Improvement, improvements_of, recent_answers
 from pace_async.population.reading.read_facts import actions_of, advice_of
 from pace_async.population.reading.record import RunRecord, Standing
 from pace_async.population.reading.said import Said, said_of
@@ -126,10 +127,10 @@ class Reader:
         with self._open() as connection:
             return questions.status(connection, run or self._run)
 
-    def recent_parsed(self, run: str | None = None) -> tuple[bool, ...]:
-        """See `progress.recent_parsed`."""
+    def recent_answers(self, run: str | None = None) -> tuple[Answers, ...]:
+        """See `progress.recent_answers`."""
         with self._open() as connection:
-            return recent_parsed(connection, find_run(connection, run or self._run))
+            return recent_answers(connection, find_run(connection, run or self._run))
 
     def best(self, run: str | None = None) -> dict[str, Any]:
         """See `questions.best`."""

@@ -50,7 +50,7 @@ from pace_async.search.state import Member, Neighbours
 from pace_async.state.run_state import Opening, RunState, Turn
 from pace_async.task import Task
 
-Reason = Literal["candidates", "updates", "minutes", "budget", "target", "interrupted"]
+Reason = Literal["candidates", "updates", "minutes", "budget", "target", "untrained", "interrupted"]
 
 
 class Waiters:
@@ -151,13 +151,15 @@ class Stages:
 @fast_init
 @dataclass(frozen=True, slots=True)
 class StopValues:
-    """The values that stop rules test. `groups` counts skipped ones too."""
+    """The values that stop rules test. `groups` counts skipped ones too. `untrained`: the last groups of this process,
+    in a row, that trained nothing and held no candidate with a score."""
 
     candidates: int
     groups: int
     minutes: float
     spend_usd: float
     best: float | None
+    untrained: int = 0
 
 
 @dataclass(slots=True)
@@ -185,6 +187,8 @@ class Core:
     stopping: Reason | None = None
     held: bool = False
     engine_up: bool = True
+    untrained: int = 0
+    """See `StopValues`."""
     parked: set[int] = field(default_factory=set[int])
     state: RunState = field(init=False)
     bus: Bus = field(init=False)
@@ -249,6 +253,7 @@ class Core:
             minutes=(self.stages.clock.monotonic() - self.started) / 60,
             spend_usd=state.spend_usd,
             best=state.best.score if state.best else None,
+            untrained=self.untrained,
         )
 
     async def wait_until(self, condition: Callable[[], bool]) -> None:
@@ -364,6 +369,8 @@ def reason_to_stop(stop: StopConfig, progress: StopValues, direction: str) -> Re
         return "updates"
     if stop.minutes is not None and progress.minutes >= stop.minutes:
         return "minutes"
+    if stop.untrained is not None and progress.untrained >= stop.untrained:
+        return "untrained"
     return None
 
 

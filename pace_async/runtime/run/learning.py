@@ -48,7 +48,9 @@ async def learn_while_searching(core: Core, learner: Learner, publisher: Publish
             continue
         if not choice.group:
             return
-        trained = await _consume(core, learner, tuple(core.state.complete[lease] for lease in choice.group))
+        group = tuple(core.state.complete[lease] for lease in choice.group)
+        trained = await _consume(core, learner, group)
+        core.untrained = 0 if trained or any(rollout.member is not None for rollout in group) else core.untrained + 1
         core.changed()
         if trained:
             await push(core, publisher)
@@ -142,6 +144,9 @@ class _Verdict:
 def _verdict(core: Core, group: tuple[Rollout, ...], result: Advantages) -> _Verdict:
     state, update = core.state, core.state.learner
     useless = f"{result.branch} branch collapsed" if isinstance(result, Collapsed) else ""
+    if not isinstance(result, Collapsed) and core.config.learner.mask_cut_off:
+        left = [advantage for rollout, advantage in zip(group, result, strict=True) if not rollout.cut_off]
+        useless = "" if any(left) else "all answers that could teach were cut off by length"
     if not core.config.learner.rollback:
         return _Verdict(useless, None, NO_GROUPS)
     if any(state.health.is_void(rollout.oldest_version) for rollout in group):
@@ -171,6 +176,7 @@ def _group_of(core: Core, shipped: GroupShipped, group: Sequence[Rollout], healt
     if shipped.advantages is None and shipped.restores is None:
         raise PaceBug(f"group {shipped.number} has no advantages and is not for the learner")
     weights = shipped.advantages or (0.0,) * len(shipped.leases)
+    masked = core.config.learner.mask_cut_off and shipped.restores is None
     credits_ideas = core.config.learner.other_ideas != 1.0
     rollouts = tuple(
         TrainedRollout(
@@ -181,6 +187,7 @@ def _group_of(core: Core, shipped: GroupShipped, group: Sequence[Rollout], healt
             rollout.carried_out if credits_ideas else None,
         )
         for rollout, advantage, value in zip(group, weights, shipped.rewards, strict=True)
+        if not masked or not rollout.cut_off
     )
     bound = max(core.state.bound, *shipped.staleness)
     needed = health.needed if core.config.learner.rollback else ()

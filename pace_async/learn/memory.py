@@ -1,0 +1,34 @@
+"""What answers a learner that ran out of memory: once, smaller passes, and then the one setting that would help.
+
+Pure. Imports no torch: an error is known by its class's name and its words.
+"""
+
+from pace_async.learn.settings import TrainerConfig
+
+OUT_OF_MEMORY = "learner_out_of_memory"
+"""Fault kind: a card, or the host, had no memory left for a step. Nothing was trained."""
+
+_ON_THE_HOST = ("can't allocate memory", "not enough memory")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether torch or Python could not get memory. A step may be half done then, so the process has to end."""
+    if any(kind.__name__ in ("OutOfMemoryError", "MemoryError") for kind in type(error).__mro__):
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in _ON_THE_HOST)
+
+
+def said_briefly(error: BaseException) -> str:
+    """The error's first line: the others are advice for authors of torch programs."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+
+
+def remedy(settings: TrainerConfig) -> str:
+    """What to do, as a clause: the one setting that saves the most memory of a step and is not chosen yet."""
+    if not settings.gradient_checkpointing:
+        return "`pace resume RUN --set learner.gradient_checkpointing=true` goes on with less memory"
+    if settings.precision == "fp32":
+        return "begin a new run with learner.precision=bf16"
+    if settings.lora_rank is None:
+        return "begin a new run with learner.lora_rank=16"
+    return "begin a new run with shorter calls (advisor.max_tokens, advisor.max_prompt_tokens)"

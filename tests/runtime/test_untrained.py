@@ -1,0 +1,53 @@
+"""A run from whose groups nothing can be learned, and whose candidates have no scores, ends by itself."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pace_async.observe import formatting
+from pace_async.runtime.run.core import StopValues, reason_to_stop
+from pace_async.simulate.runs import SimulatedFaults
+from pace_async.simulate.stages import World
+from tests.support.simulated_runs import settings
+from tests.support.virtual_runs import Life, durations
+
+ALL_BREAK_THE_FORMAT, ALL_FAIL = SimulatedFaults(unparsed_every=1), SimulatedFaults(unparsed_every=0, fails_every=1)
+
+
+def life(folder: Path, faults: SimulatedFaults, **given: Any) -> Life:
+    config = settings(**{"stop__candidates": 160, "stop__untrained": 4, **given})
+    return Life(folder, config, World(seed=3, durations=durations(3, 0.0), reattaches=True), faults)
+
+
+def ends(run: Life) -> tuple[str, int]:
+    """The reason of the last state, and the groups."""
+    [(reason,)] = run.rows("select reason from run_states order by rowid desc limit 1")
+    return reason, run.rows("select count(*) from groups")[0][0]
+
+
+@pytest.mark.fault("Learning", "answers that never parse: an end after so many groups")
+def test_a_run_whose_answers_never_parse_ends_after_so_many_groups(tmp_path: Path) -> None:
+    run = life(tmp_path, ALL_BREAK_THE_FORMAT).live()
+    assert ends(run) == ("untrained", 4)
+    assert run.state == "done"
+    assert "because the last groups trained nothing" in formatting.reason("done", "untrained")
+    again = run.live()
+    assert ends(again) == ("untrained", 8), "a resume tries as many again"
+
+
+def test_without_the_rule_it_goes_on_to_the_end(tmp_path: Path) -> None:
+    assert ends(life(tmp_path, ALL_BREAK_THE_FORMAT, stop__untrained=None).live()) == ("candidates", 20)
+
+
+def test_a_run_that_learns_or_finds_programs_is_never_ended(tmp_path: Path) -> None:
+    learning = life(tmp_path, SimulatedFaults(), stop__untrained=1).live()
+    assert ends(learning)[0] == "candidates"
+    finding = life(tmp_path / "finding", SimulatedFaults(), stop__untrained=1, learner__collapsed="skip", learner__k=8)
+    assert ends(finding.live())[0] == "candidates"
+
+
+def test_the_rule_comes_last() -> None:
+    values = StopValues(8, 4, 0.0, 0.0, None, untrained=4)
+    config = settings(stop__candidates=8, stop__untrained=4).stop
+    assert reason_to_stop(config, values, "maximize") == "candidates"
