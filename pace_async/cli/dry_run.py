@@ -92,7 +92,6 @@ def _stops(stop: StopConfig) -> str:
         ("{:g} minutes", stop.minutes),
         ("{:g} USD", stop.budget),
         ("a score at least as good as {:g}", stop.target),
-        ("{} groups in a row that train nothing", stop.untrained),
     )
     given = [words.format(value) for words, value in rules if value is not None]
     return f"at {', or '.join(given)}" if given else "when interrupted"

@@ -88,7 +88,9 @@ class RunFlags:
         help="PostgreSQL for the population, instead of a file: postgresql://USER@HOST/NAME.",
         metavar="URL",
     )
-    seed: int | None = typer.Option(None, "--seed", help="Every random draw derives from it.")
+    seed: int | None = typer.Option(
+        None, "--seed", help="Every random draw derives from it. Only some runs repeat: docs/async-or-sync.md."
+    )
     unsafe: bool = typer.Option(
         False, "--unsafe-no-sandbox", help="Run candidates without isolation: only code you trust."
     )

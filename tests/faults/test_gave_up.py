@@ -12,6 +12,7 @@ REMEDIES = (
     "`pace rescore` goes on",
     "try again later",
     ".remedy}",
+    "{remedy(",
     "see to the disk, then {then}",
     "and {self._then}",
     "self._last_words(",
