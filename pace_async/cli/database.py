@@ -143,9 +143,11 @@ def check(run: str = _RUN, as_json: bool = JSON_OPTION) -> None:
 
     Example: pace db check circle_packing-1
     """
-    from pace_async.population.checking import check_population
-
     with open_run(run) as (_, reader):
+        from pace_async.population.checking import (
+            check_population,
+        )  # only here: a mistake is refused without SQLAlchemy
+
         found = check_population(reader)
     sound = all(one.ok for one in found)
     if as_json:

@@ -78,7 +78,10 @@ def _drawing(
     facts: Facts, number: int, island: _Island, actions: Sequence[IslandActed], heights: tuple[float, float]
 ) -> Markup:
     rows = facts.account.candidates
-    frame = Frame(WIDTH, HEIGHT, (0.0, max(1.0, float(len(rows)))), heights)
+    frame = Frame(WIDTH, HEIGHT, (0.0, max(1.0, float(len(rows) - 1))), heights)
+    dots = [
+        tag("circle", cx=x, cy=y, r=2.5, class_="dot gained") for x, y in (frame.at(*point) for point in island.curve)
+    ]
     points: list[tuple[float, float]] = []
     for x, y in (frame.at(*point) for point in island.curve):
         points += [(x, points[-1][1]), (x, y)] if points else [(x, y)]
@@ -87,7 +90,7 @@ def _drawing(
     places = {row.candidate: row.completed for row in rows}
     lines = [_mark(frame, one, places) for one in actions if one.island == number and one.lease in places]
     title = f"Best score of island {number}"
-    return plot(frame, "candidates complete", title, joined(lines), path(points, "best") if points else None)
+    return plot(frame, "candidates complete", title, joined([*lines, *dots]), path(points, "best") if points else None)
 
 
 def _mark(frame: Frame, acted: IslandActed, places: dict[int, int]) -> Markup:

@@ -30,7 +30,7 @@ def curve(facts: Facts) -> tuple[Markup, int]:
     low, high, below = _window(scores, facts.header.direction)
     lines = _lines(facts)
     low, high = _widened(low, high, [value for value, _ in lines if scores])
-    frame = Frame(WIDTH, HEIGHT, (0.0, max(1.0, float(len(rows)))), (low, high))
+    frame = Frame(WIDTH, HEIGHT, (0.0, max(1.0, float(len(rows) - 1))), (low, high))
     marks = _bounds(frame, [(value, name) for value, name in lines if low <= value <= high])
     dots = _dots(frame, rows)
     rings = [_ring(frame, row) for row in facts.lineage if row.score is not None]
@@ -75,7 +75,7 @@ def _steps(frame: Frame, rows: tuple[CompletedCandidate, ...]) -> Markup:
     points: list[tuple[float, float]] = []
     last: float | None = None
     for row in rows:
-        if row.best_so_far is None or (row.best_so_far == last and row.completed < len(rows)):
+        if row.best_so_far is None or (row.best_so_far == last and row.completed < len(rows) - 1):
             continue
         last = row.best_so_far
         x, y = frame.at(row.completed, row.best_so_far)

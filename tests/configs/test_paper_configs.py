@@ -53,6 +53,7 @@ OFF = {
 WITHOUT_EFFECT = {
     "age_cap": 0.5,
     "age_decay": 1.0,
+    "mask_cut_off": False,
     "mask_low": 0.5,
     "mask_high": 2.0,
     "second_moment": 0.04,

@@ -110,6 +110,7 @@ def test_the_report_has_all_its_sections(reported: str, finished: Path) -> None:
     database.close()
     assert f"{best:.4f}" in reported
     assert reported.count('class="dot"') == scored
+    assert 'class="dot gained"' in reported
     assert total > scored
     assert 'class="failed"' in reported
     assert 'class="added"' in reported

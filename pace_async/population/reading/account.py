@@ -21,7 +21,7 @@ AT_A_TIME = 500
 
 
 class CompletedCandidate(NamedTuple):
-    """A candidate in the order of completion. `completed` counts from 1 and includes the task's own program.
+    """A candidate in the order of completion. `completed` counts from 1, and is 0 for the task's own program.
     `best_so_far` is the best score up to then, None before the first. `at` is in seconds since the epoch. Of a run of
     more than TOLD candidates the idea and the experiment are None except for those worth showing."""
 
@@ -94,7 +94,7 @@ def _candidates(connection: Connection, run_id: int) -> tuple[CompletedCandidate
     told = _told(connection, run_id, None if len(rows) <= TOLD else worth_telling(rows, sign))
     best: float | None = None
     found: list[CompletedCandidate] = []
-    for place, (candidate, outcome, score, parent, island, at) in enumerate(rows, 1):
+    for place, (candidate, outcome, score, parent, island, at) in enumerate(rows):
         if score is not None and (best is None or sign * score > sign * best):
             best = score
         idea, experiment = told.get(candidate, (None, None))
