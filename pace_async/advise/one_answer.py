@@ -2,7 +2,7 @@
 
     Idea A (explore): what to change and why, one line or several      (B and C may follow)
     Choice: A                                                          (or the number of a known idea)
-    Covers: 7, 12, B                                                   (optional: ideas that need no try now)
+    Covers: 7, 12, B                                                   (optional, here or below: they need no try)
     Reasoning: why this first
     Specification:
     lines, to the end of the answer
@@ -13,6 +13,7 @@ around a field's name do not matter. Nothing is repaired. Raises CandidateFault(
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pace_async.answers import MAX_SENTENCE
@@ -62,6 +63,7 @@ def parse_one(text: str) -> OneAnswer:
         raise _unparsed("expected 'Idea A (refine, combine or explore): ...'")
     ideas, fields, at = list[tuple[str, str]](), dict[str, str](), starts[-1]
     current: list[str] = []
+    name = ""
     while at < len(clean):
         line, idea, named = clean[at], _IDEA.fullmatch(clean[at]), _FIELD.fullmatch(clean[at])
         if idea is not None and not fields:
@@ -70,9 +72,11 @@ def parse_one(text: str) -> OneAnswer:
         elif named is not None:
             name = named[1].capitalize()
             _refuse_out_of_order(name, fields)
-            fields[name] = named[2].strip()
+            fields[name] = " ".join([fields.get(name, ""), named[2]]).strip()
             if name == "Specification":
-                fields[name] = "\n".join([fields[name], *lines[at + 1 :]])
+                rest, below = _without_covers(lines[at + 1 :])
+                fields[name] = "\n".join([fields[name], *rest])
+                fields["Covers"] = " ".join([fields.get("Covers", ""), *below])
                 break
             current = [fields[name]]
         elif idea is not None or (_LIKE_IDEA.match(line) and ":" in line[:24]):
@@ -80,7 +84,7 @@ def parse_one(text: str) -> OneAnswer:
         elif line and _says_something(line):
             current.append(lines[at].strip())
             if fields:
-                fields[list(fields)[-1]] = " ".join(current).strip()
+                fields[name] = " ".join(current).strip()
             else:
                 ideas[-1] = ideas[-1][0], " ".join(current).strip()
         at += 1
@@ -120,12 +124,25 @@ def _idea(match: re.Match[str], known: int) -> tuple[str, str]:
 
 
 def _refuse_out_of_order(name: str, fields: dict[str, str]) -> None:
-    if name == "Covers" and list(fields) == ["Choice"]:
+    if name == "Covers" and "Choice" in fields:
         return
     order = ("Choice", "Reasoning", "Specification")
     expected = order[len(fields.keys() - {"Covers"})]
     if expected != name:
         raise _unparsed(f"expected '{expected}: ...', got '{name}: ...'")
+
+
+def _without_covers(lines: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The lines of a specification, and what lines `Covers: ...` among them say, except those of code."""
+    kept, said, in_code = list[str](), list[str](), False
+    for line in lines:
+        in_code ^= line.strip().startswith("```")
+        named = None if in_code else _FIELD.fullmatch(_bare(line.strip()))
+        if named is not None and named[1].capitalize() == "Covers":
+            said.append(named[2])
+        else:
+            kept.append(line)
+    return kept, said
 
 
 def _covers(text: str, ideas: int) -> list[tuple[int | None, int | None]]:

@@ -214,5 +214,5 @@ def _asked(others: int, left: int) -> str:
     if not others or not left:
         return ""
     who = "Another thread is" if others == 1 else f"{others} other threads are"
-    first = "the idea that suggests itself first" if left == 1 else f"the {left} ideas that suggest themselves first"
-    return f"{who} being asked now. Leave {'it' if others == 1 else 'them'} {first}, and choose another."
+    first = "the first idea that comes" if left == 1 else f"the first {left} ideas that come"
+    return f"{who} being asked the same now. So that you differ, pass over {first} to mind, and choose another."

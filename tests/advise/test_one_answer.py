@@ -67,12 +67,20 @@ def test_ideas_that_need_no_try_any_more_stand_below_the_choice(
     assert answer.reasoning == parse_one(GOOD).reasoning and parse_one(GOOD).covers == ()
 
 
+def test_the_line_of_covered_ideas_may_stand_lower_and_is_no_part_of_the_specification() -> None:
+    below = GOOD.replace("Specification:\n", "Covers: 7\nSpecification:\n")
+    within = GOOD.replace("3. Return", "**Covers:** 12 and A\n3. Return").replace("```\n3", "Covers: 9\n```\n3")
+    answer = parse_one(below.replace("3. Return", "Covers: 12\n3. Return"))
+    assert answer.covers == (7, 12) and answer.specification == parse_one(GOOD).specification
+    answer = parse_one(within)
+    assert (answer.covers, answer.covers_places) == ((12,), (1,))
+    assert "Covers" not in answer.specification and answer.reasoning == parse_one(GOOD).reasoning
+
+
 @pytest.mark.parametrize(
     ("was", "becomes"),
     [
         ("Choice: B", "Covers: 7\nChoice: B"),
-        ("Choice: B", "Choice: B\nCovers: 7\nCovers: 8"),
-        ("Specification:\n", "Covers: 7\nSpecification:\n"),
         ("Idea A (refine):** Rep", "Idea A (other):** Rep"),
         ("Choice: B", "Choice: C"),
         ("Choice: B", "Choice: the second"),

@@ -400,4 +400,6 @@ def test_threads_that_are_asked_at_once_leave_one_another_the_first_ideas() -> N
     state = begun()
     for lease in (1, 2):
         apply(state, LeaseOpened(lease, lease, 2, 0, 0.0, None))
-    assert "Another thread is being asked now. Leave it the idea" in told(state, island=2)
+    assert "Another thread is being asked the same now. So that you differ, pass over the first idea" in told(
+        state, island=2
+    )

@@ -72,10 +72,11 @@ def test_threads_that_are_asked_at_once_are_told_to_leave_different_numbers_of_i
         opened(state, lease, lease)
     assert told == [
         "",
-        "Another thread is being asked now. Leave it the idea that suggests itself first, and choose another.",
+        "Another thread is being asked the same now. So that you differ, pass over the first idea that comes to mind, "
+        "and choose another.",
         *(
-            f"{n} other threads are being asked now. Leave them the {n} ideas that suggest themselves first, and "
-            "choose another."
+            f"{n} other threads are being asked the same now. So that you differ, pass over the first {n} ideas that "
+            "come to mind, and choose another."
             for n in (2, 3)
         ),
     ]
@@ -83,7 +84,8 @@ def test_threads_that_are_asked_at_once_are_told_to_leave_different_numbers_of_i
     apply(state, evaluated(2, 2, 0, PROGRAM, 1.25))
     again = section(state, 2, "under_way")
     assert again == (
-        "3 other threads are being asked now. Leave them the idea that suggests itself first, and choose another."
+        "3 other threads are being asked the same now. So that you differ, pass over the first idea that comes to "
+        "mind, and choose another."
     )
     assert again not in told
 
