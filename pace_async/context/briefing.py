@@ -117,8 +117,8 @@ def briefing_of(
     """The briefing for a decided experiment. Programs are named by its specification or by its idea."""
     named, missing = list[Member](), list[int]()
     for candidate in named_candidates(f"{specification}\n{idea}"):
-        if candidate == parent.candidate:
-            continue
+        if candidate == parent.candidate or candidate > state.last_lease:
+            continue  # "candidate 5, 600 steps" names no candidate 600
         member = program_of(state, island, candidate)
         if member is None:
             missing.append(candidate)

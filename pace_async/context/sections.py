@@ -25,7 +25,7 @@ SHARES: Mapping[str, float] = {
     "practice": 0.045,
     "failed": 0.015,
     "under_way": 0.015,
-    "best": 0.075,
+    "best": 0.3,
     "other": 0.0375,
     "named": 0.5,
 }

@@ -28,6 +28,8 @@ USUAL = 4
 """The level of the table in the middle of a run."""
 FIRST = 3
 AND = " / "
+FEWEST = 50
+"""Characters of what was tried that metrics leave."""
 LONG = 100
 """Characters of what was tried beyond which a row has metrics too."""
 WORTH_SAYING = 60
@@ -50,18 +52,21 @@ def results_levels(context: Context, digits: int) -> Levels:
             ("Best (score, gain over its parent, in brackets over the best then, seconds of evaluation):", tops),
             ("Latest others:", news),
         ):
-            lengths = (long if place < FIRST else short for place in range(len(rows)))
             if rows:
-                lines += [name, *(row_text(row, digits, length) for row, length in zip(rows, lengths, strict=True))]
+                first = [row_text(row, digits, long, metrics=True) for row in rows[:FIRST]]
+                lines += [name, *first, *(row_text(row, digits, short) for row in rows[FIRST:])]
         return "\n".join([*lines, _counts(context, len({row.tested.candidate for row in (*tops, *news)}))])
 
     return text
 
 
-def row_text(row: Row, digits: int, longest: int) -> str:
-    """One result on one line."""
+def row_text(row: Row, digits: int, longest: int, *, metrics: bool = False) -> str:
+    """One result on one line. With `metrics` it has them even where there is little room, and fewer words instead."""
     tested = row.tested
-    head = f"- candidate {tested.candidate} from {tested.parent}: {_outcome(row, digits, metrics=longest > LONG)}"
+    outcome = _outcome(row, digits, metrics=metrics or longest > LONG)
+    if longest <= LONG:
+        longest = max(min(longest, FEWEST), longest - len(outcome) + len(_outcome(row, digits)))
+    head = f"- candidate {tested.candidate} from {tested.parent}: {outcome}"
     corrected = f" [{one_line(tested.deviation, longest)}]" if tested.deviation else ""
     return f"{head}: {what_of(row, longest)}{corrected}"
 
@@ -97,7 +102,11 @@ def _outcome(row: Row, digits: int, *, metrics: bool = False) -> str:
     parts = [_metric(name, value, row.before.get(name)) for name, value in row.metrics.items()] if metrics else []
     told = "".join(f", {part}" for part in parts)
     again = f" (again {score_text(tested.again, digits)})" if row.says_again and tested.again is not None else ""
-    return f"{score_text(tested.score, digits)}{again}{gain}{best}{same}{told}, {tested.seconds:.2g} s"
+    return f"{score_text(tested.score, digits)}{again}{gain}{best}{same}{told}, {_seconds(tested.seconds)}"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.2g} s" if seconds else "not run again"
 
 
 def _metric(name: str, value: float, before: float | None) -> str:

@@ -154,6 +154,9 @@ def test_the_implementer_gets_reasons_named_programs_and_errors_of_its_line() ->
     prompts = Prompts(TASK, Templates.of(PromptsConfig()))
     parent = state.islands[1].members[0]
     specification = "Take the loop of candidates 2 and 99.\nKeep the rest."
+    unknown = briefing_of(prompts, state, state.islands[1], parent, specification, "because it is slow")
+    assert [member.candidate for member in unknown.named] == [2] and unknown.missing == ()
+    state.last_lease = 99
     briefing = briefing_of(prompts, state, state.islands[1], parent, specification, "because it is slow")
     assert [member.candidate for member in briefing.named] == [2] and briefing.missing == (99,)
     experiment = Experiment(6, "(combine) an idea", specification, briefing=briefing)
@@ -385,6 +388,19 @@ def test_a_row_says_what_changed_in_the_metrics_and_how_a_second_evaluation_went
     assert "(again" not in text
     shared = row_of(view, view.tested[1], spec.model_copy(update={"kind": "command"}))
     assert "1.5 (again 1.25), +0.5" in row_text(shared, 5, 200)
+    last = row_of(view, view.tested[4], spec)
+    short, with_metrics = row_text(last, 5, 70), row_text(last, 5, 70, metrics=True)
+    assert "spread" not in short and ", spread 0.25 to 0.75, " in with_metrics
+    assert len(with_metrics) <= len(short) + len(", spread 0.25 to 0.75")
+    assert "not run again" in row_text(replace(last, tested=replace(last.tested, seconds=0.0)), 5, 70)
+
+
+def test_the_best_program_has_room_beside_a_parent_that_is_another_one() -> None:
+    better = PROGRAM + "".join(f"value_{number} = {number}  # a line of its own\n" for number in range(300))
+    state = begun()
+    rollout(state, 1, score=1.5, program=better)
+    text = told(state, parent=Member(0, PROGRAM, 1.0))
+    assert len(better) > 9000 and "value_299 = 299" in text and "has no room here" not in text
 
 
 def test_the_latest_results_are_those_that_the_best_do_not_show() -> None:
