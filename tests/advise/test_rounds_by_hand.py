@@ -1,5 +1,5 @@
-"""Six runs in which a strong model answered by hand and knew only the prompts: `eplb`, `multi_evolve` and a routing
-program of 342 lines of a user's own, first in longer questions and then with hidden code. Every answer is read as
+"""Nine runs in which a strong model answered by hand and knew only the prompts: `eplb`, `multi_evolve`, and programs of
+a user's own of 342 and 314 lines, first in longer questions and then with hidden code. Every answer is read as
 meant."""
 
 import re
@@ -24,11 +24,15 @@ KINDS = {
     "eplb_one_call": {"one": 16, "implement": 16},
     "multi_evolve_one_call_2": {"one": 16, "implement": 17, "notes": 2},
     "routing_one_call_2": {"one": 16, "implement": 21},
+    "eplb_one_call_2": {"one": 16, "implement": 16},
+    "multi_evolve_one_call_3": {"one": 16, "implement": 18, "notes": 2},
+    "packing_one_call": {"one": 16, "implement": 13},
 }
 FAULTS = {
     "routing_one_call": {"search_not_found": 3},
     "multi_evolve_one_call_2": {"search_not_found": 1},
     "routing_one_call_2": {"search_not_found": 4},
+    "multi_evolve_one_call_3": {"search_not_found": 2},
 }
 
 
@@ -57,5 +61,5 @@ def test_every_answer_of_a_round_by_hand_is_read(name: str) -> None:
             except CandidateFault as fault:
                 faults[fault.kind] += 1
     assert kinds == KINDS[name]
-    assert made >= 14
+    assert made >= 13
     assert faults == FAULTS.get(name, {})
