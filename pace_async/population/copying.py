@@ -10,6 +10,7 @@ import json
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import islice
 from typing import Any, cast
 
@@ -139,12 +140,21 @@ def _plain(value: object) -> object:
     if isinstance(value, bool) or value is None or isinstance(value, str):
         return value
     if isinstance(value, int | float):
-        return float(value) if abs(value) < EXACT else repr(value)
+        return float(value) + 0.0 if abs(value) < EXACT else _large(value)  # PostgreSQL's JSON has no -0.0
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in cast("Mapping[str, object]", value).items()}
     return [_plain(item) for item in cast("Iterable[object]", value)]
+
+
+def _large(value: float) -> str:
+    """PostgreSQL writes 1.5e308 in JSON with all its digits, so that it is read back as a whole number."""
+    try:
+        shortest = repr(float(value))
+    except OverflowError:
+        return repr(value)
+    return shortest if isinstance(value, float) or Decimal(shortest) == value else repr(value)
 
 
 def _insert(connection: Connection, table: Table, run_id: int, rows: Iterator[dict[str, Any]]) -> None:

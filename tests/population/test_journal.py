@@ -216,9 +216,8 @@ async def test_a_long_text_stands_once(tmp_path: Path) -> None:
 async def test_what_no_database_keeps_is_replaced_in_the_journal_as_in_the_tables(tmp_path: Path) -> None:
     hostile = "nul \0 and half a pair \ud800 and é"
     long = hostile * 50
-    odd = replace(
-        evaluated(1), detail=hostile, program=long, metrics={"a": math.nan, "b": -math.inf, hostile: 1.0}, score=2.5
-    )
+    numbers = {"a": math.nan, "b": -math.inf, "huge": 1.5e308, "far": 1e22, "small": 5e-324, "none": -0.0, hostile: 1.0}
+    odd = replace(evaluated(1), detail=hostile, program=long, metrics=numbers, score=2.5)
     async with fresh(tmp_path) as store:
         await store.commit(opened(1), replace(advised(1), experiment=hostile), odd)
         [entry] = await store.read(lambda connection: list(entries_of(connection, store.run_id, 4)))
