@@ -1,8 +1,10 @@
 """The first hour on a card runs from end to end without one, and its page claims nothing that was not measured."""
 
+import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.runs import SimulatedFaults
 from pace_async.simulate.stages import World
 from scripts.first_hour.__main__ import attempted, refuse_untrained
+from scripts.first_hour.bare import PARTS
 from scripts.first_hour.table import (
     NO_CARD,
     NOT_MEASURED,
@@ -64,6 +67,53 @@ def test_a_config_that_does_not_exist_is_one_sentence_and_exit_code_2(tmp_path: 
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_part_that_does_not_exist_is_named() -> None:
+    command = ["bash", "scripts/first_hour.sh", "--bare", "steps", "stairs"]
+    environment = {**os.environ, "PYTHON": sys.executable}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no such part: stairs" in done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_the_learners_side_is_measured_without_vllm(tmp_path: Path) -> None:
+    shape = {
+        "model_type": "qwen3",
+        "vocab_size": 512,
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "max_position_embeddings": 1024,
+        "tie_word_embeddings": True,
+        "pad_token_id": 0,
+    }
+    (tmp_path / "config.json").write_text(json.dumps(shape))
+    command = ["bash", "scripts/first_hour.sh", "--bare", "--shape", str(tmp_path), "--room", str(tmp_path)]
+    command += ["--lengths", "128/64", "256/128", "--gib", "0.01", "--seconds", "2", "--updates", "4"]
+    environment = {**os.environ, "PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    figures = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    assert Counter(figure["part"] for figure in figures) == {
+        "steps": 2,
+        "repeats": 2,
+        "shared": 3,
+        "limits": 7,
+        "learns": 3,
+    }
+    of = {part: [figure for figure in figures if figure["part"] == part] for part in PARTS}
+    assert all(figure["tokens_a_second"] > 0 and figure["measured_gib"] is None for figure in of["steps"])
+    assert all(figure["repeats"] and figure["full_length_equal"] for figure in of["repeats"])
+    assert all(figure["right"] for figure in of["shared"])
+    smallest, largest = of["limits"][1], of["limits"][3]  # in float32, at rates of 1e-6 and 1e-4
+    assert 0 < smallest["moved_k3"] < largest["moved_k3"]
+    assert [figure["limits"] for figure in of["learns"]] == [True, True, False]
 
 
 @pytest.mark.long
