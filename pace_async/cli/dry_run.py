@@ -15,6 +15,7 @@ from pace_async.configure import dump
 from pace_async.registry.advisors import advisor_of
 from pace_async.registry.evaluators import EVALUATORS
 from pace_async.registry.objectives import trains
+from pace_async.state.stop_rules import STOP_RULES
 
 
 class Planned(TypedDict):
@@ -86,12 +87,6 @@ def _cards(taken: Mapping[str, str]) -> str:
 
 
 def _stops(stop: StopConfig) -> str:
-    rules = (
-        ("{} candidates", stop.candidates),
-        ("{} groups", stop.updates),
-        ("{:g} minutes", stop.minutes),
-        ("{:g} USD", stop.budget),
-        ("a score at least as good as {:g}", stop.target),
-    )
-    given = [words.format(value) for words, value in rules if value is not None]
+    limits = {STOP_RULES[name]: getattr(stop, name) for name in StopConfig.model_fields if name in STOP_RULES}
+    given = [rule.planned.format(limit) for rule, limit in limits.items() if rule.planned and limit is not None]
     return f"at {', or '.join(given)}" if given else "when interrupted"

@@ -29,6 +29,11 @@ class StopConfig(Section):
         description="USD spent on calls of implementer and advisor, the highest cost of calls in flight included.",
     )
     target: float | None = Field(default=None, description="A score at least this good.")
+    patience: int | None = Field(
+        default=None,
+        ge=1,
+        description="Candidates in a row without a new best score, counted anew by each process. null: no limit.",
+    )
     untrained: int | None = Field(
         default=32,
         ge=1,

@@ -27,6 +27,7 @@ from pace_async.observe.roofline import Roofline
 from pace_async.registry.advisors import advisor_of
 from pace_async.registry.objectives import objective_of
 from pace_async.registry.staleness_policies import policy_of
+from pace_async.state.stop_rules import STOP_RULES
 
 _ANSI = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # control sequences: colours, cursor
@@ -76,7 +77,6 @@ OTHERS: tuple[Role, ...] = ("advisor", "notes")
 """Who may ask a model over the network besides the implementer."""
 SHARED_TRUST = "shared trust"
 SHARED_MEANS = "the evaluator runs in the sandbox of its programs, so a program can write its own score"
-STOP_RULES = ("candidates", "updates", "minutes", "budget", "target", "untrained")
 STATES: Mapping[str, str] = {
     "starting": "starting",
     "running": "running",
@@ -236,10 +236,9 @@ def reason(state: str, given: str) -> str:
     """The reason of the run's state, empty if the state needs none."""
     if (state, given) == ("stopped_by_budget", "budget"):
         return ""
-    if given == "untrained":
-        return "stop rule untrained met, because the last groups trained nothing and held no candidate with a score"
     if given in STOP_RULES:
-        return f"stop rule {given} met"
+        because = STOP_RULES[given].because
+        return f"stop rule {given} met" + (f", because {because}" if because else "")
     return "" if given == state else clean(given)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pace_async.observe import formatting
 from pace_async.observe.model import RunView
+from pace_async.state.stop_rules import StopRule, StopValues, limits_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,27 +21,34 @@ class RuleProgress:
 
 
 def progress(view: RunView, now: float) -> tuple[RuleProgress, ...]:
-    """Every stop rule that is set, the furthest along first."""
-    stop, rules = view.stop, list[RuleProgress]()
-    if stop.candidates is not None:
-        left = max(0, stop.candidates - view.candidates)
-        rate = view.per_minute(now)
-        seconds = 60.0 * left / rate if rate else None
-        text = f"{view.candidates:,} of {formatting.count(stop.candidates, 'candidate')}"
-        rules.append(RuleProgress("candidates", _share(view.candidates, stop.candidates), text, seconds))
-    if stop.updates is not None:
-        text = f"{view.groups:,} of {formatting.count(stop.updates, 'update')}"
-        rules.append(RuleProgress("updates", _share(view.groups, stop.updates), text))
-    if stop.minutes is not None:
-        elapsed, limit = view.elapsed(now), 60.0 * stop.minutes
-        text = f"{formatting.duration(elapsed)} of {formatting.duration(limit)}"
-        rules.append(RuleProgress("minutes", _share(elapsed, limit), text, max(0.0, limit - elapsed)))
-    if stop.budget is not None:
-        text = f"{formatting.usd(view.spend_usd)} of {formatting.usd(stop.budget)}"
-        rules.append(RuleProgress("budget", _share(view.spend_usd, stop.budget), text))
-    if stop.target is not None:
-        rules.append(RuleProgress("target", _towards(view, stop.target), f"target {formatting.score(stop.target)}"))
-    return tuple(sorted(rules, key=lambda rule: -rule.share))
+    """Every stop rule that is set and shown, the furthest along first."""
+    shown = [_of(rule, limit, view, now) for rule, limit in limits_of(view.stop).items() if rule.shown]
+    return tuple(sorted(shown, key=lambda rule: -rule.share))
+
+
+def _of(rule: StopRule, limit: float, view: RunView, now: float) -> RuleProgress:
+    done = rule.done(_values(view, now)) or 0
+    if rule.unit == "score":
+        return RuleProgress(rule.name, _towards(view, limit), f"target {formatting.score(limit)}")
+    if rule.unit == "minute":
+        text = f"{formatting.duration(60 * done)} of {formatting.duration(60 * limit)}"
+        return RuleProgress(rule.name, _share(done, limit), text, max(0.0, 60 * (limit - done)))
+    if rule.unit == "USD":
+        return RuleProgress(rule.name, _share(done, limit), f"{formatting.usd(done)} of {formatting.usd(limit)}")
+    text = f"{done:,} of {formatting.count(int(limit), rule.unit)}"
+    rate = view.per_minute(now) if rule.unit == "candidate" else 0.0
+    return RuleProgress(rule.name, _share(done, limit), text, 60.0 * max(0, limit - done) / rate if rate else None)
+
+
+def _values(view: RunView, now: float) -> StopValues:
+    best = view.best
+    return StopValues(
+        candidates=view.candidates,
+        groups=view.groups,
+        minutes=view.elapsed(now) / 60,
+        spend_usd=view.spend_usd,
+        best=None if best is None else best.score,
+    )
 
 
 def _towards(view: RunView, target: float) -> float:

@@ -17,6 +17,7 @@ from pace_async.observe.progress import progress
 from pace_async.observe.roofline import advice
 from pace_async.observe.standing import on_fresh, to_best_known
 from pace_async.registry.objectives import trains
+from pace_async.state.stop_rules import STOP_RULES
 from pace_async.task import reference_of
 
 LEADERBOARD = "select * from leaderboard limit 5"
@@ -124,7 +125,7 @@ def _raised(view: RunView, now: float) -> str:
     """Flags that raise every reached limit, because a resume stops at once at any that stays. Minutes are counted
     from zero."""
     reached = {rule.rule for rule in progress(view, now) if rule.share >= 1}
-    reached |= {rule for rule in formatting.STOP_RULES if view.reason == formatting.reason(view.state, rule)}
+    reached |= {rule for rule in STOP_RULES if view.reason == formatting.reason(view.state, rule)}
     if view.state == "stopped_by_budget":  # the rest of the budget could not pay the next call
         reached.add("budget")
     stop, next_call = view.stop, view.unaffordable.usd if view.unaffordable else 0.0

@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeVar, get_args
+from typing import TypeVar, get_args
 
 import anyio
 from anyio import to_thread
@@ -30,13 +30,12 @@ from pace_async.context.value import Surroundings
 from pace_async.errors import InfrastructureFault, PaceBug
 from pace_async.evaluate.base import Evaluator
 from pace_async.events import AdmissionHeld, Fact, FaultSeen, IslandActed, LeaseOpened, Purpose, TransientEvent
-from pace_async.frozen_values import fast_init
 from pace_async.implement.base import Implementer
 from pace_async.implement.notes_writer import NotesWriter
 from pace_async.learn.base import Learner
 from pace_async.observe.bus import Bus
 from pace_async.publish.base import Publisher
-from pace_async.reward import RewardRule, better
+from pace_async.reward import RewardRule
 from pace_async.runtime.run.clock import Clock
 from pace_async.runtime.run.fresh import FreshInstances
 from pace_async.runtime.run.loop_turns import LoopTurns
@@ -48,9 +47,11 @@ from pace_async.search.ideas import Pool
 from pace_async.search.parents import choose_migrant
 from pace_async.search.state import Member, Neighbours
 from pace_async.state.run_state import Opening, RunState, Turn
+from pace_async.state.stop_rules import STOP_RULES, StopValues, reason_to_stop
 from pace_async.task import Task
 
-Reason = Literal["candidates", "updates", "minutes", "budget", "target", "untrained", "interrupted"]
+INTERRUPTED = "interrupted"
+"""Why a run ends that a person or the system ends. Every other reason is the name of a stop rule."""
 
 
 class Waiters:
@@ -148,20 +149,6 @@ class Stages:
         return ServedAdvisor(self.engine, self.end_of_thinking, asyncio.get_running_loop().time)
 
 
-@fast_init
-@dataclass(frozen=True, slots=True)
-class StopValues:
-    """The values that stop rules test. `groups` counts skipped ones too. `untrained`: the last groups of this process,
-    in a row, that trained nothing and held no candidate with a score."""
-
-    candidates: int
-    groups: int
-    minutes: float
-    spend_usd: float
-    best: float | None
-    untrained: int = 0
-
-
 @dataclass(slots=True)
 class Core:
     """Connects the tasks of a run. Without `fresh` new bests are not confirmed. Except for the recorder, all values
@@ -184,11 +171,13 @@ class Core:
     threads: bool = False
     """Whether long work goes to a thread: then what happens when depends on the machine."""
     started: float = 0.0
-    stopping: Reason | None = None
+    stopping: str | None = None
     held: bool = False
     engine_up: bool = True
     untrained: int = 0
     """See `StopValues`."""
+    best_after: tuple[float | None, int] = (None, 0)
+    """The best score, and the candidates that had ended when this process first saw it."""
     parked: set[int] = field(default_factory=set[int])
     state: RunState = field(init=False)
     bus: Bus = field(init=False)
@@ -231,7 +220,7 @@ class Core:
             self._line.wake_first()
         self._waiting.changed()
 
-    def stop(self, reason: Reason) -> None:
+    def stop(self, reason: str) -> None:
         """Open no further lease. Running rollouts may finish."""
         self.stopping = self.stopping or reason
         self.changed()
@@ -247,12 +236,16 @@ class Core:
     def progress(self) -> StopValues:
         """The values that stop rules test."""
         state = self.state
+        best = state.best.score if state.best else None
+        if best != self.best_after[0]:
+            self.best_after = best, state.evaluated
         return StopValues(
             candidates=state.evaluated,
             groups=state.groups - bool(state.training),
             minutes=(self.stages.clock.monotonic() - self.started) / 60,
             spend_usd=state.spend_usd,
-            best=state.best.score if state.best else None,
+            best=best,
+            since_best=state.evaluated - self.best_after[1],
             untrained=self.untrained,
         )
 
@@ -357,26 +350,9 @@ def sampling_of(config: Config) -> Sampling:
     )
 
 
-def reason_to_stop(stop: StopConfig, progress: StopValues, direction: str) -> Reason | None:
-    """The first stop rule that is met, or None."""
-    if stop.target is not None and progress.best is not None and not better(direction, stop.target, progress.best):
-        return "target"
-    if stop.budget is not None and progress.spend_usd >= stop.budget:
-        return "budget"
-    if stop.candidates is not None and progress.candidates >= stop.candidates:
-        return "candidates"
-    if stop.updates is not None and progress.groups >= stop.updates:
-        return "updates"
-    if stop.minutes is not None and progress.minutes >= stop.minutes:
-        return "minutes"
-    if stop.untrained is not None and progress.untrained >= stop.untrained:
-        return "untrained"
-    return None
-
-
-def trains_leftovers(reason: Reason) -> bool:
+def trains_leftovers(reason: str) -> bool:
     """Whether groups that are complete when the last candidate ends are still trained."""
-    return reason in ("candidates", "target", "budget")
+    return reason in STOP_RULES and STOP_RULES[reason].whole
 
 
 def default_horizon(stop: StopConfig, group_size: int) -> int:

@@ -13,13 +13,12 @@ import anyio
 from pace_async.context.notes import notes_question
 from pace_async.errors import BudgetReached, CandidateFault, InfrastructureFault, PaceBug
 from pace_async.implement.notes_writer import NotesWriter
-from pace_async.runtime.run.core import Core, Reason
+from pace_async.runtime.run.core import Core
 from pace_async.state.memory import RUN
 from pace_async.state.notes import candidates_seen, is_due, next_page
+from pace_async.state.stop_rules import STOP_RULES
 
 WHERE = "notes"
-ENDS_WITH_PAGE: tuple[Reason, ...] = ("candidates", "updates", "target")
-"""Ends of a run before which a page that is due is still written. Whoever stops a run waits for no page."""
 
 
 @dataclass(slots=True)
@@ -44,7 +43,8 @@ class NotesKeeper:
         GaveUp."""
         async with self._one:
             pass
-        if self.core.stopping in ENDS_WITH_PAGE:
+        rule = STOP_RULES.get(self.core.stopping or "")
+        if rule is not None and rule.last_page:  # whoever stops a run waits for no page
             await self._written()
 
     def _due(self) -> bool:

@@ -16,7 +16,7 @@ from pace_async.errors import UsageError
 from pace_async.events import FaultSeen, ImplementerCalled, RunHeader, SettingChanged
 from pace_async.population.reading.record import Standing
 from pace_async.providers.base import CALLERS
-from pace_async.runtime.run.core import StopValues, reason_to_stop
+from pace_async.state.stop_rules import STOP_RULES, StopValues, reason_to_stop
 
 MAY_CHANGE = (
     "stop",
@@ -165,13 +165,9 @@ def nothing_left(standing: Standing, config: Config) -> str | None:
     reason = reason_to_stop(config.stop, progress, standing.header.direction) if standing.finished else None
     if reason is None:
         return None
-    met = {
-        "candidates": f"{standing.candidates} candidates are evaluated. `--candidates N`",
-        "updates": f"{standing.groups} groups are consumed. `--updates N`",
-        "target": f"the target {config.stop.target} is reached. `--target SCORE`",
-        "budget": f"{standing.spend_usd:.4f} USD are spent. `--budget USD`",
-    }
-    return f"nothing to do, {met[reason]} asks for more."
+    rule = STOP_RULES[reason]
+    stands = rule.stands.format(done=rule.done(progress), limit=getattr(config.stop, reason))
+    return f"nothing to do, {stands}. `{rule.raised}` asks for more."
 
 
 def setting_changes(standing: Standing, config: Config) -> tuple[SettingChanged, ...]:

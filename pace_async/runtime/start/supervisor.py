@@ -13,7 +13,7 @@ from pace_async.errors import GaveUp, PaceError
 from pace_async.evaluate.base import Machines
 from pace_async.events import LoopMeasured, NodesSeen, RunStateChanged
 from pace_async.runtime.children.engine_supervisor import SupervisedEngine, WatchedLearner, keep_engine, watch_learner
-from pace_async.runtime.run.core import Core, Reason
+from pace_async.runtime.run.core import INTERRUPTED, Core
 from pace_async.runtime.run.learning import learn_while_searching
 from pace_async.runtime.run.loop_turns import LoopTurns
 from pace_async.runtime.run.notes import NotesKeeper
@@ -26,7 +26,7 @@ LAST_WORD_S = 10.0
 SHOW_S = 5.0
 MEASURE_S = 10.0
 """Between two looks at how long the turns of the event loop took."""
-STATES: dict[Reason, str] = {"budget": "stopped_by_budget", "interrupted": "interrupted"}
+STATES = {"budget": "stopped_by_budget", INTERRUPTED: "interrupted"}
 
 
 async def drive(

@@ -1,14 +1,15 @@
-"""A run from whose groups nothing can be learned, and whose candidates have no scores, ends by itself."""
+"""Rules that end a run: one that teaches nothing and finds nothing, and one that has found nothing better for long."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pace_async.config import StopConfig
 from pace_async.observe import formatting
-from pace_async.runtime.run.core import StopValues, reason_to_stop
 from pace_async.simulate.runs import SimulatedFaults
 from pace_async.simulate.stages import World
+from pace_async.state.stop_rules import STOP_RULES, StopValues, reason_to_stop
 from tests.support.simulated_runs import settings
 from tests.support.virtual_runs import Life, durations
 
@@ -45,6 +46,29 @@ def test_a_run_that_learns_or_finds_programs_is_never_ended(tmp_path: Path) -> N
     assert ends(learning)[0] == "candidates"
     finding = life(tmp_path / "finding", SimulatedFaults(), stop__untrained=1, learner__collapsed="skip", learner__k=8)
     assert ends(finding.live())[0] == "candidates"
+
+
+def test_a_run_without_a_new_best_ends_after_so_many_candidates(tmp_path: Path) -> None:
+    run = life(tmp_path, SimulatedFaults(), stop__patience=6, stop__untrained=None).live()
+    assert ends(run)[0] == "patience"
+    by_end = run.rows("select score from candidates where lease is not null order by at")
+    scores = [-float("inf") if score is None else score for (score,) in by_end]
+    best_at = scores.index(max(scores)) + 1
+    assert 6 <= len(scores) - best_at <= 6 + 8, "those in flight may finish"
+    assert len(scores) < 160
+
+
+def test_a_resume_with_more_patience_goes_on(tmp_path: Path) -> None:
+    run = life(tmp_path, SimulatedFaults(), stop__patience=6, stop__untrained=None).live()
+    candidates = run.rows("select count(*) from candidates")[0][0]
+    run.config = settings(stop__candidates=160, stop__patience=30, stop__untrained=None)
+    run.live()
+    assert run.rows("select count(*) from candidates")[0][0] >= candidates + 8
+
+
+def test_every_rule_is_a_setting_and_every_limit_a_rule() -> None:
+    limits = set(StopConfig.model_fields) - {"drain_s"}  # how long the end may take
+    assert set(STOP_RULES) == limits
 
 
 def test_the_rule_comes_last() -> None:
