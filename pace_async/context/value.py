@@ -40,11 +40,13 @@ REPEATED = frozenset(("score", "combined_score"))
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a program finds where it is evaluated: the processors of the machine, None if not known, packages that it
-    can import, with their versions, and compilers that it can start where it may start a command."""
+    can import, with their versions, compilers that it can start where it may start a command, and the version of the
+    Python that runs it, empty if not known."""
 
     processors: int | None = None
     packages: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
+    python: str = ""
 
 
 NOT_KNOWN = Surroundings()
