@@ -69,7 +69,8 @@ class Sampling:
 class Advice:
     """Sampled calls and what was parsed from them. `pool` and `next_idea` are the state after the proposals were
     admitted. If an answer could not be parsed, `idea` and `experiment` are None and `unparsed` holds the reason.
-    `covers` are other ideas that need no experiment any more, by the advisor's word."""
+    `covers` are other ideas that need no experiment any more, by the advisor's word. `base` is the candidate that it
+    would change in place of the parent."""
 
     calls: tuple[AdvisorCall, ...]
     notes: tuple[IdeaNote, ...]
@@ -79,6 +80,7 @@ class Advice:
     experiment: str | None = None
     unparsed: str | None = None
     covers: tuple[int, ...] = ()
+    base: int | None = None
 
     @property
     def oldest_version(self) -> int:

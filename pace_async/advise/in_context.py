@@ -104,9 +104,8 @@ class _Rollout:
             raise CandidateFault("unparsed", f"there is no idea {number}")
         return Idea(number, known.text)
 
-    async def one(self) -> tuple[Idea, str, tuple[int, ...]]:
-        """The chosen idea, the specification, and the other ideas that it covers, of one call. A number that is no idea
-        covers nothing."""
+    async def one(self) -> Advice:
+        """The advice of one call. A number that is no idea covers nothing."""
         answer = parse_one(await self.ask("propose", self.questions.one))
         texts, view = answer.texts, self.questions.view
         self.admit(texts, [repeated(view, text) for text in texts])
@@ -115,9 +114,10 @@ class _Rollout:
             raise CandidateFault("unparsed", "no idea is chosen")
         own = {self.notes[place - 1].number for place in answer.covers_places}
         covers = (own | (view.ideas.keys() & set(answer.covers))) - {number}
-        return self.chosen(number), answer.specification, tuple(sorted(covers))
+        advice = self.advice(self.chosen(number), answer.specification)
+        return replace(advice, covers=tuple(sorted(covers)), base=answer.base)
 
-    async def three(self) -> tuple[Idea, str, tuple[int, ...]]:
+    async def three(self) -> Advice:
         """The chosen idea and the experiment, of two calls, or of three where a proposal is near to a known idea."""
         texts = [hypothesis for hypothesis, _ in parse_propose(await self.ask("propose", self.questions.propose))]
         self.admit(texts, await self._verdicts(texts))
@@ -125,7 +125,12 @@ class _Rollout:
         text = await self.ask("select", lambda budget: self.questions.select(budget, proposed))
         highest = max([note.number for note in self.notes] + list(self.questions.view.ordered[-1:]))
         number, experiment = parse_select(text, highest)
-        return self.chosen(number), experiment, ()
+        return self.advice(self.chosen(number), experiment)
+
+    def advice(self, idea: Idea, experiment: str) -> Advice:
+        """The advice to try out this idea, which comes first in the pool."""
+        pool = idea, *(Idea(note.number, note.description) for note in self.notes if note.number != idea.number)
+        return Advice(tuple(self.calls), tuple(self.notes), pool, 1, idea.number, experiment)
 
     async def _verdicts(self, texts: Sequence[str]) -> list[int | None]:
         view = self.questions.view
@@ -157,9 +162,7 @@ async def advise_in_context(
     those that an earlier process has paid for."""
     rollout = _Rollout(advisor, questions, lease, sampling, now, answers)
     try:
-        idea, experiment, covers = await (rollout.one() if sampling.one_call else rollout.three())
-        pool = idea, *(Idea(note.number, note.description) for note in rollout.notes if note.number != idea.number)
-        return Advice(tuple(rollout.calls), tuple(rollout.notes), pool, 1, idea.number, experiment, covers=covers)
+        return await (rollout.one() if sampling.one_call else rollout.three())
     except CandidateFault as fault:
         if fault.kind != "unparsed":
             raise

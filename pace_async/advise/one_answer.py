@@ -2,6 +2,7 @@
 
     Idea A (explore): what to change and why, one line or several      (B and C may follow)
     Choice: A                                                          (or the number of a known idea)
+    Base: 17                                                           (optional, here or below: the program to change)
     Covers: 7, 12, B                                                   (optional, here or below: they need no try)
     Reasoning: why this first
     Specification:
@@ -9,7 +10,8 @@
 
 One rule says what counts: all from the last line on that begins Idea A. What stands before is thinking, drafts of an
 answer too. From there on the form is strict: fields stand in this order, each once. Marks of Markdown before and
-around a field's name do not matter. Nothing is repaired. Raises CandidateFault("unparsed"). Pure.
+around a field's name do not matter. A line `Base:` above the choice, or one in a specification that names no program,
+is prose. Nothing is repaired. Raises CandidateFault("unparsed"). Pure.
 """
 
 import re
@@ -30,15 +32,21 @@ _BEFORE = re.compile(r"(?:[#>*+-]+\s+)*(\*\*|__)?")
 _COLON = r"(?:\*\*|__)? ?:(?:\*\*|__)? *(.*)"
 _IDEA = re.compile(rf"Idea ([{LETTERS}]) ?\((\w+)\){_COLON}", re.IGNORECASE)
 _LIKE_IDEA = re.compile(r"Idea [A-Z]\b", re.IGNORECASE)
-_FIELD = re.compile(rf"(Choice|Covers|Reasoning|Specification){_COLON}", re.IGNORECASE)
+_FIELD = re.compile(rf"(Choice|Base|Covers|Reasoning|Specification){_COLON}", re.IGNORECASE)
+OPTIONAL = frozenset({"Base", "Covers"})
+"""Fields that may stand anywhere below the choice, and in the specification."""
 _CHOICE = re.compile(rf"(?:idea )?#?(?:([{LETTERS}])|([1-9][0-9]{{0,8}}))\.?", re.IGNORECASE)
+_PROGRAM = r"(?:candidate |program )?#?([0-9]{1,9})(?![-.]?\w)"
+_BASE = re.compile(_PROGRAM, re.IGNORECASE)
+_BASE_ALONE = re.compile(rf"(?:none|(?:the )?parent|{_PROGRAM})\.?(?: \(.*\))?", re.IGNORECASE)
 _NAMED = re.compile(rf"(?<!\w)(?:([{LETTERS}])|([1-9][0-9]{{0,8}}))(?!\w)").findall
 
 
 @dataclass(frozen=True, slots=True)
 class OneAnswer:
     """`ideas` are (kind, text). The choice is the place of one of them, from 1, or the number of a known idea. `covers`
-    are numbers that stand for known ideas if there are such, `covers_places` are places."""
+    are numbers that stand for known ideas if there are such, `covers_places` are places. `base` is the candidate that
+    is to be changed in place of the parent, if one is named."""
 
     ideas: tuple[tuple[str, str], ...]
     place: int | None
@@ -47,6 +55,7 @@ class OneAnswer:
     specification: str
     covers: tuple[int, ...] = ()
     covers_places: tuple[int, ...] = ()
+    base: int | None = None
 
     @property
     def texts(self) -> list[str]:
@@ -65,7 +74,7 @@ def parse_one(text: str) -> OneAnswer:
     current: list[str] = []
     name = ""
     while at < len(clean):
-        line, idea, named = clean[at], _IDEA.fullmatch(clean[at]), _FIELD.fullmatch(clean[at])
+        line, idea, named = clean[at], _IDEA.fullmatch(clean[at]), _field(clean[at], name)
         if idea is not None and not fields:
             ideas.append(_idea(idea, len(ideas)))
             current = [ideas[-1][1]]
@@ -74,9 +83,10 @@ def parse_one(text: str) -> OneAnswer:
             _refuse_out_of_order(name, fields)
             fields[name] = " ".join([fields.get(name, ""), named[2]]).strip()
             if name == "Specification":
-                rest, below = _without_covers(lines[at + 1 :])
+                rest, below = _without_optional(lines[at + 1 :])
                 fields[name] = "\n".join([fields[name], *rest])
-                fields["Covers"] = " ".join([fields.get("Covers", ""), *below])
+                for optional, value in below:
+                    fields[optional] = " ".join([fields.get(optional, ""), value]).strip()
                 break
             current = [fields[name]]
         elif idea is not None or (_LIKE_IDEA.match(line) and ":" in line[:24]):
@@ -91,7 +101,7 @@ def parse_one(text: str) -> OneAnswer:
     if "Specification" not in fields:
         raise _unparsed("expected 'Choice:', 'Reasoning:' and 'Specification:' after the ideas")
     place, number = _choice(fields["Choice"], len(ideas))
-    covers = _covers(fields.get("Covers", ""), len(ideas))
+    covers, base = _covers(fields.get("Covers", ""), len(ideas)), _BASE.match(fields.get("Base", ""))
     for idea_text in (*(each for _, each in ideas), fields["Reasoning"]):
         _refuse_unreadable(idea_text, MAX_SENTENCE)
     return OneAnswer(
@@ -102,6 +112,7 @@ def parse_one(text: str) -> OneAnswer:
         _specification(fields["Specification"]),
         covers=tuple(number for _, number in covers if number is not None),
         covers_places=tuple(place for place, _ in covers if place is not None),
+        base=int(base[1]) if base is not None else None,
     )
 
 
@@ -123,23 +134,32 @@ def _idea(match: re.Match[str], known: int) -> tuple[str, str]:
     return kind, match[3].strip()
 
 
+def _field(line: str, above: str) -> re.Match[str] | None:
+    """The field that begins with this line, below the field `above`. A line `Base:` of other words is prose where prose
+    may stand: in an idea, a reason or a specification."""
+    named = _FIELD.fullmatch(line)
+    if named is None or named[1].capitalize() != "Base" or above in ("Choice", "Base", "Covers"):
+        return named
+    return named if above and _BASE_ALONE.fullmatch(named[2].strip()) else None
+
+
 def _refuse_out_of_order(name: str, fields: dict[str, str]) -> None:
-    if name == "Covers" and "Choice" in fields:
+    if name in OPTIONAL and "Choice" in fields:
         return
     order = ("Choice", "Reasoning", "Specification")
-    expected = order[len(fields.keys() - {"Covers"})]
+    expected = order[len(fields.keys() - OPTIONAL)]
     if expected != name:
         raise _unparsed(f"expected '{expected}: ...', got '{name}: ...'")
 
 
-def _without_covers(lines: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The lines of a specification, and what lines `Covers: ...` among them say, except those of code."""
-    kept, said, in_code = list[str](), list[str](), False
+def _without_optional(lines: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
+    """The lines of a specification, and the optional fields among them with their texts, except those of code."""
+    kept, said, in_code = list[str](), list[tuple[str, str]](), False
     for line in lines:
         in_code ^= line.strip().startswith("```")
-        named = None if in_code else _FIELD.fullmatch(_bare(line.strip()))
-        if named is not None and named[1].capitalize() == "Covers":
-            said.append(named[2])
+        named = None if in_code else _field(_bare(line.strip()), "Specification")
+        if named is not None and named[1].capitalize() in OPTIONAL:
+            said.append((named[1].capitalize(), named[2]))
         else:
             kept.append(line)
     return kept, said

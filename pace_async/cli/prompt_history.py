@@ -22,7 +22,7 @@ from pace_async.registry.implementers import implementer_of
 from pace_async.runtime.children.advisor_folder import advisor_folder
 from pace_async.runtime.run.core import prompts_of
 from pace_async.runtime.run_paths import RunPaths
-from pace_async.runtime.start.surroundings import surroundings_here
+from pace_async.runtime.start.surroundings import surroundings_of
 from pace_async.search.state import Member
 from pace_async.task import Task, task_of_run
 
@@ -89,7 +89,8 @@ def asked_for(paths: RunPaths, reader: Reader, candidate: int) -> Asked:
 def _briefing(reader: Reader, header: RunHeader, found: Mapping[str, Any], calls: Sequence[AdvisorCall]) -> Briefing:
     """What the author was told besides, without the errors of earlier experiments on the parent."""
     config = Config.model_validate(header.config)
-    prompts = prompts_of(config, task_of_run(header), surroundings_here())
+    task = task_of_run(header)
+    prompts = prompts_of(config, task, surroundings_of(task))
     reasoning = reasoning_of(calls, config.advisor.calls == "one", found["idea"] or "")
     named, missing = list[Member](), list[int]()
     for candidate in named_candidates(found["experiment"] or ""):

@@ -27,6 +27,7 @@ BRIEF = 120
 USUAL = 4
 """The level of the table in the middle of a run."""
 FIRST = 3
+BEST_HEAD = "Best (score, gain over its parent, in brackets over the best of a lower number, seconds of evaluation):"
 AND = " / "
 FEWEST = 50
 """Characters of what was tried that metrics leave."""
@@ -49,7 +50,7 @@ def results_levels(context: Context, digits: int) -> Levels:
         news = [row for row in context.recent_rows if row.tested.candidate not in shown][:recent]
         lines: list[str] = []
         for name, rows in (
-            ("Best (score, gain over its parent, in brackets over the best then, seconds of evaluation):", tops),
+            (BEST_HEAD, tops),
             ("Latest others:", news),
         ):
             if rows:

@@ -7,7 +7,7 @@ words of our own, so that neither can imitate a heading.
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import groupby
+from itertools import accumulate, groupby, takewhile
 
 from rapidfuzz.distance import Indel
 
@@ -16,6 +16,7 @@ from pace_async.context.notes_page import LONGEST, shorter
 from pace_async.context.sections import Levels
 from pace_async.context.value import Context, Surroundings
 from pace_async.events import NotesPage
+from pace_async.programs.languages import PYTHON
 from pace_async.search.state import Member
 from pace_async.task import TaskSpec
 
@@ -25,6 +26,10 @@ AROUND = 1
 """Unchanged lines shown around a change."""
 REMOVED = 3
 """Lines shown of a longer run of removed ones. The parent has them all."""
+LONG_DIFFERENCE = 2000
+"""Characters of a difference of which the beginning alone is worth showing."""
+BEGINNINGS = (0.67, 0.4, 0.2)
+"""Shares of a long difference that are shown where it has no room."""
 _BULLET = re.compile(r"^(?:[-*+]|\d{1,2}[.)])\s+")
 _NEEDS = "needs:"
 PAGES = (LONGEST, 900, 500, 250)
@@ -77,7 +82,9 @@ def limits_text(spec: TaskSpec, around: Surroundings) -> str:
     has.append("no network")
     lines = [f"{contract(spec)}. It has {', '.join(has)}."]
     chosen = "use only" in spec.coding_requirements.lower()  # the author says which packages, and others confuse
-    if around.packages and spec.language == "python" and not spec.environment.prefix and not chosen:
+    if spec.language == PYTHON and spec.is_command and around.python:
+        lines.append(f"`python` is version {around.python}.")
+    if around.packages and spec.language == PYTHON and not chosen:
         lines.append(f"Besides the standard library it can import {', '.join(around.packages)}.")
     if around.tools and not spec.has_entry and not spec.environment.prefix:
         lines.append(f"Compilers: {', '.join(around.tools)}.")
@@ -117,8 +124,8 @@ def program_text(context: Context, spec: TaskSpec, longest: int | None) -> str:
 
 
 def member_levels(context: Context, member: Member | None, spec: TaskSpec, *, alone: bool) -> Levels:
-    """A program beside the parent: whole or as its difference, whichever is shorter, then only its score if that is
-    worth showing `alone`. A part of a program would say what it is not."""
+    """A program beside the parent: whole or as its difference, whichever is shorter. Then, if they are worth showing
+    `alone`, the beginning of a long difference, and only the score. A part of a program would say what it is not."""
 
     def text(level: int) -> str | None:
         if member is None:
@@ -126,17 +133,38 @@ def member_levels(context: Context, member: Member | None, spec: TaskSpec, *, al
         head = f"Candidate {member.candidate}, score {score_of(context, member)}"
         if level == 0:
             return f"{head}, {beside(member.program, context.parent, spec)}"
-        return f"{head}. Its text has no room here." if alone and level == 1 else None
+        if not alone:
+            return None
+        difference = _shorter_difference(context.parent.program, member.program) or ""
+        shares = BEGINNINGS if len(difference) >= LONG_DIFFERENCE else ()
+        if level <= len(shares):
+            return f"{head}, {_beginning(difference, shares[level - 1], context.parent)}"
+        return f"{head}. Its text has no room here." if level == len(shares) + 1 else None
 
     return text
 
 
 def beside(program: str, parent: Member, spec: TaskSpec) -> str:
     """The program whole, or what leads to it from the parent if that is shorter."""
-    difference = _difference(parent.program, program)
-    if difference is None or len(difference) >= len(program):
+    difference = _shorter_difference(parent.program, program)
+    if difference is None:
         return f"whole:\n{fenced(program, spec.written_in.fences[0])}"
     return f"as a difference from candidate {parent.candidate}:\n{fenced(difference, 'diff')}"
+
+
+def _shorter_difference(before: str, after: str) -> str | None:
+    """The difference, None if it is not shorter than the program after it."""
+    difference = _difference(before, after)
+    return None if difference is None or len(difference) >= len(after) else difference
+
+
+def _beginning(difference: str, share: float, parent: Member) -> str:
+    """The first lines of a difference, at most this share of its characters, with what is left out."""
+    lines, room = difference.split("\n"), int(len(difference) * share)
+    shown = list(takewhile(lambda end: end <= room, accumulate(len(line) + 1 for line in lines)))
+    kept = "\n".join(lines[: len(shown)])
+    of = f"as the first {len(shown)} of {len(lines)} lines of a difference from candidate {parent.candidate}"
+    return f"{of}, the others have no room here:\n{fenced(kept, 'diff')}"
 
 
 @lru_cache(maxsize=256)

@@ -12,6 +12,7 @@ from operator import attrgetter
 from statistics import median
 
 from pace_async.events import Advised, NotesPage
+from pace_async.reward import better
 from pace_async.search.parents import fitter
 from pace_async.search.results import KnownIdea, Results, TriedOut, bare, gain_of
 from pace_async.search.state import Island, Member
@@ -39,11 +40,13 @@ REPEATED = frozenset(("score", "combined_score"))
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a program finds where it is evaluated: the processors of the machine, None if not known, packages that it
-    can import, with their versions, and compilers that it can start where it may start a command."""
+    can import, with their versions, compilers that it can start where it may start a command, and the version of the
+    Python that runs it, empty if not known."""
 
     processors: int | None = None
     packages: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
+    python: str = ""
 
 
 NOT_KNOWN = Surroundings()
@@ -225,6 +228,15 @@ def program_of(state: RunState, island: Island, candidate: int) -> Member | None
     if state.memory.mode != "island" and state.terms.bound == 0:
         shown = (*island.members, *state.visible.elites.values())
     return next((member for member in shown if member.candidate == candidate), None)
+
+
+def base_of(state: RunState, island: Island, parent: Member, named: int | None, direction: str) -> Member:
+    """What a rollout on `parent` changes whose answer names a candidate as base: that one, if the island may see its
+    program and it scores no worse, else the parent. An island that has gone back goes on from its own programs."""
+    base = program_of(state, island, named) if named is not None else None
+    if base is None or better(direction, parent.score, base.score):
+        return parent
+    return parent if island.course.stay > 0 and base not in island.members else base
 
 
 def _programs(state: RunState, island: Island) -> list[Member]:

@@ -101,7 +101,8 @@ class IslandActed:
 @fast_init
 @dataclass(frozen=True, slots=True)
 class Advised:
-    """The advisor's decision: the parent it saw, its calls, the ideas, the chosen experiment.
+    """The advisor's decision: the parent, which is the one it saw or the base that it named, its calls, the ideas, the
+    chosen experiment.
 
     `experiment` is None if the answer could not be parsed. Then the `outcome` of the following Evaluated is
     "unparsed". `covers` are numbers of other ideas that need no experiment any more, by the advisor's word."""

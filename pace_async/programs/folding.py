@@ -36,7 +36,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 class Part:
     """A function, method or table, in the lines `first` to `last`, from 0. The lines below `body` are left out when it
     is folded, and `head` is shown. `names` are its own, that of its class, and those of the functions in it or the keys
-    of a table."""
+    of a table. `owner` is the class of a method."""
 
     name: str
     names: frozenset[str]
@@ -45,6 +45,7 @@ class Part:
     body: int
     last: int
     is_table: bool = False
+    owner: str = ""
 
     def text(self, lines: Sequence[str]) -> str:
         """All of it."""
@@ -67,16 +68,16 @@ def is_folded(line: str) -> bool:
 
 def folded(program: str, needed: Collection[str], mentioned: Collection[str] = ()) -> str:
     """The program without functions of which no name is needed, and without tables of which no name is needed or
-    mentioned. As it is if it has a line that looks folded."""
+    mentioned. A class of which a method is shown keeps its `__init__`, which says what its attributes are. As it is if
+    it has a line that looks folded."""
     lines = program.splitlines(keepends=True)
     if any(is_folded(line) for line in lines):
         return program
-    both = {*needed, *mentioned}
-    hidden = [
-        part
-        for part in parts(lines)
-        if _may_go(lines, part) and part.names.isdisjoint(both if part.is_table else needed)
-    ]
+    both, known = {*needed, *mentioned}, list(parts(lines))
+    shown = {part for part in known if not part.names.isdisjoint(both if part.is_table else needed)}
+    classes = {part.owner for part in shown if part.owner}
+    shown |= {part for part in known if part.name == "__init__" and part.owner in classes}
+    hidden = [part for part in known if part not in shown and _may_go(lines, part)]
     text, at = list[str](), 0
     for part, following in zip_longest(hidden, hidden[1:]):
         text += lines[at : part.first]
@@ -125,7 +126,7 @@ def parts(lines: Sequence[str]) -> Iterator[Part]:
         elif match[2] == "def" and match[1] in ("", inner):
             part = _function(lines, at, match)
             if part is not None and match[1]:
-                part = replace(part, names=part.names | {owner})
+                part = replace(part, names=part.names | {owner}, owner=owner)
         if part is not None:
             yield part
         at = at + 1 if part is None else part.last + 1

@@ -37,6 +37,7 @@ Fails = Callable[[str, int], bool]
 ADDED = 5
 
 _IDEA = re.compile(r"^Idea ([0-9]+):", re.MULTILINE)
+_TRIED = re.compile(r"^- candidate ([0-9]+) from", re.MULTILINE)
 _NUMBERED = re.compile(r"^- idea ([0-9]+):", re.MULTILINE)
 """As an idea is shown to an advisor that is told the context of a run."""
 WEIGHTS = "policy"
@@ -143,7 +144,9 @@ def _answer(prompt: str, seed: int) -> str:
     if "Specification:" in prompt:
         ideas = f"Idea A (refine): add {seed % 97}\nIdea B (explore): add {seed % 89}"
         covers = "".join(f"\nCovers: {number}" for number in _NUMBERED.findall(prompt)[: seed % 2])
-        return f"It may be so.\n{ideas}\nChoice: A{covers}\nReasoning: it may help\nSpecification:\nadd {seed % 97}"
+        base = "".join(f"\nBase: {number}" for number in _TRIED.findall(prompt)[seed % 7 : seed % 7 + 1])
+        choice = f"Choice: A{base}{covers}\nReasoning: it may help"
+        return f"It may be so.\n{ideas}\n{choice}\nSpecification:\nadd {seed % 97}"
     if "Idea ID" in prompt:
         numbers = [int(number) for number in _IDEA.findall(prompt) or _NUMBERED.findall(prompt)]
         return f"Idea ID: {numbers[seed % len(numbers)]}\nExperiment description: add {seed % 97}"

@@ -237,6 +237,7 @@ def _arriving(state: RunState, fact: IslandActed) -> Pool:
 def _advised(state: RunState, fact: Advised) -> None:
     underway = state.running[fact.lease]
     underway.advice, underway.answers = fact, ()
+    underway.base = state.lent_programs.get(fact.parent)
     if state.memory.active:
         return
     island = state.islands[fact.island]

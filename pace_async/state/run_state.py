@@ -104,13 +104,15 @@ class Turn:
 @dataclass(slots=True)
 class Underway:
     """An open lease that is not complete, with its results so far. `migrant` is the parent that comes from another
-    island, if any. `paid` is USD by model, `tries` what models answered, `stages` the cheap stages that ended.
-    `answers` are those of an advisor over the network, paid for one by one, until the rollout is advised. `practice` is
-    what the last program did on practice instances."""
+    island, if any. `base` is the parent of an experiment that an earlier process decided, which may be any program that
+    the advisor named. It is None in the process that decides. `paid` is USD by model, `tries` what models answered,
+    `stages` the cheap stages that ended. `answers` are those of an advisor over the network, paid for one by one, until
+    the rollout is advised. `practice` is what the last program did on practice instances."""
 
     lease: Lease
     island: int
     migrant: Member | None = None
+    base: Member | None = field(default=None, compare=False)
     advice: Advised | None = None
     chosen: ImplementerChosen | None = None
     paid: dict[str, float] = field(default_factory=dict[str, float])
@@ -185,7 +187,7 @@ class RunState:
     group in training. `attempts` has the number of the newest attempt to evaluate a program, by (lease, stage, fresh),
     for leases that are not complete. `notes` are the newest pages by number (see `state.notes`). `lent` and
     `lent_programs` are used only while a run is rebuilt: the pools, by lease, that later leases take in, and the
-    programs of other islands, by candidate, that open leases start from."""
+    programs, by candidate, that open leases start from."""
 
     terms: Terms
     islands: dict[int, Island] = field(default_factory=dict[int, Island])

@@ -89,6 +89,16 @@ def test_an_answer_covers_known_ideas_and_its_own_but_no_others_and_not_its_choi
     assert (advice.idea, advice.covers) == (25, (2, 26)) and advice.experiment == "do both"
 
 
+def test_an_answer_in_one_call_names_its_base_and_one_in_three_calls_never_does(state: RunState) -> None:
+    said = ONE.format("Solve an integer program").replace("Reasoning", "Base: 1\nReasoning")
+    assert advised(state, Answers({"propose": said}), one=True).base == 1
+    choice = "Base: 1\nIdea ID: 26\nExperiment description: do it"
+    assert advised(state, Answers({"propose": three(FRESH), "select": choice}), one=False).base is None
+    asked = questions(state)
+    assert "Base:" in asked.one(20000).text and "may be named as base." in asked.one(20000).text
+    assert "base" not in asked.propose(20000).text.split("# The parent")[0]
+
+
 def test_the_same_words_are_the_known_idea_under_its_number(state: RunState) -> None:
     said = ONE.format("raise the step size to 0.3 in the annealing of the centres.")
     advice = advised(state, Answers({"propose": said}), one=True)

@@ -1,5 +1,7 @@
 """The answer of a rollout that is one call: one rule says what counts, and from there on the form is strict."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,6 +80,56 @@ def test_the_line_of_covered_ideas_may_stand_lower_and_is_no_part_of_the_specifi
 
 
 @pytest.mark.parametrize(
+    ("line", "base"),
+    [
+        ("Base: 17", 17),
+        ("**Base:** candidate 17.", 17),
+        ("- base: #0", 0),
+        ("Base: program 17 (the best so far)", 17),
+        ("Base: 17, because it has the table", 17),
+        ("Base: none", None),
+        ("Base: the parent", None),
+        ("Base:", None),
+        ("Base: 2-opt moves", None),
+        ("Base: 0.5 of the load", None),
+        ("Base: the program of candidate 17", None),
+        ("Base: none\nBase: 17", None),
+        ("Base: 12345678901", None),
+    ],
+)
+@pytest.mark.parametrize("above", ["Reasoning", "Covers: none\nReasoning"])
+def test_the_program_to_change_is_named_below_the_choice(above: str, line: str, base: int | None) -> None:
+    covered = GOOD.replace("Reasoning", above)
+    for text in (GOOD.replace("Reasoning", f"{line}\n{above}"), covered.replace("Reasoning", f"{line}\nReasoning")):
+        answer = parse_one(text)
+        assert answer.base == base
+        assert replace(answer, base=None) == parse_one(GOOD)
+
+
+@pytest.mark.parametrize(
+    ("line", "base"),
+    [
+        ("Base: 17", 17),
+        ("**Base:** candidate 17 (the best)", 17),
+        ("Base: none", None),
+        ("Base: 2-opt moves", None),
+        ("Base: 17 rounds of the loop", None),
+        ("Base: keep the forecast", None),
+    ],
+)
+def test_in_a_reason_or_a_specification_only_the_bare_number_names_a_base(line: str, base: int | None) -> None:
+    taken = base is not None or line == "Base: none"
+    reason = parse_one(GOOD.replace("and it is small.", f"and it is small.\n{line}"))
+    assert reason.base == base and (line not in reason.reasoning) == taken
+    below = parse_one(GOOD.replace("3. Return", f"{line}\n3. Return"))
+    assert below.base == base and (line not in below.specification) == taken
+    idea = parse_one(GOOD.replace("and stop at the budget.", f"{line}"))
+    assert idea.base is None and line in idea.ideas[0][1]
+    code = parse_one(GOOD.replace("```\n3", f"{line}\n```\n3"))
+    assert code.base is None and line in code.specification
+
+
+@pytest.mark.parametrize(
     ("was", "becomes"),
     [
         ("Choice: B", "Covers: 7\nChoice: B"),
@@ -110,3 +162,12 @@ def test_any_text_is_an_answer_or_unparsed(before: str, after: str) -> None:
             assert fault.kind == "unparsed"
         else:
             assert 1 <= len(answer.ideas) <= 3 and answer.specification.strip()
+
+
+@given(st.text().filter(lambda text: text.isprintable()))
+def test_no_remark_in_the_line_of_the_base_costs_the_answer(remark: str) -> None:
+    answer = parse_one(GOOD.replace("Reasoning", f"Base: {remark}\nReasoning"))
+    assert replace(answer, base=None) == parse_one(GOOD)
+    assert answer.base is None or str(answer.base) in remark or not remark.isascii()
+    below = parse_one(f"{GOOD}Base: {remark}")
+    assert below.base == answer.base or f"Base: {remark}".rstrip() in below.specification

@@ -1,7 +1,9 @@
 """What a model is told: the same for equal states, within its budget, and nothing of it is a request."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import cast
 
@@ -16,7 +18,7 @@ from pace_async.context.figures import CHARACTERS_PER_TOKEN, digits_for, gain_te
 from pace_async.context.questions import Prompts
 from pace_async.context.table import row_text
 from pace_async.context.templates import ADVISORS, NAMES, Templates, copied
-from pace_async.context.texts import metrics_text
+from pace_async.context.texts import limits_text, member_levels, metrics_text
 from pace_async.context.value import Surroundings, context_of, row_of
 from pace_async.errors import UsageError
 from pace_async.events import ImplementerTry, LeaseOpened, LeaseReleased, Outcome, Practised
@@ -401,6 +403,38 @@ def test_the_best_program_has_room_beside_a_parent_that_is_another_one() -> None
     rollout(state, 1, score=1.5, program=better)
     text = told(state, parent=Member(0, PROGRAM, 1.0))
     assert len(better) > 9000 and "value_299 = 299" in text and "has no room here" not in text
+
+
+def test_of_a_difference_that_has_no_room_the_beginning_is_shown_and_what_is_left_out_is_counted() -> None:
+    lines = [f"value_{number} = {number}  # a line of the best program\n" for number in range(100)]
+    state = begun()
+    rollout(state, 1, score=1.5, program=PROGRAM + "".join(lines))
+    context = context_of(state, TASK.spec, state.islands[1], Member(0, PROGRAM, 1.0), 0)
+    levels = member_levels(context, context.best, TASK.spec, alone=True)
+    texts = list(takewhile(lambda text: text is not None, (levels(level) for level in range(9))))
+    whole, *beginnings, last = [text or "" for text in texts]
+    assert whole.startswith("Candidate 1, score 1.5, as a difference from candidate 0:\n```diff\n@@")
+    assert last == "Candidate 1, score 1.5. Its text has no room here."
+    sizes = [len(text) for text in (whole, *beginnings, last)]
+    assert len(beginnings) == 3 and sizes == sorted(sizes, reverse=True)
+    for text in beginnings:
+        shown, of = map(int, re.findall(r"as the first (\d+) of (\d+) lines of a difference", text)[0])
+        head, *rest = text.split("\n")
+        assert whole.split("\n")[1 : 2 + shown] == rest[:-1] and rest[-1] == "```"
+        assert of == len(whole.split("\n")) - 3 and "the others have no room here" in head
+    assert member_levels(context, context.best, TASK.spec, alone=False)(1) is None
+
+
+def test_a_command_task_is_told_its_python_and_any_python_program_its_packages() -> None:
+    around = Surroundings(2, ("numpy 2.3",), python="3.11.7")
+    free = TASK.spec.model_copy(update={"coding_requirements": "Define pack(instance)."})
+    told_python, told_packages = "`python` is version 3.11.7.", "Besides the standard library it can import numpy 2.3."
+    command = free.model_copy(update={"kind": "command"})
+    assert limits_text(command, around).split("\n")[1:] == [told_python, told_packages]
+    assert limits_text(free, around).split("\n")[1:] == [told_packages]
+    only = command.model_copy(update={"coding_requirements": "Use only numpy."})
+    assert limits_text(only, around).split("\n")[1:] == [told_python]
+    assert limits_text(command, Surroundings(2)).count("\n") == 0
 
 
 def test_the_latest_results_are_those_that_the_best_do_not_show() -> None:

@@ -57,6 +57,14 @@ def ended(state: RunState, number: int, first: int) -> RunState:
     )
 
 
+def test_the_first_question_speaks_of_no_earlier_notes() -> None:
+    state = rollout(begun(), 1, score=1.5)
+    first = notes_question(prompts(), state).text
+    assert "Write the first notes. Say why" in first and "so far" not in first
+    later = notes_question(prompts(), written(state)).text
+    assert "Write the notes anew. Keep what still holds of those so far" in later and "first notes" not in later
+
+
 def test_the_page_is_what_stands_under_the_last_headings() -> None:
     assert page_in(ANSWER) == PAGE
     assert page_in(f"Worked:\ndraft\n{ANSWER}") == PAGE

@@ -134,4 +134,4 @@ def test_a_row_says_the_gain_over_the_best_then_where_that_was_not_the_parent() 
         "2": "0.75, +0.25 (-0.25)",
         "1": "0.5, -0.5",
     }
-    assert "in brackets over the best then" in section(state, 1, "results")
+    assert "in brackets over the best of a lower number" in section(state, 1, "results")

@@ -83,6 +83,21 @@ def test_what_is_needed_is_whole() -> None:
     assert "def second(x: int, " in folded(PROGRAM, (), mentioned={"second"})
 
 
+def test_a_class_of_which_a_method_is_needed_keeps_the_attributes_that_it_sets() -> None:
+    begins = (
+        "    def __init__(self, load):\n        self.load = load\n        self.of_each_expert = [0.0] * len(load)\n\n"
+    )
+    other = f"class Other:\n{begins}    def go(self):\n{BODY}\n\n"
+    program = PROGRAM.replace("    limit = 3\n\n", f"    limit = 3\n\n{begins}").replace(
+        "class Solver", f"{other}class Solver"
+    )
+    assert "of_each_expert" not in folded(program, {"first"}) and "limit = 3" in folded(program, {"first"})
+    seen = folded(program, {"rest"})
+    assert seen.count(begins) == 1 and seen.index(begins) > seen.index("class Solver")
+    assert seen.index("class Other") < seen.index("def __init__(self, load): ...  # ")
+    assert unfolded(seen, seen, program) == program
+
+
 def test_lines_that_an_answer_keeps_moves_or_drops_are_unfolded_as_they_stand() -> None:
     seen = folded(PROGRAM, ())
     line = "def first(x): ...  # 14-18 hidden\n"

@@ -17,6 +17,9 @@ from tests.support.straight_line import straight_line
 from tests.support.virtual_runs import REACH, ROLLOUTS, SEARCH, Life, durations
 
 ACTIONS = "select lease, island, action, candidate, partner, momentum from island_actions order by lease"
+BASES = """
+select e.lease from experiments e join leases l on l.lease = e.lease join candidates p on p.candidate = e.parent
+where e.parent > 0 and p.island <> e.island and (l.migrant is null or l.migrant <> e.parent)"""
 GROUPS = "select group_number, update_number, state, alpha, digest from groups order by group_number"
 
 
@@ -132,6 +135,21 @@ def test_a_run_interrupted_at_any_commit_and_resumed_equals_the_uninterrupted_on
         assert broken.state == "interrupted"
         assert broken.live().state == "done"
         assert dump(broken) == expected, f"commit {last}"
+
+
+def test_a_run_interrupted_where_answers_name_bases_equals_the_uninterrupted_one(tmp_path: Path) -> None:
+    shape: dict[str, Any] = {"search__memory": "run", "advisor__calls": "one", "staleness__mode": "sync"}
+    config = settings(**SEARCH, seed=3, stop__candidates=24, **shape)
+
+    def life() -> Life:
+        return Life(tmp_path, config, World(seed=3, durations=durations(3)), SimulatedFaults(reach=REACH))
+
+    whole = life().live()
+    assert len(whole.rows(BASES)) > 2
+    for last in range(3, whole.commits, 5):
+        broken = life().live(last)
+        assert broken.live().state == "done"
+        assert broken.dump(times=False, tables=["run_states"]) == whole.dump(times=False, tables=["run_states"]), last
 
 
 @pytest.mark.parametrize("shape", [{"staleness__mode": "sync"}, {"search__threads": 4}], ids=["sync", "pace"])

@@ -8,12 +8,13 @@ import pytest
 
 from pace_async.config import Config
 from pace_async.context.value import Context, context_of
-from pace_async.events import Advised, AdvisorCall, Fact, ImplementerCalled, RunHeader
+from pace_async.events import Advised, AdvisorCall, Evaluated, Fact, ImplementerCalled, RunHeader
 from pace_async.population.blobs import pack_logprobs, unpack_logprobs
 from pace_async.population.checking import check_journal
 from pace_async.population.memory import MemoryPopulation
 from pace_async.population.reading.journal import entries_of
 from pace_async.runtime.run.recorder import Recorder
+from pace_async.runtime.run.work import unfinished
 from pace_async.runtime.start.restore import restore
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.codecs import Bytes
@@ -53,10 +54,29 @@ class Comparing(Recorder):
     config: Config | None = None
     under_way: int = 0
     compared: int = 0
+    based: int = 0
     recorded: list[Fact] = field(default_factory=list[Fact])
+
+    def is_of_another(self, advised: Advised) -> bool:
+        """Whether the parent is a program of another island that was not lent to the lease."""
+        own = {member.candidate for member in self.state.islands[advised.island].members}
+        migrant = self.state.running[advised.lease].migrant
+        return advised.parent not in own | ({migrant.candidate} if migrant is not None else set())
+
+    def assert_parents_are_known(self, folded: RunState) -> None:
+        """A resume goes on with the parent of every decided lease, and with its program."""
+        scored = {fact.lease: fact for fact in self.recorded if isinstance(fact, Evaluated)}
+        for work in unfinished(folded):
+            advice = self.state.running[work.lease.lease].advice
+            assert (work.decision is None) == (advice is None)
+            if work.decision is not None and advice is not None:
+                parent = work.decision.parent
+                assert parent.candidate == advice.parent
+                assert parent.candidate == 0 or parent.program == scored[advice.parent].program
 
     async def record(self, *facts: Fact) -> None:
         self.under_way += 1
+        self.based += sum(isinstance(fact, Advised) and self.is_of_another(fact) for fact in facts)
         try:
             await Recorder.record(self, *facts)
             self.recorded += facts
@@ -67,6 +87,7 @@ class Comparing(Recorder):
             self.compared += 1
             folded = restore(self.population.load(), self.config)
             assert differences(self.state, folded) == [], facts
+            self.assert_parents_are_known(folded)
             if self.state.memory.active:
                 assert contexts(self.state) == contexts(folded), facts
 
@@ -87,6 +108,10 @@ RUNS: dict[str, tuple[dict[str, object], SimulatedFaults]] = {
     "remembered untrained": (
         {"learner__objective": "none", "search__memory": "run", "advisor__calls": "one"},
         SimulatedFaults(reach=REACH, lost=frozenset({5, 9, 10})),
+    ),
+    "one call behind a barrier": (
+        {"staleness__mode": "sync", "search__memory": "run", "advisor__calls": "one"},
+        SimulatedFaults(reach=REACH),
     ),
     "notes": (
         {"search__memory": "run", "search__notes_every": 3, "learner__group_size": 4},
@@ -132,7 +157,7 @@ def test_after_every_commit_the_rows_fold_to_the_live_state(name: str, tmp_path:
     population = MemoryPopulation(header, with_journal=True)
     world = World(seed=3, durations=durations(3))
     world.serve(0, None)
-    compared, noted, covered = list[int](), list[int](), list[int]()
+    compared, noted, covered, based = list[int](), list[int](), list[int](), list[int]()
 
     async def process() -> None:
         await population.commit(seed)
@@ -145,6 +170,7 @@ def test_after_every_commit_the_rows_fold_to_the_live_state(name: str, tmp_path:
             change_stages(core, notes=NotesChat(seconds=40.0).writer(core))
         assert await drive(core) == "done"
         compared.append(core.recorder.compared)
+        based.append(core.recorder.based)
         noted.append(len(core.state.notes))
         covered.append(sum(len(view.covered) for view in core.state.memory.views.values()))
         entries = await population.read(lambda connection: list(entries_of(connection, population.run_id)))
@@ -162,3 +188,4 @@ def test_after_every_commit_the_rows_fold_to_the_live_state(name: str, tmp_path:
     assert compared[0] > 60
     assert (noted[0] > 1) == (config.search.notes_every > 0)
     assert (covered[0] > 1) == (changed.get("advisor__calls") == "one")
+    assert (based[0] > 1) == (changed.get("advisor__calls") == "one" and config.search.memory == "run")

@@ -1,13 +1,17 @@
 """What a question says of the machine on which programs are evaluated."""
 
+import platform
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pace_async.interface.evaluating import evaluate_program
 from pace_async.runtime.start import surroundings
-from pace_async.runtime.start.surroundings import surroundings_here, tools_on
+from pace_async.runtime.start.surroundings import surroundings_here, surroundings_of, tools_on
+from pace_async.task import load_task
 from pace_async.task.own_program import own_program, task_yaml
+from pace_async.task.resources import Environment
 from pace_async.task.spec import Bounds
 from pace_async.yaml_text import dumped
 
@@ -27,6 +31,22 @@ def test_a_compiler_counts_where_the_sandbox_shows_its_file(tmp_path: Path, monk
     (tmp_path / "shown" / "rustc").symlink_to(executable(tmp_path / "elsewhere", "rustc"))
     (tmp_path / "shown" / "gcc").symlink_to(executable(tmp_path / "shown", "gcc-13"))
     assert tools_on([str(tmp_path / "none"), str(tmp_path / "shown")]) == ("gcc", "clang")
+
+
+def test_a_task_with_an_environment_of_its_own_finds_the_python_and_the_packages_of_that(tmp_path: Path) -> None:
+    packages = tmp_path / "env" / "lib" / "python3.9" / "site-packages"
+    for name in ("numpy-1.26.4", "scikit_learn-1.5.0", "unknown_to_pace-1.0"):
+        (packages / f"{name}.dist-info").mkdir(parents=True)
+        title, number = name.split("-")
+        (packages / f"{name}.dist-info" / "METADATA").write_text(f"Name: {title}\nVersion: {number}\n")
+    task = load_task("circle_packing")
+    own = task.spec.model_copy(update={"environment": Environment(prefix=str(tmp_path / "env"))})
+    found = surroundings_of(replace(task, spec=own))
+    assert (found.python, found.packages, found.tools) == ("3.9", ("numpy 1.26", "scikit-learn 1.5"), ())
+    assert surroundings_of(task) == surroundings_here()
+    assert surroundings_here().python == platform.python_version()
+    other = task.spec.model_copy(update={"environment": Environment(prefix=str(tmp_path / "none"))})
+    assert surroundings_of(replace(task, spec=other)).packages == ()
 
 
 COMPILES = """\

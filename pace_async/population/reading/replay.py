@@ -91,7 +91,7 @@ def state_of(connection: Connection, run_id: int, header: RunHeader) -> RunState
     if state.memory.active:
         source.read_results()
     state.lent.update(dict.fromkeys(source.lent, ()))
-    state.lent_programs.update(source.migrants)
+    state.lent_programs.update(source.programs)
     with rare_collections():
         for fact in source.facts():
             if isinstance(fact, Rescoring):
@@ -128,11 +128,10 @@ class _Source:
         self._deviations: dict[int, str] = {}
         self._practices: dict[int, Practised] = {}
         self.lent = [acted.as_of for acted in self._actions.values() if acted.as_of is not None]
-        self.migrants = {
-            row.migrant: _program(connection, run_id, row.migrant)
-            for row in rows
-            if row.migrant is not None and row.stage in ("admitted", "advised")
-        }
+        going = [row for row in rows if row.stage in ("admitted", "advised")]
+        migrants = [row.migrant for row in going if row.migrant is not None]
+        parents = [self._advice[row.lease].parent for row in going if row.lease in self._advice]
+        self.programs = {number: _program(connection, run_id, number) for number in {*migrants, *parents}}
 
     def read_results(self) -> None:
         """Read also what only a memory of results needs of each candidate."""

@@ -15,6 +15,7 @@ from pace_async.advise.in_context import advise_in_context, reasoning_of
 from pace_async.advise.prompts import ProseWording
 from pace_async.context.briefing import Briefing, briefing_of
 from pace_async.context.questions import Questions
+from pace_async.context.value import base_of
 from pace_async.errors import BudgetReached, CandidateFault, InfrastructureFault, PaceBug
 from pace_async.evaluate.base import Evaluation
 from pace_async.events import (
@@ -81,7 +82,7 @@ async def search_thread(core: Core, patience: Patience, island: int) -> None:
 
 
 async def _decide(core: Core, patience: Patience, work: LeaseWork) -> Decision:
-    """Choose a parent and ask the advisor for an experiment on it."""
+    """Choose a parent and ask the advisor for an experiment, on it or on a base that the answer names."""
     lease, island = work.lease.lease, core.state.islands[work.island]
     search, spec = core.config.search, core.task.spec
     core.show(StageChanged(work.island, lease, "advise"))
@@ -89,6 +90,7 @@ async def _decide(core: Core, patience: Patience, work: LeaseWork) -> Decision:
     context = context_of(island, parent, spec.direction)
     questions = core.prompts.questions(core.state, island, parent) if core.prompts is not None else None
     advice = await _advice(core, patience, lease, context, questions)
+    parent = base_of(core.state, core.state.islands[work.island], parent, advice.base, spec.direction)
     idea, now = next((idea for idea in advice.pool if idea.number == advice.idea), None), core.stages.clock.now()
     chosen = chosen_implementer(core.config, core.state, lease, advice.experiment, idea, now)
     await core.record(

@@ -60,7 +60,8 @@ def _decision(state: RunState, underway: Underway) -> Decision | None:
     advice, island = underway.advice, state.islands[underway.island]
     if advice is None:
         return None
-    known = [*island.members, *(each for each in (underway.migrant, state.seed_program) if each is not None)]
+    others = underway.migrant, underway.base, state.seed_program
+    known = [*island.members, *(each for each in others if each is not None)]
     parent = next((member for member in known if member.candidate == advice.parent), None)
     if parent is None:
         raise PaceBug(

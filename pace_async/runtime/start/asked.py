@@ -24,7 +24,7 @@ from pace_async.registry.advisors import advisor_of, asked_model
 from pace_async.runtime.run.core import prompts_of
 from pace_async.runtime.run_paths import find_run_paths
 from pace_async.runtime.start.refusals import asking
-from pace_async.runtime.start.surroundings import surroundings_here
+from pace_async.runtime.start.surroundings import surroundings_of
 from pace_async.search.parents import fitter
 from pace_async.task import Task, load_task
 
@@ -59,7 +59,7 @@ class AskedQuestions(TypedDict):
 def questions_of(config: Config, run: str | None) -> AskedQuestions:
     """Raises UsageError, also for a run that asks with a wording of its advisor's own."""
     task = load_task(config.task)
-    prompts = prompts_of(config, task, surroundings_here())
+    prompts = prompts_of(config, task, surroundings_of(task))
     asked = first_questions(prompts, config.advisor.calls)
     if run is not None:
         asked = {**_of_run(prompts, config, run), "implement": asked["implement"]}
@@ -74,7 +74,7 @@ def bill_of(config: Config, task: Task) -> str:
     asks, models = config.search.remembers != "pool", models_of(config.implementer.model)
     if not asks and not models:
         return NOTHING if only_edits(config.implementer.model) else BY_AGENT
-    prompts = prompts_of(config, task, surroundings_here())
+    prompts = prompts_of(config, task, surroundings_of(task))
     first = first_questions(prompts, config.advisor.calls)
     kind = advisor_of(config.advisor.model)
     if not asks:

@@ -65,7 +65,7 @@ from pace_async.runtime.start.keys import keys_on
 from pace_async.runtime.start.restore import restore
 from pace_async.runtime.start.resuming import in_force
 from pace_async.runtime.start.supervisor import drive
-from pace_async.runtime.start.surroundings import surroundings_here
+from pace_async.runtime.start.surroundings import surroundings_of
 from pace_async.search.state import Member
 from pace_async.state.apply import weights_found
 from pace_async.state.run_state import RunState
@@ -110,7 +110,9 @@ async def conduct(resources: RunResources, display: str, logs: Sequence[Chosen] 
             groups_folder=paths.groups,
             turns=turns_here(),
             threads=True,
-            prompts=prompts_of(config, resources.task, surroundings_here()) if state.memory.active else None,
+            prompts=prompts_of(config, resources.task, surroundings_of(resources.task))
+            if state.memory.active
+            else None,
             fresh=_fresh(resources, stages.evaluator, state),
         )
         try:

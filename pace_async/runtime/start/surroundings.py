@@ -2,14 +2,17 @@
 compilers to start."""
 
 import os
+import platform
 import shutil
+import sys
 from collections.abc import Sequence
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from pathlib import Path
 
 from pace_async.context.value import Surroundings
 from pace_async.evaluate.sandbox.toolchain import SHOWN, STANDARD_PATH
+from pace_async.task import Task
 
 KNOWN = (
     *("numpy", "scipy", "pandas", "scikit-learn", "numba", "networkx", "sympy", "torch", "jax", "cvxpy", "ortools"),
@@ -19,12 +22,27 @@ KNOWN = (
 COMPILERS = ("cc", "gcc", "g++", "clang", "clang++", "gfortran", "rustc", "go", "nvcc", "javac", "ghc")
 
 
+def surroundings_of(task: Task) -> Surroundings:
+    """What programs of the task find on this machine: the environment that the task names, else that of pace itself,
+    and compilers only there."""
+    prefix = task.spec.environment.prefix
+    return _in_prefix(task.folder / Path(prefix).expanduser()) if prefix else surroundings_here()
+
+
 @cache
 def surroundings_here() -> Surroundings:
-    """Of this machine. Sandboxes see the environment of pace itself."""
-    found = ((name, _version(name)) for name in KNOWN)
-    packages = tuple(f"{name} {number}" for name, number in found if number)
-    return Surroundings(os.cpu_count(), packages, tools_on(STANDARD_PATH))
+    """Of this machine and the environment of pace."""
+    return Surroundings(os.cpu_count(), _packages(sys.path), tools_on(STANDARD_PATH), platform.python_version())
+
+
+@cache
+def _in_prefix(prefix: Path) -> Surroundings:
+    """The Python of another environment is known by the folder of its packages, if it has only one."""
+    folders = sorted(prefix.glob("lib/python3.*/site-packages"))
+    if len(folders) != 1:
+        return Surroundings(os.cpu_count())
+    python = folders[0].parent.name.removeprefix("python")
+    return Surroundings(os.cpu_count(), _packages([str(folders[0])]), python=python)
 
 
 def tools_on(path: Sequence[str]) -> tuple[str, ...]:
@@ -33,8 +51,7 @@ def tools_on(path: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name, file in found if file is not None and Path(file).resolve().is_relative_to(SHOWN))
 
 
-def _version(name: str) -> str | None:
-    try:
-        return ".".join(version(name).split(".")[:2])
-    except PackageNotFoundError:
-        return None
+def _packages(folders: Sequence[str]) -> tuple[str, ...]:
+    """The KNOWN packages in these folders, with their versions."""
+    found = {name: next(iter(distributions(name=name, path=list(folders))), None) for name in KNOWN}
+    return tuple(f"{name} {'.'.join(each.version.split('.')[:2])}" for name, each in found.items() if each is not None)

@@ -1,0 +1,74 @@
+"""The program that a rollout changes whose answer names a base."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pace_async.context.value import base_of
+from pace_async.search.state import Member
+from pace_async.state.run_state import RunState
+from tests.support.contexts import begun, rollout
+
+
+def explored(bound: int = 2) -> RunState:
+    """Candidates 1 and 3 of island 1, 2 and 4 of island 2, of which 5 has no score. The seed scores 1."""
+    state = begun(bound=bound)
+    for lease, island, score in ((1, 1, 1.5), (2, 2, 2.5), (3, 1, 1.25), (4, 2, 2.0), (5, 1, None)):
+        rollout(state, lease, island, score=score)
+    return state
+
+
+def member(state: RunState, candidate: int) -> Member:
+    known = (each for island in state.islands.values() for each in island.members)
+    return next(each for each in known if each.candidate == candidate)
+
+
+@pytest.mark.parametrize(
+    ("parent", "named", "direction", "base"),
+    [
+        (3, 1, "maximize", 1),
+        (3, 2, "maximize", 2),
+        (3, 4, "maximize", 4),
+        (1, 1, "maximize", 1),
+        (1, 3, "maximize", 1),
+        (1, 3, "minimize", 3),
+        (1, 0, "minimize", 0),
+        (1, 0, "maximize", 1),
+        (3, 5, "maximize", 3),
+        (3, 99, "maximize", 3),
+        (3, None, "maximize", 3),
+    ],
+)
+def test_a_base_takes_the_parents_place_where_it_is_known_and_no_worse(
+    parent: int, named: int | None, direction: str, base: int
+) -> None:
+    state = explored()
+    assert base_of(state, state.islands[1], member(state, parent), named, direction) == member(state, base)
+
+
+def test_an_island_that_has_gone_back_takes_no_base_of_another() -> None:
+    state = explored()
+    island = state.islands[1]
+    away = replace(island, course=replace(island.course, stay=3))
+    parent = member(state, 3)
+    assert base_of(state, away, parent, 2, "maximize") == parent
+    assert base_of(state, away, parent, 1, "maximize") == member(state, 1)
+
+
+def test_behind_a_barrier_only_what_the_last_group_showed_is_a_base() -> None:
+    state = explored(bound=0)
+    parent = member(state, 3)
+    assert base_of(state, state.islands[1], parent, 2, "maximize") == parent
+    state.visible.show_program(2, member(state, 2))
+    assert base_of(state, state.islands[1], parent, 2, "maximize") == member(state, 2)
+
+
+@given(st.integers(0, 4), st.integers(-1, 6) | st.none(), st.sampled_from(["maximize", "minimize"]))
+def test_no_base_scores_worse_than_the_parent(parent: int, named: int | None, direction: str) -> None:
+    state = explored()
+    chosen = member(state, parent)
+    base = base_of(state, state.islands[1], chosen, named, direction)
+    assert base.candidate in (parent, named)
+    assert base.score >= chosen.score if direction == "maximize" else base.score <= chosen.score
