@@ -20,6 +20,7 @@ import pytest
 from hypothesis import settings
 
 from pace_async.advise.engines.vllm_found import Missing, find_vllm
+from pace_async.runtime.run_index import HOME
 from tests.faults.listing import FaultListing
 from tests.support.needed import without
 from tests.support.own_folder import OwnFolder
@@ -109,6 +110,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(FaultListing(bool(config.getoption("--faults"))))
     config.pluginmanager.register(OwnFolder(config))
+    os.environ[HOME] = str(Path(config.option.basetemp, "home"))  # no test writes into the user's index of runs
     config.pluginmanager.register(StartUpFrozen())
 
 

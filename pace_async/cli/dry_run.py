@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 
 from pace_async.config import Config, StopConfig
 from pace_async.configure import dump
+from pace_async.errors import UsageError
 from pace_async.registry.advisors import advisor_of
 from pace_async.registry.evaluators import EVALUATORS
 from pace_async.registry.objectives import trains
@@ -25,9 +26,26 @@ class Planned(TypedDict):
     config: Config
 
 
-def dry_run(config: Config, run_dir: Path | None) -> tuple[Config, dict[str, str]]:
-    """The configuration with the advisor that it names or that is chosen, and the plan, one line for each part. Raises
-    UsageError."""
+def dry_run_of_series(config: Config, run_dir: Path | None, number: int) -> tuple[Config, dict[str, str]]:
+    """The same for a series of runs: the bill is that of the runs that are missing. Raises UsageError."""
+    from pace_async.cli.series import budget_in_words, plan
+
+    series = plan(config, number, run_dir)
+    left = series.unfinished()
+    begun = [seed for seed in left if series.paths(seed).exists]
+    first = next((seed for seed in left if seed not in begun), None)
+    if first is None:
+        raise UsageError(f"Every run of {series.folder} has begun: `pace resume {series.folder}` goes on with them.")
+    resolved, lines = dry_run(series.config_of(first), series.paths(first).folder, runs=len(left))
+    seeds = f"seed{'s' if len(left) > 1 else ''} {', '.join(map(str, left))}"
+    runs = [f"{len(left)} of {number} runs, one after the other, {seeds}", budget_in_words(series)]
+    lines["writes"] = f"{series.folder}/ with a folder for each run, the next {lines['writes']}"
+    return resolved, {"bill": lines.pop("bill"), "series": ". ".join(filter(None, runs)), **lines}
+
+
+def dry_run(config: Config, run_dir: Path | None, runs: int = 1) -> tuple[Config, dict[str, str]]:
+    """The configuration with the advisor that it names or that is chosen, and the plan, one line for each part. The
+    bill is that of `runs` runs. Raises UsageError."""
     from pace_async.task import load_task
 
     asked = load_task(config.task)
@@ -51,7 +69,7 @@ def dry_run(config: Config, run_dir: Path | None) -> tuple[Config, dict[str, str
     staleness = "behind a barrier (sync)" if config.bound == 0 else f"at most {config.bound} updates behind"
     learns = trains(config.learner.objective)
     return config, {
-        "bill": bill_of(config, task),
+        "bill": bill_of(config, task, runs),
         "task": f"{task.name}, from {task.folder}",
         "writes": f"{paths.folder}/ (population, configuration, weights, groups, logs)",
         "search": f"{config.search.threads} threads, {evaluations}, "

@@ -6,6 +6,7 @@ import typer
 
 from pace_async.cli.completing import run_names
 from pace_async.cli.output import tell
+from pace_async.runtime.run_index import forget_run
 from pace_async.runtime.run_paths import RunPaths, find_run_paths
 
 _RUN = typer.Argument(..., help="Run folder, or its name under ./runs.", autocompletion=run_names)
@@ -76,6 +77,7 @@ def remove(
                 raise UsageError(f"Nothing was removed: `pace rm {run} --yes` removes {folder} ({contents}).")
             typer.confirm(f"Remove {folder} ({contents})?", abort=True)
         remove_tree(folder)
+    forget_run(folder)
     if folder.exists():
         raise UsageError(f"Not all of {folder} could be removed: look at its owner and its permissions.")
     tell(f"Removed {folder} ({contents}).{' Its rows on the server stay there.' if server else ''}")

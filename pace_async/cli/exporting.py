@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from pace_async.cli.documents import ExportedFile
 
 What = Literal["candidates", "rollouts", "ideas", "updates", "programs"]
-Format = Literal["csv", "jsonl"]
+Format = Literal["csv", "jsonl", "parquet"]
 _WHAT = typer.Option("candidates", "--what", help="One row for each of these; programs are files in a folder.")
-_FORMAT = typer.Option("csv", "--format", help="Of the rows.")
+_FORMAT = typer.Option("csv", "--format", help="Of the rows. Parquet, with typed columns, needs pyarrow.")
 
 
 def register(app: typer.Typer) -> None:
@@ -36,13 +36,18 @@ def export(
     force: bool = typer.Option(False, "--force", help="Overwrite existing files."),
     as_json: bool = JSON_OPTION,
 ) -> None:
-    """Write a run's rows as CSV or JSON lines, or its programs as files.
+    """Write a run's rows as CSV, JSON lines or Parquet, or its programs as files.
+
+    The columns are the same in each format. In Parquet each has a type: times are timestamps in UTC, and metrics are a
+    text of JSON. It needs a file and `pip install 'pace-async[parquet]'`.
 
     With --json and no file, the rows are one JSON list. With --json and a file, a summary is printed as JSON.
 
     Example: pace export circle_packing-1 --what updates
 
     Example: pace export circle_packing-1 --format jsonl -o candidates.jsonl
+
+    Example: pace export circle_packing-1 --format parquet -o candidates.parquet
 
     Example: pace export circle_packing-1 --what programs -o programs
     """
@@ -57,6 +62,10 @@ def export(
                 raise UsageError("Programs are files: name their folder, as in `-o programs`.")
             suffix = suffix_of_programs(reader.header())
             number = rows.write_programs(reader.programs(), output, suffix=suffix, force=force)
+        elif form == "parquet":
+            if output is None:
+                raise UsageError("Parquet is written to a file: name it, as in `-o candidates.parquet`.")
+            number = rows.write_rows_as_parquet(reader.stream(what), what, output, force=force)
         elif output is None:
             rows.print_rows(reader.stream(what), "json" if as_json else form)
             return

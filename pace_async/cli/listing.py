@@ -1,4 +1,4 @@
-"""pace list: the runs in a folder or a database."""
+"""pace list: the runs in a folder, a database or the index of this machine."""
 
 import time
 from dataclasses import asdict
@@ -27,24 +27,46 @@ def list_runs(
     where: str | None = typer.Argument(
         None, help="Folder of runs, or the URL of a database [default: runs].", metavar="[FOLDER|URL]"
     ),
+    everywhere: bool = typer.Option(False, "--all", help="The runs of this machine's index, wherever they are."),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """The runs in a folder or a database: state, candidates, best score, spend, age. The last active one is first.
 
+    With --all, where the runs of this machine are. Each run writes its folder into an index when it begins or is
+    resumed, runs.jsonl in ~/.local/share/pace or $PACE_HOME. It holds the last 1,000 runs, and a run whose folder is no
+    longer there is gone.
+
     Example: pace list
+
+    Example: pace list --all
 
     Example: pace list runs --json
     """
     now = time.time()
-    found = _in_database(where) if where is not None and "://" in where else _in_folder(Path(where or RUNS))
+    if everywhere:
+        found = _of_this_machine(where)
+    else:
+        found = _in_database(where) if where is not None and "://" in where else _in_folder(Path(where or RUNS))
     found.sort(key=lambda one: one["last_at"] or 0.0, reverse=True)
     if as_json:
         print_json([cast("ListedRun", {**one, **_ages(one, now)}) for one in found])
         return
     if not found:
-        tell(f"There is no run under {where or f'./{RUNS}'} yet: `pace run` makes one.")
+        place = "in the index of this machine" if everywhere else f"under {where or f'./{RUNS}'}"
+        tell(f"There is no run {place} yet: `pace run` makes one.")
         return
-    print_table([_line(one, now) for one in found])
+    print_table([{**_line(one, now), **({"folder": one["folder"]} if everywhere else {})} for one in found])
+
+
+def _of_this_machine(where: str | None) -> list[dict[str, Any]]:
+    """The runs of the index, those whose folder is gone among them. Raises UsageError."""
+    from pace_async.errors import UsageError
+    from pace_async.runtime.run_index import indexed_runs
+
+    if where is not None:
+        raise UsageError(f"--all lists the runs of this machine: leave {where!r} out.")
+    paths = [RunPaths(run.folder) for run in indexed_runs()]
+    return [one for of_run in paths for one in (_of_folder(of_run) if of_run.exists else [_gone(of_run)])]
 
 
 def _in_database(url: str) -> list[dict[str, Any]]:
@@ -82,9 +104,17 @@ def _of_folder(paths: RunPaths) -> list[dict[str, Any]]:
                 if name is None or summary.run == name
             ]
     except UsageError as error:
-        names = ("task", "state", "reason", "candidates", "updates", "best_score", "direction", "spend_usd")
-        unknown = dict.fromkeys((*names, "made_at", "last_at"))
-        return [{"run": paths.name, **unknown, "folder": str(paths.folder), "driven": None, "problem": str(error)}]
+        return [_unknown(paths, str(error))]
+
+
+def _gone(paths: RunPaths) -> dict[str, Any]:
+    return {**_unknown(paths, f"There is no run in {paths.folder} any more."), "state": "gone"}
+
+
+def _unknown(paths: RunPaths, problem: str) -> dict[str, Any]:
+    names = ("task", "state", "reason", "candidates", "updates", "best_score", "direction", "spend_usd")
+    unknown = dict.fromkeys((*names, "made_at", "last_at"))
+    return {"run": paths.name, **unknown, "folder": str(paths.folder), "driven": None, "problem": problem}
 
 
 def _found(summary: "RunSummary", run: str, folder: str | None, driven: bool | None) -> dict[str, Any]:
@@ -99,7 +129,7 @@ def _ages(found: dict[str, Any], now: float) -> dict[str, float | None]:
 def _line(found: dict[str, Any], now: float) -> dict[str, object]:
     if found["problem"] is not None:
         names = ("candidates", "best", "spend", "age", "active")
-        return {"run": found["run"], "task": None, "state": "cannot be read", **dict.fromkeys(names)}
+        return {"run": found["run"], "task": None, "state": found["state"] or "cannot be read", **dict.fromkeys(names)}
     return {
         "run": found["run"],
         "task": found["task"],

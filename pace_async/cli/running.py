@@ -91,6 +91,9 @@ class RunFlags:
     seed: int | None = typer.Option(
         None, "--seed", help="Every random draw derives from it. Only some runs repeat: docs/async-or-sync.md."
     )
+    seeds: int | None = typer.Option(
+        None, "--seeds", min=1, help="So many runs one after the other, of this seed and the next ones.", metavar="N"
+    )
     unsafe: bool = typer.Option(
         False, "--unsafe-no-sandbox", help="Run candidates without isolation: only code you trust."
     )
@@ -133,6 +136,10 @@ def run(flags: RunFlags) -> None:
     On a terminal keys pause the run or continue it (p), show the best program (b) and other panels (n), and ? lists
     them. None is needed, and without a terminal there are none. A pause opens no new candidates and ends none.
 
+    With --seeds N runs follow one another that differ only in the seed, named by it (NAME-s1) in the folder runs/NAME,
+    with a row for each at the end. The budget holds for all together, in equal shares. Ctrl-C ends the series. The same
+    command again, and `pace resume` with its folder, go on with what is missing.
+
     Example: pace run circle_packing --async --max-staleness 2 --candidates 16
 
     Example: pace run --sync --candidates 160 --dry-run
@@ -144,7 +151,7 @@ def run(flags: RunFlags) -> None:
     if resolved.staleness.mode == "sync" and flags.max_staleness:
         raise UsageError(f"--sync trains nothing stale: --max-staleness {flags.max_staleness} goes with --async.")
     if flags.dry_run:
-        _planned(resolved, flags.run_dir, flags.verbose, flags.as_json)
+        _planned(resolved, flags.run_dir, flags.seeds, flags.verbose, flags.as_json)
         return
     if flags.verbose:
         raise UsageError("--verbose goes with --dry-run: `pace config show` prints the settings.")
@@ -153,6 +160,10 @@ def run(flags: RunFlags) -> None:
     from pace_async.observe.watchers.choose import watchers_of
 
     chosen = watchers_of(flags.logs or ())
+    if flags.seeds is not None:
+        from pace_async.cli import series
+
+        raise typer.Exit(series.begin(resolved, flags.seeds, flags.run_dir, flags.display, chosen))
     from pace_async.runtime.start.refusals import look
 
     looked = look(resolved, flags.run_dir)
@@ -161,11 +172,11 @@ def run(flags: RunFlags) -> None:
     raise typer.Exit(start(resolved, looked, flags.run_dir, flags.display, chosen))
 
 
-def _planned(resolved: "Config", run_dir: Path | None, verbose: bool, as_json: bool) -> None:
-    """Print what a run would do."""
-    from pace_async.cli.dry_run import Planned, dry_run, dry_run_text
+def _planned(resolved: "Config", run_dir: Path | None, seeds: int | None, verbose: bool, as_json: bool) -> None:
+    """Print what a run or a series of them would do."""
+    from pace_async.cli.dry_run import Planned, dry_run, dry_run_of_series, dry_run_text
 
-    resolved, lines = dry_run(resolved, run_dir)
+    resolved, lines = dry_run(resolved, run_dir) if seeds is None else dry_run_of_series(resolved, run_dir, seeds)
     if as_json:
         from pydantic import TypeAdapter
 
@@ -199,7 +210,8 @@ class ResumeFlags:
 
 
 def resume(flags: ResumeFlags) -> None:
-    """Go on exactly where the committed rows say.
+    """Go on exactly where the committed rows say. With the folder of a series, with those of its runs that are missing
+    or did not end.
 
     A finished run has nothing to do, unless the limit that ended it is raised. Minutes are counted from now: a run that
     --minutes ended goes on for as many again. What --set changes is recorded and holds for later resumes. It takes
@@ -226,7 +238,11 @@ def resume(flags: ResumeFlags) -> None:
 
     Example: pace resume circle_packing-1
     """
-    find_run_paths(flags.run)
+    from pace_async.runtime.series import find_series
+
+    begun = find_series(flags.run)
+    if begun is None:
+        find_run_paths(flags.run)
     from pace_async.observe.watchers.choose import watchers_of
 
     chosen = watchers_of(flags.logs or ())
@@ -243,4 +259,9 @@ def resume(flags: ResumeFlags) -> None:
         "search.threads": flags.threads,
     }
     changed = overrides_of(flags.sets, changes)
+    if begun is not None:
+        from pace_async.cli import series
+
+        code = series.resume(begun, changed, flags.display, chosen, despite_loss=flags.despite_loss)
+        raise typer.Exit(code)
     raise typer.Exit(go_on(flags.run, changed, flags.display, chosen, despite_loss=flags.despite_loss))

@@ -57,8 +57,8 @@ BY_AGENT = "USD unknown: each call of the agent says what it costs"
 """The bill of a run whose programs an agent writes, and that asks no model itself."""
 
 
-def in_words(calls: list[CallBill], candidates: int | None) -> str:
-    """One line: a candidate, by call, and the whole run where it says how many candidates it has."""
+def in_words(calls: list[CallBill], candidates: int | None, runs: int = 1) -> str:
+    """One line: a candidate, by call, and all runs together where each says how many candidates it has."""
     parts = [f"{each.call} {each.tokens_in} in, {each.tokens_out} out, {_usd(each.usd)}" for each in calls]
     tokens = sum(each.tokens_in for each in calls), sum(each.tokens_out for each in calls)
     often = sum(each.often for each in calls)
@@ -67,9 +67,9 @@ def in_words(calls: list[CallBill], candidates: int | None) -> str:
     text = f"{_calls(often)}, about {tokens[0]} tokens in and {tokens[1]} out a candidate, {_usd(whole)} "
     text += f"({'; '.join(parts)})"
     if candidates is not None:
-        run = None if whole is None else whole * candidates
-        text += f"; {candidates} candidates: {_calls(often * candidates)}, {tokens[0] * candidates} in, "
-        text += f"{tokens[1] * candidates} out, {_usd(run)}"
+        every = candidates * runs
+        text += f"; {f'{runs} runs of ' if runs > 1 else ''}{candidates} candidates: {_calls(often * every)}, "
+        text += f"{tokens[0] * every} in, {tokens[1] * every} out, {_usd(None if whole is None else whole * every)}"
     return text if whole is not None else f"{text}; a model without a listed price is not counted in USD"
 
 

@@ -266,7 +266,7 @@ class NotesShown(TypedDict):
 
 class ListedRun(TypedDict):
     """A run of a folder or a database. `driven`: whether a process drives it, None for a database. One that cannot be
-    read has its `problem`, and None elsewhere."""
+    read has its `problem`, and None elsewhere. One of the index whose folder is not there has the state "gone"."""
 
     run: str
     task: str | None

@@ -75,6 +75,30 @@ def run_command(
     )
 
 
+def series_command(
+    task: str | PathLike[str] | None,
+    settings: Settings | None,
+    config: Sequence[str | Path],
+    run_dir: str | Path | None,
+    seeds: int,
+) -> Command:
+    """Begin a series of runs, or go on with the one that the same call began. Its folder is made. Raises as
+    `run_command` does."""
+    from pace_async.configure import resolve
+    from pace_async.runtime.series import made, planned_series
+    from pace_async.task import load_task
+
+    if seeds < 1:
+        raise UsageError(f"seeds={seeds}: a series has at least one run.")
+    given = {**(settings or {}), **({} if task is None else {"task": fspath(task)})}
+    resolved = resolve([Path(file) for file in config], dict(given))
+    place = None if run_dir is None else Path(run_dir)
+    folder = made(planned_series(resolved, load_task(resolved.task).name, seeds, place, ())).folder.resolve()
+    files = [word for file in config for word in ("--config", str(file))]
+    asked = ("run", *files, *_sets(given), "--run-dir", str(folder), "--seeds", str(seeds), "--display", "none")
+    return Command(asked, folder)
+
+
 def resume_command(run: str | Path | None, settings: Settings | None) -> Command:
     """Go on with a run. Raises UsageError if there is none."""
     from pace_async.runtime.run_paths import find_run_paths

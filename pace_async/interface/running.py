@@ -9,31 +9,56 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, overload
 
 import anyio
 import anyio.to_thread
 from anyio.abc import Process
 
 from pace_async.durable import temporary_folder
-from pace_async.interface.processes import Command, Settings, resume_command, run_command
+from pace_async.interface.processes import Command, Settings, resume_command, run_command, series_command
 from pace_async.interface.reading import Run
 
 LOOK_S = 0.1
 """Between two looks for new events."""
 
 
+@overload
 def run(
     task: str | PathLike[str] | None = None,
     settings: Settings | None = None,
     *,
     config: Sequence[str | Path] = (),
     run_dir: str | Path | None = None,
-) -> Run:
+    seeds: None = None,
+) -> Run: ...
+@overload
+def run(
+    task: str | PathLike[str] | None = None,
+    settings: Settings | None = None,
+    *,
+    config: Sequence[str | Path] = (),
+    run_dir: str | Path | None = None,
+    seeds: int,
+) -> list[Run]: ...
+def run(
+    task: str | PathLike[str] | None = None,
+    settings: Settings | None = None,
+    *,
+    config: Sequence[str | Path] = (),
+    run_dir: str | Path | None = None,
+    seeds: int | None = None,
+) -> Run | list[Run]:
     """Search to the end, as `pace run` does, and return the run. `config` are files of settings. `settings` override
-    them. The run is a process of its own. Ctrl-C drains it, and raises Interrupted when it has ended. Raises PaceError
-    for what the command refuses, with its sentence."""
-    return _to_its_end(run_command(task, settings, config, run_dir))
+    them. With `seeds` so many runs follow one another that differ only in the seed, and are returned in its order. The
+    run is a process of its own. Ctrl-C drains it, and raises Interrupted when it has ended. Raises PaceError for what
+    the command refuses, with its sentence."""
+    if seeds is None:
+        return _to_its_end(run_command(task, settings, config, run_dir))
+    from pace_async.runtime.series import read_series
+
+    series = read_series(Path(_to_its_end(series_command(task, settings, config, run_dir, seeds)).name))
+    return [Run(str(series.paths(seed).folder)) for seed in series.seeds]
 
 
 def resume(run: str | Path | None = None, settings: Settings | None = None) -> Run:

@@ -1,4 +1,4 @@
-"""Writes rows as CSV, JSON lines or one JSON list, and programs as files, one at a time for any length of run.
+"""Writes rows as CSV, JSON lines, one JSON list or Parquet, and programs as files, one at a time for any length of run.
 
 Invariant: nothing is overwritten without `force`, and a file appears under its name only when it is complete. A text is
 written unchanged in JSON. In CSV one that a spreadsheet would take for a formula gets an apostrophe in front. Only for
@@ -9,11 +9,14 @@ the epoch.
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
 from pace_async.errors import UsageError
+from pace_async.population.reading.stream import Kind
+from pace_async.report.parquet import write_parquet
 from pace_async.report.visible import visible
 
 Format = Literal["csv", "jsonl", "json"]
@@ -30,19 +33,31 @@ def print_rows(rows: Rows, form: Format) -> None:
 
 def write_rows(rows: Rows, form: Format, target: Path, *, force: bool) -> int:
     """Write rows to a file. Returns their number. Raises UsageError if the file exists or cannot be written."""
+    with _draft(target, force) as draft, draft.open("x", encoding="utf-8", newline="") as stream:
+        return _write(rows, form, stream)
+
+
+def write_rows_as_parquet(rows: Rows, kind: Kind, target: Path, *, force: bool) -> int:
+    """Write rows of one kind to a Parquet file. Returns their number. Raises UsageError as `write_rows` does, and
+    without pyarrow."""
+    with _draft(target, force) as draft, draft.open("xb") as stream:
+        return write_parquet(rows, kind, stream)
+
+
+@contextmanager
+def _draft(target: Path, force: bool) -> Generator[Path]:
+    """A file to write, which becomes the target when it is complete."""
     if target.exists() and not force:
         raise UsageError(f"{target} is there already: name another file, or add --force.")
     draft = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         try:
-            with draft.open("x", encoding="utf-8", newline="") as stream:
-                number = _write(rows, form, stream)
+            yield draft
             draft.replace(target)
         finally:
             draft.unlink(missing_ok=True)
     except OSError as error:
         raise UsageError(f"Cannot write {target}: {error.strerror}.") from None
-    return number
 
 
 def write_programs(programs: Rows, folder: Path, *, suffix: str = ".py", force: bool) -> int:

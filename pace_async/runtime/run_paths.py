@@ -183,6 +183,8 @@ def find_run_paths(run: str | None) -> RunPaths:
         return next(RunPaths(folder) for folder in _named(run) if RunPaths(folder).exists)
     if of_task := [folder for folder in _there() if _task_of(folder) == Path(run).name]:
         return _latest(of_task)
+    if in_series := sorted(one.folder for place in (Path(run), RUNS / run) for one in _of_series(place)):
+        raise UsageError(f"{run} holds a series of runs: name one of them, as in {in_series[0]}.")
     there = sorted(folder.name for folder in _there())
     more = f" and {len(there) - NAMED} more" if len(there) > NAMED else ""
     hint = (
@@ -200,7 +202,7 @@ def is_run(run: str) -> bool:
 
 def _named(run: str) -> tuple[Path, ...]:
     database = (Path(run).parent,) if run.endswith("population.db") else ()
-    return (Path(run), RUNS / run, *database)
+    return (Path(run), RUNS / run, RUNS / run.rpartition("-s")[0] / run, *database)
 
 
 def _latest(folders: list[Path]) -> RunPaths:
@@ -218,8 +220,23 @@ def _task_of(folder: Path) -> str:
 
 
 def runs_under(folder: Path) -> list[RunPaths]:
-    """The runs in a folder, in no order."""
-    return [RunPaths(inside) for inside in folder.glob("*") if RunPaths(inside).exists]
+    """The runs in a folder and those of the series in it, in no order."""
+    places = (folder, *series_folders(folder))
+    return [RunPaths(inside) for place in places for inside in place.glob("*") if RunPaths(inside).exists]
+
+
+def series_of(folder: Path) -> Path:
+    """The file that makes a folder that of a series."""
+    return folder / "series.json"
+
+
+def _of_series(folder: Path) -> list[RunPaths]:
+    return runs_under(folder) if series_of(folder).is_file() else []
+
+
+def series_folders(folder: Path) -> list[Path]:
+    """The folders of series in a folder, in no order."""
+    return [inside.parent for inside in folder.glob("*/series.json")]
 
 
 def _there() -> list[Path]:

@@ -8,6 +8,7 @@ import pytest
 
 from pace_async.cli.listing import age
 from pace_async.population.lock import RunLock
+from pace_async.runtime.run_index import remember_run
 from tests.support.command_line import Shell
 from tests.support.finished_runs import copy_run, make_run, poison
 
@@ -86,6 +87,33 @@ def test_a_missing_folder_is_one_sentence_and_an_empty_one_no_error(shell: Shell
     assert (said.code, len(said.err.splitlines())) == (2, 1)
     (shell.folder / "empty").mkdir()
     assert "no run under empty" in shell.pace("list", "empty").out
+
+
+def test_all_lists_runs_of_other_folders_and_those_that_are_gone(
+    shell: Shell, finished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PACE_HOME", str(shell.folder / "home"))
+    assert "no run in the index" in shell.pace("list", "--all").out
+    elsewhere = make_run(shell.folder / "elsewhere" / "mine")
+    for folder in (elsewhere, shell.folder / "removed"):
+        remember_run(folder)
+    rows = json.loads(shell.pace("list", "--all", "--json").out)
+    assert [(row["run"], row["state"], row["folder"]) for row in rows] == [
+        ("mine", "done", str(elsewhere)),
+        ("removed", "gone", str(shell.folder / "removed")),
+    ]
+    heading, first, second = shell.pace("list", "--all").out.splitlines()
+    assert heading.split()[-1] == "folder"
+    assert first.endswith(str(elsewhere))
+    assert second.split()[2] == "gone"
+    assert shell.pace("list", "runs", "--all").code == 2
+
+
+def test_a_removed_run_is_no_longer_in_the_index(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PACE_HOME", str(shell.folder / "home"))
+    remember_run(shell.folder / "runs" / "circle_packing-1")
+    assert shell.pace("rm", "circle_packing-1", "--yes").code == 0
+    assert "no run in the index" in shell.pace("list", "--all").out
 
 
 def test_hostile_names_cannot_steer_the_terminal(shell: Shell) -> None:

@@ -1,13 +1,17 @@
 """pace diff, show and export: what they say, and that a candidate's text cannot steer a terminal."""
 
 import csv
+import importlib
+import importlib.util
 import io
 import json
 import os
 import pty
 import sqlite3
 import subprocess
+import sys
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +19,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pace_async.population.reading.stream import Kind
 from pace_async.report.difference import counted, difference
+from pace_async.report.parquet import TYPES
+from pace_async.report.rows import write_rows_as_parquet
 from pace_async.report.visible import visible
 from tests.support.command_line import PACE, Shell
 from tests.support.finished_runs import copy_run, make_run, poison
+
+needs_pyarrow = pytest.mark.skipif(
+    importlib.util.find_spec("pyarrow") is None, reason="pip install 'pace-async[parquet]'"
+)
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +155,63 @@ def test_no_text_in_a_csv_is_a_formula_and_json_lines_keep_it(shell: Shell) -> N
     assert [rows[number]["experiment"] for number in range(1, len(formulas) + 1)] == [f"'{text}" for text in formulas]
     lines = map(json.loads, shell.pace("export", "circle_packing-1", "--format", "jsonl").out.splitlines())
     assert [row["experiment"] for row in lines if 1 <= row["candidate"] <= len(formulas)] == formulas
+
+
+KINDS: tuple[Kind, ...] = ("candidates", "rollouts", "ideas", "updates")
+
+
+@needs_pyarrow
+@pytest.mark.parametrize("what", KINDS)
+def test_parquet_has_the_columns_and_values_of_json_lines_with_types(shell: Shell, what: Kind) -> None:
+    parquet = importlib.import_module("pyarrow.parquet")
+    told = shell.pace("export", "circle_packing-1", "--what", what, "--format", "parquet", "-o", "rows.parquet")
+    assert told.code == 0, told.err
+    table = parquet.read_table(shell.folder / "rows.parquet")
+    lines = shell.pace("export", "circle_packing-1", "--what", what, "--format", "jsonl").out.splitlines()
+    expected = [json.loads(line) for line in lines]
+    assert table.column_names == list(expected[0]) == list(TYPES[what])
+    types = {"time": "timestamp[us, tz=UTC]"}
+    assert [str(field.type) for field in table.schema] == [types.get(name, name) for name in TYPES[what].values()]
+    for row, wanted in zip(table.to_pylist(), expected, strict=True):
+        for name, value in row.items():
+            if isinstance(value, datetime):
+                assert value.timestamp() == pytest.approx(wanted[name], abs=1e-6)
+            elif name == "metrics" and value is not None:
+                assert json.loads(value) == wanted[name]
+            else:
+                assert value == wanted[name]
+
+
+@needs_pyarrow
+def test_parquet_of_no_rows_has_the_columns_and_long_runs_come_in_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from_file = importlib.import_module("pyarrow.parquet").ParquetFile
+    assert write_rows_as_parquet([], "ideas", tmp_path / "none.parquet", force=False) == 0
+    assert from_file(tmp_path / "none.parquet").schema_arrow.names == list(TYPES["ideas"])
+    monkeypatch.setattr("pace_async.report.parquet.ROWS_AT_ONCE", 2)
+    rows = [dict.fromkeys(TYPES["ideas"]) | {"idea": number} for number in range(5)]
+    assert write_rows_as_parquet(iter(rows), "ideas", tmp_path / "five.parquet", force=False) == 5
+    assert from_file(tmp_path / "five.parquet").num_row_groups == 3
+
+
+@needs_pyarrow
+def test_parquet_needs_a_file_and_overwrites_none(shell: Shell) -> None:
+    arguments = ("export", "circle_packing-1", "--format", "parquet")
+    assert "name it, as in `-o candidates.parquet`" in shell.pace(*arguments).err
+    (shell.folder / "mine").write_text("mine")
+    assert shell.pace(*arguments, "-o", "mine").code == 2
+    assert (shell.folder / "mine").read_text() == "mine"
+    assert shell.pace(*arguments, "-o", "mine", "--force").code == 0
+
+
+def test_without_pyarrow_parquet_is_refused_in_a_sentence(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    before = shell.files()
+    said = shell.pace("export", "circle_packing-1", "--format", "parquet", "-o", "rows.parquet")
+    assert said.code == 2
+    assert said.err == "pace: --format parquet needs pyarrow: pip install 'pace-async[parquet]'.\n"
+    assert shell.files() == before
 
 
 def on_a_terminal(folder: Path, *arguments: str, **environment: str) -> str:

@@ -69,8 +69,8 @@ def questions_of(config: Config, run: str | None) -> AskedQuestions:
     }
 
 
-def bill_of(config: Config, task: Task) -> str:
-    """What one candidate and the whole run cost, in one line. Raises UsageError."""
+def bill_of(config: Config, task: Task, runs: int = 1) -> str:
+    """What one candidate and so many whole runs cost, in one line. Raises UsageError."""
     asks, models = config.search.remembers != "pool", models_of(config.implementer.model)
     if not asks and not models:
         return NOTHING if only_edits(config.implementer.model) else BY_AGENT
@@ -83,7 +83,9 @@ def bill_of(config: Config, task: Task) -> str:
         del first["implement"]
     own = _rate(asked_model(config.advisor.model), config.advisor) if kind.asked else (0.0, 0.0)
     calls = bill(prompts, first, own, _rate(models[0], config.implementer) if models else None)
-    return in_words([replace(call, call=PAYS_FOR.get(call.call, call.call)) for call in calls], config.stop.candidates)
+    return in_words(
+        [replace(call, call=PAYS_FOR.get(call.call, call.call)) for call in calls], config.stop.candidates, runs
+    )
 
 
 def refuse_without_prices(config: Config) -> None:

@@ -66,6 +66,7 @@ from pace_async.runtime.children.external import refuse_unless_fit
 from pace_async.runtime.run.core import default_horizon
 from pace_async.runtime.run.loop_turns import TimedLoop
 from pace_async.runtime.run.practising import fact_of, practised
+from pace_async.runtime.run_index import remember_run
 from pace_async.runtime.run_paths import ROWS_LOST, RunPaths, claimed, find_run_paths, new_run_paths
 from pace_async.runtime.start.asked import bill_of
 from pace_async.runtime.start.assemble import RunResources, conduct, say, waiting
@@ -181,6 +182,7 @@ async def _start(config: Config, task: Task, place: tuple[RunPaths, Path | None]
             await store.commit(*seed_program, *checks)
             with _writing(f"`pace resume {paths.folder}` goes on with it"):
                 write_whole(paths.config, dump(config))
+            remember_run(paths.folder)
             record = await store.load(paths.name)
             with own_memory(config.faults.runtime_memory_mb):
                 state = await conduct(RunResources(config, task, paths, tier, store, record, lock), display, logs)
@@ -230,6 +232,7 @@ async def _go_on(paths: RunPaths, changes: Mapping[str, object], shown: Shown, d
             record = await store.load(name)
             with _writing(f"`pace resume {paths.folder}` goes on with it"):
                 write_whole(paths.config, dump(config))
+            remember_run(paths.folder)
             with own_memory(config.faults.runtime_memory_mb):
                 state = await conduct(RunResources(config, task, paths, tier, store, record, lock), display, logs)
     return EXIT_CODES[state]
