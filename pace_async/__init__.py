@@ -8,6 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pace_async.interface.comparing import compare
     from pace_async.interface.evaluating import evaluate_program, evaluate_program_async
     from pace_async.interface.own_program import optimize
     from pace_async.interface.reading import Run, open
@@ -21,6 +22,7 @@ __all__ = [
     "Run",
     "Task",
     "__version__",
+    "compare",
     "evaluate_program",
     "evaluate_program_async",
     "go_on",
@@ -38,6 +40,7 @@ _FROM = {
     **dict.fromkeys(("evaluate_program", "evaluate_program_async"), "pace_async.interface.evaluating"),
     **dict.fromkeys(("Going", "go_on", "resume", "run", "start"), "pace_async.interface.running"),
     **dict.fromkeys(("simulate_run", "simulate_run_async"), "pace_async.interface.simulating"),
+    "compare": "pace_async.interface.comparing",
     "optimize": "pace_async.interface.own_program",
     "Task": "pace_async.interface.tasks_in_code",
 }

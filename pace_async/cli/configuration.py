@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from pace_async.cli.options import CONFIG_OPTION, overrides_of
-from pace_async.cli.output import JSON_OPTION, print_json, shown, tell
+from pace_async.cli.output import JSON_OPTION, print_json, tell
+from pace_async.observe.columns import shown
 
 if TYPE_CHECKING:
     from pace_async.cli.documents import Validated

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from pace_async.cli.completing import run_names
-from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json, print_table, shown, tell
+from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json, print_table, tell
 from pace_async.interface.opening import open_run
+from pace_async.observe.columns import shown
 from pace_async.runtime.run_paths import find_run_paths
 
 if TYPE_CHECKING:

@@ -82,55 +82,6 @@ class Diff(TypedDict):
     diff: str
 
 
-class ComparedRunShown(TypedDict):
-    """One of the runs compared. `curve` has [candidates, score] at each improvement. `best_compared` is the best score
-    after the number of candidates at which all are compared."""
-
-    run: str
-    arm: str
-    seed: int
-    state: str
-    candidates: int
-    best_score: float | None
-    best_compared: float | None
-    spend_usd: float
-    curve: list[tuple[int, float]]
-
-
-class ArmShown(TypedDict):
-    """Runs that differ only in the seed: their mean with its 95 % interval, and the settings in which arms differ."""
-
-    arm: str
-    seeds: int
-    settings: dict[str, Any]
-    mean: float | None
-    low: float | None
-    high: float | None
-
-
-class DifferenceShown(TypedDict):
-    """How much the mean of an arm is above that of the first, with its 95 % interval. `told_apart`: whether the
-    interval leaves out 0, None without one."""
-
-    arm: str
-    against: str
-    difference: float | None
-    low: float | None
-    high: float | None
-    told_apart: bool | None
-
-
-class Comparison(TypedDict):
-    """Runs of one task, compared after `candidates`."""
-
-    task: str
-    direction: str
-    candidates: int
-    runs: list[ComparedRunShown]
-    arms: list[ArmShown]
-    differences: list[DifferenceShown]
-
-
 class Logged(TypedDict):
     """How many records each logger was sent."""
 
@@ -306,7 +257,7 @@ DOCUMENTS = {
     "show": f"{_HERE}:Shown",
     "list": f"{_HERE}:Listed",
     "diff": f"{_HERE}:Diff",
-    "compare": f"{_HERE}:Comparison",
+    "compare": "pace_async.report.compared:ComparisonShown",
     "export": f"{_HERE}:Exported",
     "log": f"{_HERE}:Logged",
     "report": f"{_HERE}:WrittenFile",

@@ -11,6 +11,7 @@ from typing import Any, TextIO
 import typer
 
 from pace_async.cli.completing import run_names
+from pace_async.observe.columns import shown, table_lines
 from pace_async.outside import printable
 
 JSON_OPTION = typer.Option(False, "--json", help="Print JSON for programs.")
@@ -22,9 +23,6 @@ RUN_ARGUMENT = typer.Argument(
 )
 
 
-NARROWEST = 8
-"""Characters that every cell may have, however narrow the terminal is."""
-_GAP = "  "
 _ODD = re.compile(r"[^\x20-\x7e\n]")
 
 
@@ -59,44 +57,13 @@ def print_fields(values: Mapping[str, object]) -> None:
 
 def print_table(rows: Sequence[Mapping[str, Any]]) -> None:
     """Rows under their column names. On a terminal the widest cells are cut so that a row fits on its line."""
-    if not rows:
-        typer.echo("no rows")
-        return
-    columns = list(rows[0])
-    cells = [[shown(row[column]) for column in columns] for row in rows]
-    widths = [max(len(columns[i]), *(len(line[i]) for line in cells)) for i in range(len(columns))]
-    if sys.stdout.isatty():
-        widths = fitting(widths, shutil.get_terminal_size().columns)
-    for line in (columns, *cells):
-        typer.echo(_GAP.join(_cut(cell, width).ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    for line in table_lines(rows, terminal_width()) or ["no rows"]:
+        typer.echo(line)
 
 
-def fitting(widths: Sequence[int], room: int) -> list[int]:
-    """The widths of columns of which a row has at most `room` characters: the widest are cut to one width, but none
-    below NARROWEST."""
-    room -= len(_GAP) * (len(widths) - 1)
-    cap = min(max(widths, default=0), max(room, NARROWEST))
-    while cap > NARROWEST and sum(min(width, cap) for width in widths) > room:
-        cap -= 1
-    return [min(width, cap) for width in widths]
-
-
-def _cut(cell: str, width: int) -> str:
-    return cell if len(cell) <= width else f"{cell[: width - 1]}…"
-
-
-_LARGE = 1e6
-
-
-def shown(value: object) -> str:
-    """A value as one printable line."""
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        return f"{value:.6g}" if abs(value) < _LARGE else f"{value:.12g}"  # such as a time
-    if isinstance(value, bytes):
-        return f"<{len(value)} bytes>"
-    return printable(" ".join(str(value).split()))
+def terminal_width() -> int | None:
+    """Characters of a line of the terminal, None if the output is not one."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def indented(text: str, by: int = 4) -> str:

@@ -12,7 +12,8 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 from urllib.parse import quote
 
-from pace_async.cli.output import print_table, shown, tell
+from pace_async.cli.output import print_table, tell
+from pace_async.observe.columns import shown
 from pace_async.population.reading.typed_file import not_allowed, only_reading
 from pace_async.population.sqlite import reading_uri
 

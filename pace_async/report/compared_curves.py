@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from pace_async.report.axes import Frame, path, plot, spread
-from pace_async.report.comparison import Arm, ComparedRun, Estimate, band
+from pace_async.report.comparison import Arm, By, ComparedRun, Estimate, band
 from pace_async.report.markup import Markup, joined, tag
 
+AXES: dict[By, str] = {"candidates": "candidates complete", "hours": "hours of search", "usd": "USD spent"}
 WIDTH, HEIGHT = 960.0, 360.0
 COLOURS = 6
 """Colours of the style sheet. Later arms begin anew, and every curve ends with its arm's letter."""
@@ -14,18 +15,18 @@ NAME = 14.0
 """The width of an arm's letter. They stand side by side, so that arms with nearly equal ends can be distinguished."""
 
 
-def curves(arms: Sequence[Arm], candidates: int) -> Markup:
-    """The drawing. x is the number of complete candidates, y the best score so far. Runs are thin lines behind the mean
-    of their arm. A band that is wider than the scores is cut off at the edges."""
-    scores = [score for arm in arms for run in arm.runs for place, score in run.curve if place <= candidates]
-    frame = Frame(WIDTH, HEIGHT, (0.0, max(1.0, float(candidates))), spread(scores))
-    drawn = [_arm(frame, arm, candidates, number) for number, arm in enumerate(arms)]
-    return plot(frame, "candidates complete", "Best score so far, by arm", *drawn)
+def curves(arms: Sequence[Arm], end: float, by: By = "candidates") -> Markup:
+    """The drawing. x counts candidates complete, hours of search or USD, y is the best score so far. Runs are thin
+    lines behind the mean of their arm. A band that is wider than the scores is cut off at the edges."""
+    scores = [score for arm in arms for run in arm.runs for place, score in run.curve if place <= end]
+    frame = Frame(WIDTH, HEIGHT, (0.0, end or 1.0), spread(scores))
+    drawn = [_arm(frame, arm, end, number) for number, arm in enumerate(arms)]
+    return plot(frame, AXES[by], "Best score so far, by arm", *drawn, whole_x=by == "candidates")
 
 
-def _arm(frame: Frame, arm: Arm, candidates: int, number: int) -> Markup:
-    mean = band(arm, candidates)
-    thin = [_run(frame, run, candidates) for run in arm.runs] if len(arm.runs) > 1 else []
+def _arm(frame: Frame, arm: Arm, end: float, number: int) -> Markup:
+    mean = band(arm, end)
+    thin = [_run(frame, run, end) for run in arm.runs] if len(arm.runs) > 1 else []
     line = _steps(frame, [(place, found.value) for place, found in mean])
     ends = Markup()
     if line:
@@ -43,15 +44,15 @@ def _arm(frame: Frame, arm: Arm, candidates: int, number: int) -> Markup:
     )
 
 
-def _run(frame: Frame, run: ComparedRun, candidates: int) -> Markup:
-    points = [(place, score) for place, score in run.curve if place <= candidates]
-    last = run.best_after(candidates)
+def _run(frame: Frame, run: ComparedRun, end: float) -> Markup:
+    points = [(place, score) for place, score in run.curve if place <= end]
+    last = run.best_after(end)
     if last is None:
         return Markup()
-    return path(_steps(frame, [*points, (candidates, last)]), "seed")
+    return path(_steps(frame, [*points, (end, last)]), "seed")
 
 
-def _band(frame: Frame, mean: Sequence[tuple[int, Estimate]]) -> Markup:
+def _band(frame: Frame, mean: Sequence[tuple[float, Estimate]]) -> Markup:
     """The area between the ends of the intervals. Empty for an arm of one seed."""
     known = [
         (place, found.low, found.high) for place, found in mean if found.low is not None and found.high is not None

@@ -5,14 +5,15 @@ from typing import cast
 
 from pace_async.errors import UsageError
 from pace_async.population.reading.reader import Reader
-from pace_async.report.comparison import ComparedRun
+from pace_async.report.comparison import By, ComparedRun
+from pace_async.report.diagnostics import signs_of
 
 
-def compared_run(reader: Reader, name: str | None = None) -> ComparedRun:
-    """A run as it is compared, under `name` or its own. Raises UsageError if it cannot be read."""
-    with reader.at_one_moment() as held:
-        standing, improvements = held.standing(), held.improvements()
-    header = standing.header
+def compared_run(reader: Reader, name: str | None = None, by: By = "candidates") -> ComparedRun:
+    """A run as it is compared, under `name` or its own, with its places `by` candidates, hours or USD. Raises
+    UsageError if it cannot be read."""
+    along = reader.along()
+    standing, header = along.standing, along.standing.header
     return ComparedRun(
         run=name or header.name,
         task=header.task,
@@ -23,12 +24,15 @@ def compared_run(reader: Reader, name: str | None = None) -> ComparedRun:
         candidates=standing.candidates,
         spend_usd=standing.spend_usd,
         settings={**flat(header.config), **standing.changes},
-        curve=tuple((better.place, better.score) for better in improvements),
+        curve=tuple((getattr(at, by), score) for at, score in along.scores if score is not None),
+        length=getattr(along.end, by),
+        fresh=tuple((getattr(at, by), score) for at, score in along.fresh),
+        signs=signs_of(along.entropy, along.grad_norm, [row.spread for row in along.rewards]),
     )
 
 
-def refuse_unless_comparable(runs: Sequence[ComparedRun]) -> None:
-    """Raises UsageError for runs of different tasks."""
+def refuse_unless_comparable(runs: Sequence[ComparedRun], by: By = "candidates") -> None:
+    """Raises UsageError for runs of different tasks, and for runs without a length on the axis."""
     first = runs[0]
     for run in runs[1:]:
         if (run.task, run.direction) != (first.task, first.direction):
@@ -36,6 +40,9 @@ def refuse_unless_comparable(runs: Sequence[ComparedRun]) -> None:
                 f"{first.run} searches {first.task} and {run.run} searches {run.task}: scores of different tasks "
                 "do not compare."
             )
+    short = next((run.run for run in runs if run.candidates and not run.length), None)
+    if short is not None:
+        raise UsageError(f"{short} has no {by.upper() if by == 'usd' else by} to compare by: take candidates.")
 
 
 def flat(settings: Mapping[str, object], prefix: str = "") -> dict[str, object]:

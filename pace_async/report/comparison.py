@@ -1,9 +1,9 @@
 """Compares runs of one task: which share their settings, how good each arm is, and how far two arms differ.
 
-Pure. An arm is a set of runs whose settings differ only in the seed. All runs are compared after the same number of
-candidates, that of the shortest one. The intervals are Student's, with Welch's degrees of freedom for a difference: so
-they need two seeds in each arm, assume nothing about equal spread, and are wide where seeds are few. Runs of two arms
-are not paired, also where they have equal seeds.
+Pure. An arm is a set of runs whose settings differ only in the seed. All runs are compared at one place: after as many
+candidates, hours of search or USD as the shortest one has. The intervals are Student's, with Welch's degrees of freedom
+for a difference: so they need two seeds in each arm, assume nothing about equal spread, and are wide where seeds are
+few. Runs of two arms are not paired, also where they have equal seeds.
 """
 
 import math
@@ -11,7 +11,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal, get_args
 
+from pace_async.report.diagnostics import NO_SIGNS, Signs, reached
 from pace_async.reward import better
 
 LEVEL = 0.95
@@ -19,10 +21,21 @@ _NOT_OF_THE_ARM = ("seed", "population.url")
 _SLICES = 20_000
 
 
+By = Literal["candidates", "hours", "usd"]
+CHOICES: tuple[By, ...] = get_args(By)
+_NAMED: dict[str, By] = {choice: choice for choice in CHOICES}
+
+
+def by_of(said: str | None) -> By:
+    """The axis of that name, else the first one."""
+    return _NAMED.get(said or "", CHOICES[0])
+
+
 @dataclass(frozen=True, slots=True)
 class ComparedRun:
-    """One run. `settings` are flat, by dotted key. `curve` has (candidates complete, best score) at each improvement,
-    oldest first."""
+    """One run. `settings` are flat, by dotted key. `curve` has (place, best score) at each improvement, oldest first,
+    and `fresh` (place, score of the best program at fresh seeds), None where it was tried at none. A place counts
+    candidates complete, hours of search or USD, and `length` is that of the run's end."""
 
     run: str
     task: str
@@ -33,16 +46,22 @@ class ComparedRun:
     candidates: int
     spend_usd: float
     settings: Mapping[str, object]
-    curve: tuple[tuple[int, float], ...]
+    curve: tuple[tuple[float, float], ...]
+    length: float
+    fresh: tuple[tuple[float, float | None], ...] = ()
+    signs: Signs = NO_SIGNS
 
-    def best_after(self, candidates: int) -> float | None:
-        """The best score when so many candidates were complete, None before the first score."""
-        best = None
-        for place, score in self.curve:
-            if place > candidates:
-                break
-            best = score
-        return best
+    def best_after(self, place: float) -> float | None:
+        """The best score at a place, None before the first score."""
+        return _at(self.curve, place)
+
+    def fresh_after(self, place: float) -> float | None:
+        """The score at fresh seeds of the program that was the best at a place, None if it has none."""
+        return _at(self.fresh, place)
+
+
+def _at(curve: Sequence[tuple[float, float | None]], place: float) -> float | None:
+    return next((score for at, score in reversed(curve) if at <= place), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +86,14 @@ class Arm:
     settings: Mapping[str, object]
     runs: tuple[ComparedRun, ...]
 
-    def scores(self, candidates: int) -> list[float]:
-        """The best scores after so many candidates, of the runs that have one."""
-        found = (run.best_after(candidates) for run in self.runs)
+    def scores(self, place: float, *, fresh: bool = False) -> list[float]:
+        """The best scores at a place, or those of the best programs at fresh seeds, of the runs that have one."""
+        found = (run.fresh_after(place) if fresh else run.best_after(place) for run in self.runs)
         return [score for score in found if score is not None]
 
-    def mean(self, candidates: int) -> Estimate | None:
+    def mean(self, place: float, *, fresh: bool = False) -> Estimate | None:
         """Their mean, None without a score."""
-        scores = self.scores(candidates)
+        scores = self.scores(place, fresh=fresh)
         return _estimate(scores) if scores else None
 
 
@@ -99,9 +118,9 @@ def _letters(number: int) -> str:
     return chr(ord("A") + number % 26) + (str(number // 26) if number >= 26 else "")
 
 
-def difference(arm: Arm, against: Arm, candidates: int) -> Estimate | None:
+def difference(arm: Arm, against: Arm, place: float, *, fresh: bool = False) -> Estimate | None:
     """How much the arm's mean is above the other's, None where one has no score."""
-    ours, theirs = arm.scores(candidates), against.scores(candidates)
+    ours, theirs = arm.scores(place, fresh=fresh), against.scores(place, fresh=fresh)
     if not ours or not theirs:
         return None
     value = statistics.fmean(ours) - statistics.fmean(theirs)
@@ -148,27 +167,33 @@ def t_quantile(freedom: float, level: float = LEVEL) -> float:
     return math.inf
 
 
-def common(runs: Sequence[ComparedRun]) -> int:
-    """The number of candidates after which all runs are compared."""
-    return min(run.candidates for run in runs)
+def common(runs: Sequence[ComparedRun]) -> float:
+    """The place at which all runs are compared."""
+    return min(run.length for run in runs)
 
 
-def band(arm: Arm, candidates: int) -> list[tuple[int, Estimate]]:
-    """The arm's mean curve: (candidates complete, mean with interval) wherever a run improves, and at the end. Begins
-    where every run has a score."""
+def band(arm: Arm, end: float) -> list[tuple[float, Estimate]]:
+    """The arm's mean curve: (place, mean with interval) wherever a run improves, and at the end. Begins where every run
+    has a score."""
     begun = [run.curve[0][0] for run in arm.runs if run.curve]
     if len(begun) < len(arm.runs):
         return []
-    places = {place for run in arm.runs for place, _ in run.curve if max(begun) <= place <= candidates}
-    curve = [(place, arm.mean(place)) for place in sorted({max(begun), *places, candidates})]
+    places = {place for run in arm.runs for place, _ in run.curve if max(begun) <= place <= end}
+    curve = [(place, arm.mean(place)) for place in sorted({max(begun), *places, end})]
     return [(place, mean) for place, mean in curve if mean is not None]
 
 
-def sampled(curve: Sequence[tuple[int, Estimate]], points: int, candidates: int) -> list[float | None]:
-    """The mean at `points` even places from 0 to `candidates`, None before the curve begins."""
-    ahead = [*curve, (candidates + 1, Estimate(0.0, None, None))]
+def reaches(arm: Arm, other: Arm, end: float, direction: str) -> float | None:
+    """The place at which the arm's mean curve is first as good as the other's mean at the end, None if it never is."""
+    final = other.mean(end)
+    return None if final is None else reached([(at, mean.value) for at, mean in band(arm, end)], final.value, direction)
+
+
+def sampled(curve: Sequence[tuple[float, Estimate]], points: int, end: float) -> list[float | None]:
+    """The mean at `points` even places from 0 to `end`, None before the curve begins."""
+    ahead = [*curve, (math.inf, Estimate(0.0, None, None))]
     found: list[float | None] = []
     for index in range(points):
-        place = candidates * index / max(1, points - 1)
+        place = end * index / max(1, points - 1)
         found.append(next((now.value for (at, now), (after, _) in pairwise(ahead) if at <= place < after), None))
     return found

@@ -20,6 +20,7 @@ from starlette.routing import Route
 from pace_async.errors import UsageError
 from pace_async.population.reading.browse import Page
 from pace_async.population.reading.reader import Reader
+from pace_async.report.comparison import by_of as compared_by
 from pace_async.report.progress_axis import by_of
 from pace_async.web import candidate, candidates, comparison, islands, lineage, machines, overview
 from pace_async.web.candidates import View
@@ -77,7 +78,8 @@ class Pages:
 
     def compare(self, request: Request) -> Response:
         """Runs side by side."""
-        return HTMLResponse(comparison.comparison_page(self._runs, request.query_params.getlist("run")))
+        asked, by = request.query_params.getlist("run"), compared_by(request.query_params.get("by"))
+        return HTMLResponse(comparison.comparison_page(self._runs, asked, by))
 
     def tree(self, request: Request) -> Response:
         """The tree's nodes as JSON."""

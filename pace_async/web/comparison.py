@@ -2,13 +2,16 @@
 names the runs. Without any, all that the server shows are compared if they have one task."""
 
 from collections.abc import Mapping, Sequence
+from urllib.parse import urlencode
 
 from pace_async.errors import UsageError
 from pace_async.observe import formatting
+from pace_async.report.compared import Comparison, in_words, share_in_words
 from pace_async.report.compared_curves import curves
 from pace_async.report.compared_runs import compared_run, refuse_unless_comparable
-from pace_async.report.comparison import Arm, ComparedRun, Estimate, arms_of, common, difference
-from pace_async.report.markup import Content, Markup, tag
+from pace_async.report.comparison import CHOICES, Arm, By, ComparedRun, Estimate, difference
+from pace_async.report.comparison_text import interval, signs
+from pace_async.report.markup import Content, Markup, joined, tag
 from pace_async.report.parts import card, scrolling, table
 from pace_async.web.runs import OpenRun
 from pace_async.web.shell import COMPARE, address, document
@@ -16,7 +19,7 @@ from pace_async.web.shell import COMPARE, address, document
 TITLE = "Comparison of runs"
 
 
-def comparison_page(runs: Mapping[str, OpenRun], asked: Sequence[str]) -> str:
+def comparison_page(runs: Mapping[str, OpenRun], asked: Sequence[str], by: By = "candidates") -> str:
     """The page for the runs named `asked`. Raises UsageError for one that the server does not show."""
     unknown = next((name for name in asked if name not in runs), None)
     if unknown is not None:
@@ -24,22 +27,28 @@ def comparison_page(runs: Mapping[str, OpenRun], asked: Sequence[str]) -> str:
     chosen = list(dict.fromkeys(asked)) or list(runs)
     form = _form(runs, chosen)
     try:
-        found = [_compared(name, runs[name]) for name in chosen]
+        found = [_compared(name, runs[name], by) for name in chosen]
         if found:
-            refuse_unless_comparable(found)
+            refuse_unless_comparable(found, by)
     except UsageError as error:
-        return _page(tag("h1", TITLE), tag("p", str(error), class_="alert" if asked else "sub"), form)
+        over = _over(asked, by) if by != "candidates" else None
+        return _page(tag("h1", TITLE), tag("p", str(error), class_="alert" if asked else "sub"), over, form)
     if not found:
         return _page(tag("h1", TITLE), tag("p", "There is no run yet.", class_="sub"))
-    arms, candidates = arms_of(found), common(found)
+    comparison = Comparison.of(found, by)
+    said = [tag("p", sentence) for sentence in comparison.verdicts]
+    learned = signs(comparison)
     return _page(
         tag("h1", f"{found[0].task}: {formatting.count(len(found), 'run')}"),
-        tag("p", _caption(arms, candidates, found), class_="sub"),
-        card(curves(arms, candidates)),
+        tag("p", _caption(comparison), class_="sub"),
+        _over(asked, by),
+        card(curves(comparison.arms, comparison.place, by)),
         tag("h2", "Arms"),
-        scrolling("Arms", table(_arms(arms, candidates), "")),
+        *said,
+        scrolling("Arms", table(_arms(comparison), "")),
         tag("h2", "Runs"),
-        scrolling("Runs", table([_row(arm, run, candidates) for arm in arms for run in arm.runs], "")),
+        scrolling("Runs", table([_row(comparison, arm, run) for arm, run in comparison.every], "")),
+        *([tag("h2", "Learning"), scrolling("Learning", table(_plain(learned), ""))] if learned else []),
         tag("h2", "Choose runs"),
         form,
     )
@@ -49,47 +58,82 @@ def _page(*body: Content) -> str:
     return document(TITLE, *body, page=COMPARE)
 
 
-def _compared(name: str, run: OpenRun) -> ComparedRun:
-    return run.answer("compared", lambda reader: compared_run(reader, name)).value
+def _compared(name: str, run: OpenRun, by: By) -> ComparedRun:
+    return run.answer(("compared", by), lambda reader: compared_run(reader, name, by)).value
 
 
-def _caption(arms: Sequence[Arm], candidates: int, runs: Sequence[ComparedRun]) -> str:
+def _over(asked: Sequence[str], by: By) -> Markup:
+    links = [
+        joined(
+            [
+                " ",
+                tag(
+                    "a",
+                    "USD" if choice == "usd" else choice,
+                    href=f"?{urlencode([*(('run', name) for name in asked), ('by', choice)])}",
+                    aria_current="true" if choice == by else None,
+                ),
+            ]
+        )
+        for choice in CHOICES
+    ]
+    return tag("p", "Over ", *links, class_="sub choices")
+
+
+def _caption(comparison: Comparison) -> str:
     notes = [
-        f"Best scores after {formatting.count(candidates, 'candidate')}, which every run has.",
+        f"Best scores after {in_words(comparison.place, comparison.by)}, which every run has.",
         "Runs that differ only in the seed are one arm.",
     ]
-    if any(len(arm.runs) > 1 for arm in arms):
+    if any(len(arm.runs) > 1 for arm in comparison.arms):
         notes.append("Strong lines are means, thin lines runs, bands 95 % intervals of the mean.")
-    if len({run.task_digest for run in runs}) > 1:
-        notes.append("The evaluators of these runs differ, so their scores may not be comparable.")
     return " ".join(notes)
 
 
-def _arms(arms: Sequence[Arm], candidates: int) -> list[dict[str, Content]]:
+def _arms(comparison: Comparison) -> list[dict[str, Content]]:
     """A row for each arm. The difference is to the first arm."""
+    arms, place, first = comparison.arms, comparison.place, comparison.arms[0]
     rows: list[dict[str, Content]] = []
     for number, arm in enumerate(arms):
-        mean, against = arm.mean(candidates), difference(arm, arms[0], candidates) if number else None
-        row: dict[str, Content] = {"arm": arm.name, "seeds": len(arm.runs), "mean": _value(mean), "95 %": _range(mean)}
+        row: dict[str, Content] = {"arm": arm.name, "seeds": len(arm.runs)}
+        for fresh in (False, True) if comparison.has_fresh else (False,):
+            of, space = (" at fresh seeds", " ") if fresh else ("", "")
+            mean = arm.mean(place, fresh=fresh)
+            row |= {f"mean{of}": _value(mean), f"95 %{space}": _range(mean)}
+            if len(arms) > 1:
+                against = difference(arm, first, place, fresh=fresh) if number else None
+                row |= {f"minus {first.name}{of}": _value(against), f"95 % of it{space}": _range(against)}
         if len(arms) > 1:
-            row |= {f"minus {arms[0].name}": _value(against), "95 % of it": _range(against)}
             row["settings"] = ", ".join(f"{name}={value}" for name, value in arm.settings.items()) or "–"
         rows.append(row)
     return rows
 
 
-def _row(arm: Arm, run: ComparedRun, candidates: int) -> dict[str, Content]:
-    best, then = run.best_after(run.candidates), run.best_after(candidates)
+def _row(comparison: Comparison, arm: Arm, run: ComparedRun) -> dict[str, Content]:
+    place, by, first = comparison.place, comparison.by, comparison.arms[0]
+    row = comparison.row(arm, run)
+    fresh = {"at fresh seeds": _score(row["fresh_score"])} if comparison.has_fresh else {}
+    as_good = {f"as good as {first.name} after": share_in_words(row["reaches_first"], place, by) or "–"}
     return {
         "arm": arm.name,
         "run": tag("a", run.run, href=address(run.run), class_="term"),
         "seed": run.seed,
         "state": formatting.STATES.get(run.state, run.state),
         "candidates": f"{run.candidates:,}",
-        "score": "–" if best is None else formatting.score(best),
-        f"after {candidates:,}": "–" if then is None else formatting.score(then),
+        "score": _score(row["best_score"]),
+        f"after {in_words(place, by)}": _score(row["best_compared"]),
+        **fresh,
+        **(as_good if len(comparison.every) > 1 else {}),
         "USD": f"{run.spend_usd:,.2f}",
     }
+
+
+def _plain(rows: Sequence[Mapping[str, object]]) -> list[dict[str, Content]]:
+    return [{name: "–" if value is None else str(value) for name, value in row.items()} for row in rows]
+
+
+def _score(value: float | None) -> str:
+    return "–" if value is None else formatting.score(value)
 
 
 def _value(found: Estimate | None) -> Markup:
@@ -97,8 +141,7 @@ def _value(found: Estimate | None) -> Markup:
 
 
 def _range(found: Estimate | None) -> Markup:
-    said = "–" if found is None or found.low is None else f"{found.low:.6g} to {found.high:.6g}"
-    return tag("span", said, class_="term")
+    return tag("span", interval(found) or "–", class_="term")
 
 
 def _form(runs: Mapping[str, OpenRun], chosen: Sequence[str]) -> Markup:

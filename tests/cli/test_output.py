@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pace_async.cli.output import NARROWEST, fitting, print_table
+from pace_async.cli.output import print_table
+from pace_async.observe.columns import NARROWEST, fitting
 
 ROWS: list[dict[str, object]] = [
     {"candidate": 1, "score": 2.5, "experiment": "x" * 900, "idea": "short"},

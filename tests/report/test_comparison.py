@@ -24,6 +24,7 @@ def run(seed: int, *curve: tuple[int, float], candidates: int = 20, **settings: 
         spend_usd=0.0,
         settings={"seed": seed, "population.url": f"url-{seed}", **settings},
         curve=curve,
+        length=candidates,
     )
 
 

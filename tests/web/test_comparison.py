@@ -103,3 +103,31 @@ def test_a_run_before_its_first_score_is_compared_without_a_curve(folder: Path, 
         page = asked(_client({"bare": OpenRun(bare), "one": OpenRun(one)}))
     assert len(re.findall(r'<path [^>]*class="mean"', page)) <= 1
     assert "bare" in page
+
+
+def test_the_axis_is_chosen_by_the_address_which_keeps_the_runs(client: TestClient) -> None:
+    answer = client.get("/compare", params={"run": ["one", "three"], "by": "hours"}).text
+    assert "hours of search" in answer and " hours, which every run has." in answer
+    assert 'href="?run=one&amp;run=three&amp;by=candidates"' in answer
+    assert '<a href="?run=one&amp;run=three&amp;by=hours" aria-current="true">hours</a>' in answer
+    refused = client.get("/compare", params={"run": ["one"], "by": "usd"}).text
+    assert "one has no USD to compare by: take candidates." in refused and "by=candidates" in refused
+    assert "Best scores after 40 candidates" in client.get("/compare?run=one&by=nonsense").text
+
+
+def test_fresh_scores_and_signs_of_learning_are_those_of_the_command(folder: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(make_run(tmp_path / "fresh") / "population.db")) as database, database:
+        best = "select candidate from candidates where merit is not null order by merit desc, candidate limit 1"
+        row = f"(1, ({best}), 1, 5, 9.0, 'ok', 2.125, 2.125, 1, 0.1)"
+        database.execute(f"insert into fresh_scores values {row}")
+    with (
+        open_readonly(tmp_path / "fresh" / "population.db") as tried,
+        open_readonly(folder / "three" / "population.db") as three,
+    ):
+        page = asked(_client({"fresh": OpenRun(tried), "three": OpenRun(three)}))
+    told = json.loads(pace("compare", str(tmp_path / "fresh"), "three", "--json", cwd=folder).stdout)
+    assert "at fresh seeds" in page and page.count("2.125") >= 2
+    first, last = told["runs"][0]["reward_spread"]
+    assert f"{first:.3g} → {last:.3g}" in page
+    assert f"({100 * told['differences'][0]['reaches'] / 40:.0f} %)" in page
+    assert "at fresh seeds" not in asked(_client({}))

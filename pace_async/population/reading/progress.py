@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, and_, case, func, select
+from sqlalchemy import Connection, Subquery, and_, case, func, select
 
 from pace_async.events.causes import FEW_SCORED, Answers, Cause, answers_of, cause_of
 from pace_async.population.models import (
@@ -180,11 +180,11 @@ def causes_of(connection: Connection, run_id: int, scored: int) -> dict[Cause, i
     return found
 
 
-def improvements_of(connection: Connection, run_id: int) -> tuple[Improvement, ...]:
-    """The candidates that were better than all before them, oldest first."""
+def placed_of(run_id: int) -> Subquery:
+    """Candidates with `place`, the number of candidates before them, and `before`, the greatest merit before them."""
     order = (CandidateRow.at, CandidateRow.candidate)
     before = func.max(CandidateRow.merit).over(order_by=order, rows=(None, -1)).label("before")
-    placed = (
+    return (
         select(
             *(CandidateRow.run_id, CandidateRow.candidate, CandidateRow.island, CandidateRow.score),
             *(CandidateRow.merit, CandidateRow.at, before),
@@ -193,6 +193,11 @@ def improvements_of(connection: Connection, run_id: int) -> tuple[Improvement, .
         .where(CandidateRow.run_id == run_id)
         .subquery()
     )
+
+
+def improvements_of(connection: Connection, run_id: int) -> tuple[Improvement, ...]:
+    """The candidates that were better than all before them, oldest first."""
+    placed = placed_of(run_id)
     fresh = (
         select(func.min(FreshScoreRow.score))
         .where(

@@ -30,6 +30,7 @@ from pace_async.population.models import RunRow
 from pace_async.population.postgres import mark as server_mark
 from pace_async.population.reading import questions, stream
 from pace_async.population.reading.account import Account, account_of
+from pace_async.population.reading.along import Along, along_of
 from pace_async.population.reading.browse import Page, Selection, browse
 from pace_async.population.reading.load import find_run, header_of, load_record, load_standing
 from pace_async.population.reading.logged import logged_of
@@ -96,6 +97,11 @@ class Reader:
         """See `progress.improvements_of`."""
         with self._open() as connection:
             return improvements_of(connection, find_run(connection, self._run))
+
+    def along(self) -> Along:
+        """See `along.along_of`."""
+        with self._open() as connection:
+            return along_of(connection, self._run)
 
     def standing(self) -> Standing:
         """See `load.load_standing`."""

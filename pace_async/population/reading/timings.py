@@ -89,17 +89,26 @@ def _least(*seconds: float | None) -> float:
 def driven_seconds(connection: Connection, run_id: int) -> float:
     """Seconds in which a process drove the run: of each process what its screen shows, from the beginning of its search
     to its end. A process without a recorded end counts up to the last candidate."""
+    return sum(until - since for since, until in driven_spans(connection, run_id))
+
+
+def driven_spans(connection: Connection, run_id: int) -> list[tuple[float, float]]:
+    """When each process began and ended to drive the run, in seconds since the epoch, oldest first."""
     states = connection.execute(
         select(RunStateRow.state, RunStateRow.at).where(RunStateRow.run_id == run_id).order_by(RunStateRow.number)
     )
-    total, since = 0.0, None
+    spans: list[tuple[float, float]] = []
+    since = None
     for state, at in states:
         if state == "running":
             since = at
         elif state != "draining" and since is not None:
-            total, since = total + at - since, None
+            spans.append((since, at))
+            since = None
     last = connection.execute(select(func.max(CandidateRow.at)).where(CandidateRow.run_id == run_id)).scalar()
-    return total + (max(0.0, last - since) if since is not None and last is not None else 0.0)
+    if since is not None and last is not None:
+        spans.append((since, max(since, last)))
+    return spans
 
 
 def _answers(connection: Connection, run_id: int) -> tuple[bool, ...]:

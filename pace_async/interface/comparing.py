@@ -1,0 +1,40 @@
+"""Compares runs, for Python and the command line."""
+
+from pathlib import Path
+
+from pace_async.errors import UsageError
+from pace_async.interface.opening import open_anywhere
+from pace_async.interface.reading import Run
+from pace_async.report.compared import Comparison
+from pace_async.report.compared_runs import compared_run, refuse_unless_comparable
+from pace_async.report.comparison import CHOICES, By, ComparedRun
+from pace_async.runtime.run_paths import is_run, runs_under
+
+
+def compare(*runs: str | Path | Run, by: By = "candidates") -> Comparison:
+    """Runs of one task side by side, as `pace compare` compares them. A run is a folder, a folder of runs, a name, the
+    URL of a database, or a `Run`. They are compared after as many candidates, hours of search or USD as the shortest
+    has. Raises UsageError for runs that cannot be read or have different tasks, and without a run."""
+    if by not in CHOICES:
+        raise UsageError(f"Runs are compared by {', '.join(CHOICES)}, not by {by!r}.")
+    names = dict.fromkeys(name for given in runs for name in _named(given.name if isinstance(given, Run) else given))
+    if not names:
+        raise UsageError("There is no run to compare.")
+    found = [_read(name, by) for name in names]
+    refuse_unless_comparable(found, by)
+    return Comparison.of(found, by)
+
+
+def _named(given: str | Path) -> list[str]:
+    """The run of that name, or the runs in the folder of that name, by name. Raises UsageError for a folder without."""
+    folder, name = Path(given), str(given)
+    if "://" in name or is_run(name) or not folder.is_dir():
+        return [name]
+    if not (inside := sorted(str(paths.folder) for paths in runs_under(folder))):
+        raise UsageError(f"There is no run in the folder {name!r}.")
+    return inside
+
+
+def _read(run: str, by: By) -> ComparedRun:
+    with open_anywhere(run) as (paths, reader):
+        return compared_run(reader, None if paths is None else paths.name, by)

@@ -1,0 +1,52 @@
+"""A table as lines of text. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pace_async.outside import printable
+
+NARROWEST = 8
+"""Characters that every cell may have, however narrow the terminal is."""
+_GAP = "  "
+_LARGE = 1e6
+
+
+def table_lines(rows: Sequence[Mapping[str, Any]], room: int | None = None) -> list[str]:
+    """Rows under the names of the first row's columns, none without a row. The widest cells are cut so that a row has
+    at most `room` characters."""
+    if not rows:
+        return []
+    columns = list(rows[0])
+    cells = [[shown(row[column]) for column in columns] for row in rows]
+    widths = [max(len(columns[i]), *(len(line[i]) for line in cells)) for i in range(len(columns))]
+    if room is not None:
+        widths = fitting(widths, room)
+    return [
+        _GAP.join(_cut(cell, width).ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in (columns, *cells)
+    ]
+
+
+def fitting(widths: Sequence[int], room: int) -> list[int]:
+    """The widths of columns of which a row has at most `room` characters: the widest are cut to one width, but none
+    below NARROWEST."""
+    room -= len(_GAP) * (len(widths) - 1)
+    cap = min(max(widths, default=0), max(room, NARROWEST))
+    while cap > NARROWEST and sum(min(width, cap) for width in widths) > room:
+        cap -= 1
+    return [min(width, cap) for width in widths]
+
+
+def _cut(cell: str, width: int) -> str:
+    return cell if len(cell) <= width else f"{cell[: width - 1]}…"
+
+
+def shown(value: object) -> str:
+    """A value as one printable line."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.6g}" if abs(value) < _LARGE else f"{value:.12g}"  # such as a time
+    if isinstance(value, bytes):
+        return f"<{len(value)} bytes>"
+    return printable(" ".join(str(value).split()))

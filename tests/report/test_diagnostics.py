@@ -1,0 +1,49 @@
+"""Spikes, quarters and places, by values computed by hand."""
+
+import pytest
+
+from pace_async.report.diagnostics import RUNNING, Signs, quarters, reached, signs_of, spikes
+
+
+@pytest.mark.parametrize(
+    ("values", "times"),
+    [
+        ([], 0),
+        ([1.0], 0),
+        ([1.0, 2.0], 0),  # not beyond twice the median, 1
+        ([1.0, 2.1], 1),
+        ([1.0, 9.0, 1.0, 1.0], 0),  # in the first half
+        ([1.0, 1.0, 9.0, 1.0], 1),
+        ([1.0, 1.0, 1.0, 9.0, 9.0, 1.0], 1),  # neighbours are one
+        ([1.0, 1.0, 1.0, 1.0, 9.0, 1.0, 9.0, 1.0], 2),
+        ([1.0, 1.0, 9.0, 9.0, 1.0], 1),  # the last half of 5 are 2, and a spike that began before counts
+    ],
+)
+def test_a_spike_rises_beyond_twice_the_running_median_in_the_last_half(values: list[float], times: int) -> None:
+    assert spikes(values) == times
+
+
+def test_the_running_median_forgets_what_is_long_past() -> None:
+    assert spikes([1.0] * 40 + [3.0] * 40) == 1
+    assert spikes([9.0] * 40 + [1.0] * RUNNING + [3.0] + [1.0] * 23) == 1
+    assert spikes([9.0] * 40 + [1.0] * (RUNNING // 2) + [3.0] + [1.0] * 31) == 0
+
+
+def test_quarters_are_means_and_have_at_least_one_value() -> None:
+    assert quarters([]) is None
+    assert quarters([3.0]) == (3.0, 3.0)
+    assert quarters([1.0, 2.0, 3.0]) == (1.0, 3.0)
+    assert quarters([1.0, 3.0, 5.0, 5.0, 5.0, 5.0, 7.0, 10.0]) == (2.0, 8.5)
+
+
+def test_a_score_is_reached_where_the_curve_is_first_as_good() -> None:
+    curve = [(0.0, 1.0), (4.0, 2.0), (9.0, 3.0)]
+    assert reached(curve, 2.0, "maximize") == 4.0
+    assert reached(curve, 2.5, "maximize") == 9.0
+    assert reached(curve, 3.5, "maximize") is None
+    assert reached([(0.0, 3.0), (5.0, 1.0)], 2.0, "minimize") == 5.0
+
+
+def test_a_run_that_trained_nothing_has_no_spikes() -> None:
+    assert signs_of([], [], []) == Signs(None, None, None)
+    assert signs_of([1.0, 1.0], [1.0, 3.0], [2.0, 1.0]) == Signs(0, 1, (2.0, 1.0))
