@@ -2,6 +2,7 @@
 
     PaceError                 something a person can act on: `str()` is one sentence that says what to do
     ├── UsageError            a flag, key, task or file is wrong            (ValueError)    exit 2
+    │   └── NotHere               this machine lacks what the run needs                         exit 2
     ├── RunLocked             another live process drives this run         (RuntimeError)  exit 4
     ├── BudgetReached         the next call would cost more than is left     (RuntimeError)  exit 3
     ├── SeedProgramFails      the task's own initial program fails          (RuntimeError)  exit 5
@@ -27,6 +28,11 @@ class UsageError(PaceError, ValueError):
     """A flag, a configuration key, a task or a file is wrong."""
 
     exit_code = 2
+
+
+class NotHere(UsageError):
+    """This machine lacks what the run needs: software, a file of the model, data, a card or a key. A run refuses, and
+    a dry run names all that is missing."""
 
 
 class RunLocked(PaceError, RuntimeError):

@@ -1,8 +1,9 @@
 """The output of `pace run --dry-run`: the plan, its cost first. With --verbose it is comments above the resolved
 configuration, which `--config` can read.
 
-Invariant: nothing is written, started or called, but for the count of a training step of a large advisor. A dry run
-refuses what a run refuses before its start, except a failing seed program, which is not run.
+Invariant: nothing is written or called, and nothing started but the count of a training step of a large advisor, and
+the evaluator of a task whose settings are given, which is asked for its data. A dry run refuses what a run refuses
+before its start, except a failing seed program, which is not run, and what this machine lacks, which it names.
 """
 
 from collections.abc import Mapping
@@ -20,13 +21,15 @@ from pace_async.state.stop_rules import STOP_RULES
 
 
 class Planned(TypedDict):
-    """What a run would do, in words by its parts, and its whole configuration."""
+    """What a run would do, in words by its parts, and its whole configuration. `missing` is what this machine lacks
+    before the run can begin, a sentence for each."""
 
     plan: dict[str, str]
+    missing: list[str]
     config: Config
 
 
-def dry_run_of_series(config: Config, run_dir: Path | None, number: int) -> tuple[Config, dict[str, str]]:
+def dry_run_of_series(config: Config, run_dir: Path | None, number: int) -> Planned:
     """The same for a series of runs: the bill is that of the runs that are missing. Raises UsageError."""
     from pace_async.cli.series import budget_in_words, plan
 
@@ -36,14 +39,16 @@ def dry_run_of_series(config: Config, run_dir: Path | None, number: int) -> tupl
     first = next((seed for seed in left if seed not in begun), None)
     if first is None:
         raise UsageError(f"Every run of {series.folder} has begun: `pace resume {series.folder}` goes on with them.")
-    resolved, lines = dry_run(series.config_of(first), series.paths(first).folder, runs=len(left))
+    planned = dry_run(series.config_of(first), series.paths(first).folder, runs=len(left))
+    lines = planned["plan"]
     seeds = f"seed{'s' if len(left) > 1 else ''} {', '.join(map(str, left))}"
     runs = [f"{len(left)} of {number} runs, one after the other, {seeds}", budget_in_words(series)]
     lines["writes"] = f"{series.folder}/ with a folder for each run, the next {lines['writes']}"
-    return resolved, {"bill": lines.pop("bill"), "series": ". ".join(filter(None, runs)), **lines}
+    planned["plan"] = {"bill": lines.pop("bill"), "series": ". ".join(filter(None, runs)), **lines}
+    return planned
 
 
-def dry_run(config: Config, run_dir: Path | None, runs: int = 1) -> tuple[Config, dict[str, str]]:
+def dry_run(config: Config, run_dir: Path | None, runs: int = 1) -> Planned:
     """The configuration with the advisor that it names or that is chosen, and the plan, one line for each part. The
     bill is that of `runs` runs. Raises UsageError."""
     from pace_async.task import load_task
@@ -53,29 +58,36 @@ def dry_run(config: Config, run_dir: Path | None, runs: int = 1) -> tuple[Config
     from pace_async.evaluate.resources import resources_of
     from pace_async.runtime.children.advisor_choice import in_words, with_advisor
     from pace_async.runtime.children.cards import taken_cards
-    from pace_async.runtime.start.asked import bill_of, refuse_without_prices
+    from pace_async.runtime.start.asked import bill_of, hours_of, refuse_without_prices
+    from pace_async.runtime.start.elsewhere import planned_for_dry_run
+    from pace_async.runtime.start.lacking import note_the_rest, noted
     from pace_async.runtime.start.launch import prepare
-    from pace_async.runtime.start.planning import refuse_unless_it_fits
 
+    lacking: list[str] = []
     named, config = config, with_advisor(config, asked)
-    task, paths = prepare(config, asked, run_dir)
-    refuse_unless_it_fits(config, paths.folder)
+    task, paths = prepare(config, asked, run_dir, lacking)
+    made, elsewhere = planned_for_dry_run(config, paths.folder)
     refuse_without_prices(config)
-    taken = taken_cards(config)
+    note_the_rest(config, task, lacking)
+    taken: Mapping[str, str] = {}
+    with noted(lacking):
+        taken = taken_cards(config)
     granted = resources_of(task, of_this_machine(config.evaluation), taken)
     kind = EVALUATORS[config.evaluation.evaluators]
     slots, where = (config.evaluation.slots, f" ({kind.name})") if kind.elsewhere else (len(granted.slots), "")
     evaluations = f"{slots} evaluation{'s' if slots > 1 else ''} at once{where}"
     staleness = "behind a barrier (sync)" if config.bound == 0 else f"at most {config.bound} updates behind"
     learns = trains(config.learner.objective)
-    return config, {
+    hours = hours_of(config, task, made, slots)
+    lines = {
         "bill": bill_of(config, task, runs),
+        **({"hours": hours} if hours else {}),
         "task": f"{task.name}, from {task.folder}",
         "writes": f"{paths.folder}/ (population, configuration, weights, groups, logs)",
         "search": f"{config.search.threads} threads, {evaluations}, "
         f"each at most {task.spec.timeout_s:g} s and {task.spec.memory_mb} MiB",
         **({"resources": said} if (said := granted.in_words()) else {}),
-        "cards": _cards(taken),
+        "cards": _cards(taken, elsewhere),
         "advisor": in_words(config, task, chosen=advisor_of(named.advisor.model).chosen_for_task),
         "implementer": config.implementer.model,
         "learning": f"objective {config.learner.objective}, groups of {config.learner.group_size}, {staleness}"
@@ -87,21 +99,31 @@ def dry_run(config: Config, run_dir: Path | None, runs: int = 1) -> tuple[Config
         else "the strongest that passes its self-check at the start; see `pace doctor`",
         "first": "the seed program is scored; if that fails, nothing is written (exit code 5)",
     }
+    return {"plan": lines, "missing": lacking, "config": config}
 
 
-def dry_run_text(config: Config, lines: Mapping[str, str]) -> str:
+def lines_of(planned: Planned) -> dict[str, str]:
+    """The lines for a terminal: the plan, and what is missing, if anything is."""
+    missing = {f"missing {number}": said for number, said in enumerate(planned["missing"], 1)}
+    return {**planned["plan"], **missing}
+
+
+def dry_run_text(planned: Planned) -> str:
     """The plan as comments over the configuration."""
+    lines = lines_of(planned)
     width = max(len(name) for name in lines)
     head = "".join(f"# {name:<{width}}  {said}\n" for name, said in lines.items())
-    return f"# A dry run: nothing was written, started or called.\n{head}{dump(config)}"
+    return f"# A dry run: nothing was written, started or called.\n{head}{dump(planned['config'])}"
 
 
-def _cards(taken: Mapping[str, str]) -> str:
-    """The cards found, and who owns which. They have their names in CUDA_VISIBLE_DEVICES."""
+def _cards(taken: Mapping[str, str], elsewhere: str) -> str:
+    """The cards found, and who owns which, or which are needed `elsewhere`. They have their names in
+    CUDA_VISIBLE_DEVICES."""
     from pace_async.gpus import find_cards, in_words
 
     owned = [f"card {name} goes to {owner}" for name, owner in taken.items()]
-    return "; ".join((in_words(find_cards()), *owned))
+    needed = [f"the run needs {elsewhere}"] if elsewhere else []
+    return "; ".join((in_words(find_cards()), *owned, *needed))
 
 
 def _stops(stop: StopConfig) -> str:

@@ -155,9 +155,9 @@ def _search(flags: OptimizeFlags, prepared: "Prepared", run_dir: Path) -> int:
 
     config = resolve(None, {**overrides_of(flags.sets, flags.settings()), "task": str(prepared.folder.absolute())})
     if flags.dry_run:
-        from pace_async.cli.dry_run import dry_run
+        from pace_async.cli.dry_run import dry_run, lines_of
 
-        print_fields(dry_run(config, run_dir)[1])
+        print_fields(lines_of(dry_run(config, run_dir)))
         return 0
     from pace_async.runtime.start.launch import start
     from pace_async.runtime.start.refusals import look

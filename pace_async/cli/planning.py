@@ -49,27 +49,35 @@ def plan(flags: PlanFlags) -> None:
 
     The training step is counted tensor by tensor at the longest call that the limits allow, from the advisor's
     config.json alone: no weights and no card are needed. A count takes 10 to 60 seconds. Lines with `~` are assumed,
-    not counted. If the run does not fit, the exit code is 1, and settings with which it does are named.
+    not counted. If the run does not fit, the exit code is 1, and settings with which it does are named. Without a card
+    here, and without --card, it is planned for the smallest usual cards that hold it.
 
     Example: pace plan run.yaml --card 79.2
     """
     from pace_async.configure import resolve
+    from pace_async.gpus import visible_gpus
     from pace_async.runtime.children.advisor_choice import with_advisor
     from pace_async.runtime.run_paths import new_run_paths
+    from pace_async.runtime.start.elsewhere import without_cards
     from pace_async.runtime.start.planning import plan_for, plan_here
     from pace_async.task import load_task
 
     resolved = resolve([*(flags.config or []), *(flags.files or [])], overrides_of(flags.sets))
     task = load_task(resolved.task)
     resolved = with_advisor(resolved, task)
-    made = (
-        plan_for(resolved, _cards(flags.cards))
-        if flags.cards
-        else plan_here(resolved, new_run_paths(task.name, None).folder)
-    )
-    if flags.as_json:
-        print_json(as_fields(resolved, made))
+    folder, elsewhere = new_run_paths(task.name, None).folder, ""
+    if flags.cards:
+        made = plan_for(resolved, _cards(flags.cards))
+    elif visible_gpus():
+        made = plan_here(resolved, folder)
     else:
+        without = without_cards(resolved, folder)
+        made, elsewhere = without.plan, without.in_words() if without.number else ""
+    if flags.as_json:
+        print_json(as_fields(resolved, made, elsewhere))
+    else:
+        if elsewhere:
+            tell(f"No card can be seen here, and this processor does not hold the run. It needs {elsewhere}.")
         tell("\n".join(lines_of(resolved, made)))
     raise typer.Exit(DOES_NOT_FIT if made.faults else 0)
 
@@ -145,9 +153,12 @@ class PlannedPlace(TypedDict):
 
 
 class PlanFields(TypedDict):
-    """The plan for programs. `remedy` are settings with which the run fits. A call and an answer are in tokens."""
+    """The plan for programs. `remedy` are settings with which the run fits. A call and an answer are in tokens.
+    `elsewhere` are the cards that the run needs and that it is planned for, where this machine has none and does not
+    hold it, as a clause."""
 
     advisor: str
+    elsewhere: str | None
     fits: bool
     faults: list[str]
     remedy: dict[str, Any] | None
@@ -163,10 +174,11 @@ class PlanFields(TypedDict):
     places: list[PlannedPlace]
 
 
-def as_fields(config: "Config", plan: "Plan") -> PlanFields:
+def as_fields(config: "Config", plan: "Plan", elsewhere: str = "") -> PlanFields:
     """The plan for programs. Sizes are in bytes."""
     return {
         "advisor": config.advisor.model,
+        "elsewhere": elsewhere or None,
         "fits": not plan.faults,
         "faults": list(plan.faults),
         "remedy": None if plan.remedy is None else dict(plan.remedy),

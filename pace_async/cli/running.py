@@ -174,18 +174,17 @@ def run(flags: RunFlags) -> None:
 
 def _planned(resolved: "Config", run_dir: Path | None, seeds: int | None, verbose: bool, as_json: bool) -> None:
     """Print what a run or a series of them would do."""
-    from pace_async.cli.dry_run import Planned, dry_run, dry_run_of_series, dry_run_text
+    from pace_async.cli.dry_run import Planned, dry_run, dry_run_of_series, dry_run_text, lines_of
 
-    resolved, lines = dry_run(resolved, run_dir) if seeds is None else dry_run_of_series(resolved, run_dir, seeds)
+    planned = dry_run(resolved, run_dir) if seeds is None else dry_run_of_series(resolved, run_dir, seeds)
     if as_json:
         from pydantic import TypeAdapter
 
-        document: Planned = {"plan": lines, "config": resolved}
-        print_json(TypeAdapter(Planned).dump_python(document, mode="json"))
+        print_json(TypeAdapter(Planned).dump_python(planned, mode="json"))
     elif verbose:
-        tell(dry_run_text(resolved, lines), nl=False)
+        tell(dry_run_text(planned), nl=False)
     else:
-        print_fields(lines)
+        print_fields(lines_of(planned))
 
 
 @dataclass(frozen=True, slots=True)

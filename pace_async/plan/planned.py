@@ -55,12 +55,14 @@ class Plan:
         return f"The run does not fit: {'; '.join(self.faults)}. {would}"
 
 
-def plan_of(config: Config, model: Model, owned: Owned, capacity: Capacity, count: Counter = counted) -> Plan:
-    """The plan of a run whose learner and engine own these cards. Where it does not fit, further settings are counted.
-    Raises UsageError for a model that cannot be built."""
+def plan_of(
+    config: Config, model: Model, owned: Owned, capacity: Capacity, count: Counter = counted, *, remedies: bool = True
+) -> Plan:
+    """The plan of a run whose learner and engine own these cards. Where it does not fit, further settings are counted,
+    unless no `remedies` are wanted. Raises UsageError for a model that cannot be built."""
     count = _each_once(count)
     plan = _of(config, model, owned, capacity, count)
-    if not plan.faults:
+    if not plan.faults or not remedies:
         return plan
     changes = _remedy(config, model, owned, capacity, plan, count)
     if changes is not None:

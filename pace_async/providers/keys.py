@@ -7,7 +7,7 @@ client sends. The first call (`preflight`) finds the rest.
 
 from collections.abc import Mapping, Sequence
 
-from pace_async.errors import UsageError
+from pace_async.errors import NotHere
 from pace_async.providers.base import IMPLEMENTER, Caller
 
 KEYS: Mapping[str, tuple[str, ...]] = {
@@ -28,7 +28,7 @@ _UNNAMED = {"gpt-": "openai", "claude-": "anthropic"}
 def refuse_without_keys(
     models: Sequence[str], api_base: str | None, environment: Mapping[str, str], caller: Caller = IMPLEMENTER
 ) -> None:
-    """Raises UsageError that names the variable to set."""
+    """Raises NotHere that names the variable to set."""
     for model in models:
         names = KEYS.get(_provider(model), ())
         given = [environment[name] for name in names if name in environment]
@@ -37,9 +37,9 @@ def refuse_without_keys(
         if given:
             empty = next(name for name in names if name in environment)
             anything = "" if api_base is None else "; any word will do for a server that asks for none"
-            raise UsageError(f"{caller.flag(model)}: {empty} is empty in the environment: put a key there{anything}.")
+            raise NotHere(f"{caller.flag(model)}: {empty} is empty in the environment: put a key there{anything}.")
         if api_base is None:
-            raise UsageError(f"{caller.flag(model)}: missing key; set {names[0]} in the environment.")
+            raise NotHere(f"{caller.flag(model)}: missing key; set {names[0]} in the environment.")
 
 
 def _provider(model: str) -> str:

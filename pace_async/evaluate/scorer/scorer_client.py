@@ -19,7 +19,7 @@ from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from pace_async.children import child, clean_environment, python_module
-from pace_async.errors import InfrastructureFault, UsageError
+from pace_async.errors import InfrastructureFault, NotHere, UsageError
 from pace_async.evaluate.base import without_secret
 from pace_async.evaluate.sandbox import cgroup
 from pace_async.evaluate.scorer.strict_json import MOST_VALUES
@@ -124,12 +124,12 @@ class Scorer:
         await self._stop()
 
     async def instances(self, seed: int, stage: str = FULL) -> list[str]:
-        """JSON text of each instance. Raises UsageError if the evaluator cannot make them, with its own message if it
-        misses a file."""
+        """JSON text of each instance. Raises UsageError if the evaluator cannot make them, NotHere with its own
+        message if it misses a file."""
         if (seed, stage) not in self._instances:
             reply = _told(await self._ask({"op": "instances", **_chosen(seed, stage)}, ()), seed)
             if "missing" in reply:
-                raise UsageError(f"{reply['missing'].rstrip('.')}.")
+                raise NotHere(f"{reply['missing'].rstrip('.')}.")
             if "fault" in reply:
                 raise UsageError(f"{self._evaluator}: instances failed: {reply['fault']}.")
             self._instances[seed, stage] = reply["instances"]

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from pace_async.config import Config
-from pace_async.errors import UsageError
-from pace_async.model_folder import NO_WEIGHTS, TOKENIZERS, contradiction, has_other_weights, missing_file
+from pace_async.errors import NotHere, UsageError
+from pace_async.model_folder import NO_WEIGHTS, TOKENIZERS, contradiction, has_other_weights, missing_file, weight_files
 from pace_async.registry.advisors import ADVISORS, advisor_of
 from pace_async.registry.engines import engine_of
 from pace_async.registry.objectives import trains
@@ -36,7 +36,7 @@ def refuse_incomplete(config: Config) -> None:
     folder = advisor_folder(model)
     lacks = missing_file(folder)
     if lacks == "a tokenizer":
-        raise UsageError(
+        raise NotHere(
             f"--advisor {model} has no tokenizer ({TOKENIZERS[0]} or {TOKENIZERS[1]}): put the model's own beside its "
             "config.json."
         )
@@ -44,6 +44,14 @@ def refuse_incomplete(config: Config) -> None:
         raise UsageError(f"--advisor {model} lacks {lacks}: put the model's own beside its config.json.")
     if why := contradiction(folder):
         raise UsageError(f"--advisor {model}: {why}. Remove one of the two.")
+
+
+def refuse_without_weights(config: Config) -> None:
+    """Raises NotHere for an advisor whose folder has no weights at all, where the run would load them."""
+    model = config.advisor.model
+    needed = not engine_of(config.advisor.engine).runs_already or trains(config.learner.objective)
+    if advisor_of(model).served and needed and not weight_files(advisor_folder(model)):
+        raise NotHere(f"--advisor {model} has no {NO_WEIGHTS}: put the model's own beside its config.json.")
 
 
 def refuse_unless_transformers_knows(config: Config) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from pace_async.advise.engines.vllm_found import Missing, find_vllm
 from pace_async.config import Config
-from pace_async.errors import UsageError
+from pace_async.errors import NotHere, UsageError
 from pace_async.gpus import find_cards, visible_gpus
 from pace_async.registry.advisors import advisor_of
 from pace_async.registry.engines import engine_of
@@ -43,7 +43,7 @@ def cards_of(config: Config) -> Cards:
         return given
     asked, build = f"advisor.transport {config.advisor.transport}", find_vllm()
     if isinstance(build, Missing):
-        raise UsageError(f"{asked}: {build.found}; fix it with `{build.remedy}`.")
+        raise NotHere(f"{asked}: {build.found}; fix it with `{build.remedy}`.")
     if build.device != "cuda":
         raise UsageError(
             f"{asked} needs vLLM on a GPU, and {build.package} {build.version} runs on the {build.device}."
@@ -89,7 +89,7 @@ def _refuse_unless_apart(config: Config, learner: Sequence[str], engine: Sequenc
     wanted = f"{_NUMBERS.get(count + ranks, count + ranks)} GPUs, one for {owners} and {served} for vLLM"
     if not starts:
         wanted = "a GPU for the learner"
-    raise UsageError(f"advisor.transport {config.advisor.transport} needs {wanted}; {seen} can be seen.")
+    raise _not_seen(seen)(f"advisor.transport {config.advisor.transport} needs {wanted}; {seen} can be seen.")
 
 
 def taken_cards(config: Config) -> Mapping[str, str]:
@@ -126,7 +126,7 @@ def _chosen(
         if given is not None and len(usual) < count:
             asked = "a card" if count == 1 else f"{count} cards"
             seen = "none" if not gpus else f"{len(gpus)}"
-            raise UsageError(f"{key} asks for {asked}, and {seen} can be seen.")
+            raise _not_seen(len(gpus))(f"{key} asks for {asked}, and {seen} can be seen.")
         return tuple(usual[:count])
     named = tuple(_named(key, name, gpus) for name in given)
     if len(set(named)) < len(named):
@@ -143,7 +143,12 @@ def _named(key: str, name: int | str, gpus: Sequence[str]) -> str:
                 return card
         if any(card.is_named(name) for card in find_cards()):
             return name
-    raise UsageError(f"{key} names card {name}, and {len(gpus)} can be seen: `pace doctor` lists them.")
+    raise _not_seen(len(gpus))(f"{key} names card {name}, and {len(gpus)} can be seen: `pace doctor` lists them.")
+
+
+def _not_seen(seen: int) -> type[UsageError]:
+    """The kind of a refusal for cards that cannot be seen. Where none can, the run is meant for another machine."""
+    return UsageError if seen else NotHere
 
 
 def _torch_has_cuda() -> bool:

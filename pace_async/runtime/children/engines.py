@@ -19,10 +19,10 @@ from pace_async.advise.chat import TextFormat, chat_format_of
 from pace_async.advise.client import special_token_ids
 from pace_async.advise.engines.managed import EngineHandle, managed_engine
 from pace_async.advise.engines.served_copy import serve_from
-from pace_async.advise.engines.vllm_found import Build, Missing, find_vllm
+from pace_async.advise.engines.vllm_found import SET_UP, Build, Missing, find_vllm, has_nvidia_gpu
 from pace_async.advise.engines.vllm_managed import AdapterSlots, VllmHandle, VllmSettings, managed_vllm
 from pace_async.config import Config
-from pace_async.errors import GaveUp, InfrastructureFault, UsageError
+from pace_async.errors import GaveUp, InfrastructureFault, NotHere, UsageError
 from pace_async.publish.base import LearnerMemory, Publisher, PushFailed, Receipt
 from pace_async.publish.broadcast import Broadcast
 from pace_async.publish.offering import offering
@@ -241,7 +241,8 @@ def vllm_build(engine: str = "vllm") -> Build:
     """The vLLM build of this machine. Raises UsageError if there is none that can serve here."""
     found = find_vllm()
     if isinstance(found, Missing):
-        raise UsageError(f"--engine {engine}: {found.found}; fix it with `{found.remedy}`.")
+        other = "" if found.broken or has_nvidia_gpu() else f", or with `{SET_UP} vllm` where there is a card"
+        raise NotHere(f"--engine {engine}: {found.found}; fix it with `{found.remedy}`{other}.")
     return found
 
 

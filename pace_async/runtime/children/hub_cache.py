@@ -50,8 +50,9 @@ def cached_folder(model: str) -> Path:
 
 
 def _remedy(name: str, wanted: str) -> str:
-    """What to do, as a clause. A path into a folder of models is not looked for on the hub."""
-    if name.partition("/")[0] in FOLDERS:
+    """What to do, as a clause. A path into a folder is not looked for on the hub."""
+    first = name.partition("/")[0]
+    if first in FOLDERS or Path(first).is_dir():
         return f"make the folder {name} (docs/engines.md says how); a plan needs only the model's config.json in it"
     return f"`hf download {wanted}` fetches it, if the hub has it"
 

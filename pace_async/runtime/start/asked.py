@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing_extensions import TypedDict
 
 from pace_async.config import Config, ProviderConfig
-from pace_async.context.bill import BY_AGENT, NOTHING, Rate, bill, in_words
+from pace_async.context.bill import ANSWERS, BY_AGENT, NOTHING, OFTEN, Rate, bill, in_words
 from pace_async.context.checked import first_questions
 from pace_async.context.figures import tokens_in
 from pace_async.context.notes import notes_question
@@ -17,6 +17,8 @@ from pace_async.context.questions import Prompts, Rendered
 from pace_async.errors import UsageError
 from pace_async.implement.assemble import only_edits
 from pace_async.implement.shares import models_of
+from pace_async.plan import hours
+from pace_async.plan.planned import Plan
 from pace_async.population.reading.reader import open_readonly
 from pace_async.providers.chat import looked_up, price_of
 from pace_async.providers.preflight import refuse_unless_priced
@@ -86,6 +88,43 @@ def bill_of(config: Config, task: Task, runs: int = 1) -> str:
     return in_words(
         [replace(call, call=PAYS_FOR.get(call.call, call.call)) for call in calls], config.stop.candidates, runs
     )
+
+
+def hours_of(config: Config, task: Task, plan: Plan | None, slots: int) -> str:
+    """How long the run may take, in one line. Empty where no model is asked or planned, or nothing says how many
+    candidates there are."""
+    candidates = config.stop.candidates or (config.stop.updates or 0) * config.learner.group_size
+    models = models_of(config.implementer.model)
+    kind = advisor_of(config.advisor.model)
+    if not candidates or not (models or plan is not None or kind.asked):
+        return ""
+    shape = hours.Shape(candidates, config.learner.group_size, config.search.threads, slots, config.bound == 0)
+    return hours.in_words(shape, *(_pace(config, task, plan, longest=longest) for longest in (False, True)))
+
+
+def _pace(config: Config, task: Task, plan: Plan | None, *, longest: bool) -> hours.Pace:
+    """The stages with usual answers and evaluations of no length, or with the longest of both."""
+    usual = {call: often * ANSWERS[call] for call, often in _calls(config).items()}
+    most = {call: often * config.advisor.longest_answer for call, often in _calls(config).items()}
+    answers = most if longest and not advisor_of(config.advisor.model).packaged else usual
+    program = config.implementer.max_tokens if longest else ANSWERS["implement"]
+    training = 0.0
+    if plan is not None and plan.shape.rows:
+        tokens = round(config.learner.group_size * sum(_calls(config).values()) * plan.shape.tokens)
+        training = hours.training_seconds(plan.step.parameters, tokens, plan.needs.push_s)
+    served = advisor_of(config.advisor.model).served
+    return hours.Pace(
+        advice=hours.answering(answers, hours.SERVED_TOKENS_S if served else hours.ASKED_TOKENS_S),
+        program=program / hours.ASKED_TOKENS_S if models_of(config.implementer.model) else 0.0,
+        evaluation=task.spec.timeout_s if longest else 0.0,
+        training=training,
+    )
+
+
+def _calls(config: Config) -> Mapping[str, float]:
+    """The calls of a candidate to its advisor, and how often each is made."""
+    calls = ("one",) if config.advisor.calls == "one" else ("propose", "assess", "select")
+    return {call: OFTEN.get(call, 1.0) for call in calls}
 
 
 def refuse_without_prices(config: Config) -> None:

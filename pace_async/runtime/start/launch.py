@@ -28,7 +28,6 @@ from pace_async.evaluate.cascade import cascaded
 from pace_async.evaluate.resources import OfRun, resources_of
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.evaluate.sandbox.tiers import Tier
-from pace_async.evaluate.scorer.scorer_client import Scorer
 from pace_async.evaluate.scorer.scorer_log import scorer_log
 from pace_async.events import Evaluated, EvaluationAttempted, ImplementerChecked, Practised, RunHeader
 from pace_async.implement.agent_checks import refuse_unless_runnable
@@ -58,6 +57,7 @@ from pace_async.runtime.children.advisor_folder import (
     advisor_folder,
     refuse_incomplete,
     refuse_unless_transformers_knows,
+    refuse_without_weights,
 )
 from pace_async.runtime.children.cards import cards_of, taken_cards
 from pace_async.runtime.children.catalogue_reading import refuse_unless_read
@@ -71,6 +71,7 @@ from pace_async.runtime.run_paths import ROWS_LOST, RunPaths, claimed, find_run_
 from pace_async.runtime.start.asked import bill_of
 from pace_async.runtime.start.assemble import RunResources, conduct, say, waiting
 from pace_async.runtime.start.descriptors import ensure_descriptors
+from pace_async.runtime.start.lacking import noted, refuse_unless_data
 from pace_async.runtime.start.lost_rows import accept_loss, refuse_if_lost
 from pace_async.runtime.start.own_memory import own_memory
 from pace_async.runtime.start.planning import refuse_unless_it_fits
@@ -78,7 +79,7 @@ from pace_async.runtime.start.refusals import asking, limits_of
 from pace_async.runtime.start.rescoring import refuse_unless_in_force
 from pace_async.runtime.start.resuming import cut_off, nothing_left, resumed_config, setting_changes
 from pace_async.runtime.start.signals import ends_as_by_ctrl_c
-from pace_async.task import PRACTICE, Task, load_task, settings_of, task_of_run
+from pace_async.task import PRACTICE, Task, load_task, task_of_run
 
 EXIT_CODES = {"done": 0, "stopped_by_budget": 3, "interrupted": 130}
 
@@ -93,10 +94,11 @@ def start(config: Config, asked: Task, run_dir: Path | None, display: str, logs:
     """Begin a run of a task, as `looking` gives it, and drive it to its end. Returns the exit code. Raises
     PaceError."""
     if lacks_catalogue(config.implementer.model, asked) and not asked.spec.is_command:
-        anyio.run(_refuse_unless_data, config, asked)  # missing data is reported before missing settings
+        anyio.run(refuse_unless_data, config, asked)  # missing data is reported before missing settings
     chosen = with_advisor(config, asked)
     task, paths = prepare(chosen, asked, run_dir)
     refuse_unless_it_fits(chosen, paths.folder)
+    refuse_without_weights(chosen)
     advisor = in_words(chosen, task, chosen=advisor_of(config.advisor.model).chosen_for_task)
     try:
         with ends_as_by_ctrl_c():
@@ -105,19 +107,24 @@ def start(config: Config, asked: Task, run_dir: Path | None, display: str, logs:
         raise _interrupted(paths) from None
 
 
-def prepare(config: Config, asked: Task, run_dir: Path | None) -> tuple[Task, RunPaths]:
+def prepare(
+    config: Config, asked: Task, run_dir: Path | None, lacking: list[str] | None = None
+) -> tuple[Task, RunPaths]:
     """The task and the folder of a run that can begin. Makes every check that needs no process. Writes nothing. Other
-    machines may have runs in a database on a server: a run that was given no folder takes no name of theirs."""
+    machines may have runs in a database on a server: a run that was given no folder takes no name of theirs. What this
+    machine lacks is added to `lacking` where that is given. Raises UsageError."""
     task = limits_of(config, asked)
-    _refuse_unknown_stages(config, task)
-    refuse_incomplete(config)
+    _refuse_unknown_stages(config, task, lacking)
+    with noted(lacking):
+        refuse_incomplete(config)
     refuse_unless_transformers_knows(config)
     refuse_missing_mechanisms(config.implementer.model, task)
     refuse_unused_block(config.implementer.model, task)
     refuse_unless_written(config)
     if config.search.remembers != "pool":
         check(Templates.of(config.prompts, task.folder), task)
-    resources_of(task, of_this_machine(config.evaluation), taken_cards(config))
+    with noted(lacking):
+        resources_of(task, of_this_machine(config.evaluation), taken_cards(config))
     return task, new_run_paths(task.name, run_dir, _names_taken(config) if run_dir is None else ())
 
 
@@ -266,14 +273,6 @@ def told_when_slow(display: str, seconds: float = SLOW_S) -> Generator[None]:
         told.cancel()
 
 
-async def _refuse_unless_data(config: Config, task: Task) -> None:
-    """Raises UsageError, with the evaluator's own message, for missing files."""
-    settings = settings_of(task.spec, config.evaluation.settings)
-    with scorer_log() as log:
-        async with Scorer(task.folder / task.spec.evaluator, log, settings=settings) as scorer:
-            await scorer.instances(config.evaluation.seed)
-
-
 async def _check_models(config: Config) -> tuple[ImplementerChecked, ...]:
     """The cost of the checks. Raises UsageError or GaveUp if the run cannot begin. Nothing is written before."""
     callers = asking(config)
@@ -378,12 +377,14 @@ def header_of(config: Config, task: Task, name: str, tier: Tier) -> RunHeader:
     )
 
 
-def _refuse_unknown_stages(config: Config, task: Task) -> None:
+def _refuse_unknown_stages(config: Config, task: Task, lacking: list[str] | None = None) -> None:
     ensure_descriptors(config)
-    refuse_unless_served(config.advisor.engine)
-    if cards_of(config).engine and config.advisor.ranks > 1:
-        model = config.advisor.model
-        refuse_unless_divisible(model, advisor_folder(model), config.advisor.ranks)
+    with noted(lacking):
+        refuse_unless_served(config.advisor.engine)
+    with noted(lacking):
+        if cards_of(config).engine and config.advisor.ranks > 1:
+            model = config.advisor.model
+            refuse_unless_divisible(model, advisor_folder(model), config.advisor.ranks)
     refuse_unless_possible(config.implementer.model, task)
     refuse_unless_runnable(config.implementer, config.stop.budget)
     refuse_unless_read(config, task)

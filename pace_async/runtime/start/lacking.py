@@ -1,0 +1,52 @@
+"""What a run needs and this machine lacks: a run refuses the first of it, and a dry run names all.
+
+Invariant: only what NotHere stands for is noted. A wrong flag, key, task or file is refused by both.
+"""
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import anyio
+
+from pace_async.config import Config
+from pace_async.errors import NotHere
+from pace_async.evaluate.scorer.scorer_client import Scorer
+from pace_async.evaluate.scorer.scorer_log import scorer_log
+from pace_async.providers.keys import refuse_without_keys
+from pace_async.runtime.children.advisor_folder import refuse_without_weights
+from pace_async.runtime.start.refusals import asking
+from pace_async.task import Task, settings_of
+
+
+@contextmanager
+def noted(lacking: list[str] | None) -> Generator[None]:
+    """Add the sentence of NotHere to the list, once, instead of raising it. Without a list it is raised."""
+    try:
+        yield
+    except NotHere as error:
+        if lacking is None:
+            raise
+        if str(error) not in lacking:
+            lacking.append(str(error))
+
+
+def note_the_rest(config: Config, task: Task, lacking: list[str]) -> None:
+    """What the first checks of a run do not look at: weights, keys, and the data of a task whose settings name some,
+    for which its evaluator is loaded in a process. Raises UsageError, also for settings that the evaluator refuses."""
+    with noted(lacking):
+        refuse_without_weights(config)
+    for caller, models, asked in asking(config):
+        with noted(lacking):
+            refuse_without_keys(models, asked.api_base, os.environ, caller)
+    if config.evaluation.settings and not task.spec.is_command:
+        with noted(lacking):
+            anyio.run(refuse_unless_data, config, task)
+
+
+async def refuse_unless_data(config: Config, task: Task) -> None:
+    """Raises NotHere, with the evaluator's own message, for missing files."""
+    settings = settings_of(task.spec, config.evaluation.settings)
+    with scorer_log() as log:
+        async with Scorer(task.folder / task.spec.evaluator, log, settings=settings) as scorer:
+            await scorer.instances(config.evaluation.seed)

