@@ -172,6 +172,13 @@ class LearnerConfig(Section):
         description="Number type of the passes. bf16: passes in bfloat16, with weights, gradient and optimizer in "
         "float32; faster on a card, and half of the activations' memory.",
     )
+    head_chunk: int | None = Field(
+        default=None,
+        ge=0,
+        description="Tokens of answers that the head scores at once. Their logits are computed again in the backward "
+        "pass, so that those of long answers never exist together. 0: all at once. By default all where 256 MiB hold "
+        "their logits, else as many as 256 MiB hold.",
+    )
     gpus: Gpus = Field(default=None, description=f"The learner's cards. {IN_WORDS} and works on a part of each group.")
     cpu_ranks: int = Field(
         default=1,

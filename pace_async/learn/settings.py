@@ -41,6 +41,7 @@ class TrainerConfig:
     micro_tokens: int = 8192
     gradient_checkpointing: bool = False
     precision: Literal["fp32", "bf16"] = "fp32"
+    head_chunk: int | None = None
     max_length: int | None = None
     lora_rank: int | None = None
     lora_alpha: float | None = None
@@ -81,6 +82,7 @@ class TrainerConfig:
             micro_tokens=learner.micro_tokens,
             gradient_checkpointing=learner.gradient_checkpointing,
             precision=learner.precision,
+            head_chunk=learner.head_chunk,
             max_length=learner.max_length,
             lora_rank=learner.lora_rank,
             lora_alpha=learner.lora_alpha,

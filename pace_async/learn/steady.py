@@ -65,13 +65,14 @@ def _drawn(device: torch.device) -> torch.Tensor:
 
 def _logprobs(policy: Any) -> Any:
     """Log-probabilities of a fixed text under the policy."""
-    ids = _text(policy)
+    ids = fixed_text(policy)
     logits = policy(input_ids=ids, use_cache=False).logits[:, :-1].float()
     logprobs = torch.log_softmax(logits, -1).gather(-1, ids[:, 1:, None])
     return logprobs.reshape(-1).double().cpu().numpy().astype(np.float64)
 
 
-def _text(policy: Any) -> torch.Tensor:
+def fixed_text(policy: Any) -> torch.Tensor:
+    """A row of _TOKENS tokens of the policy's vocabulary, on its device."""
     words = min(policy.config.get_text_config().vocab_size, 997)
     return torch.tensor([[(7 * at) % words for at in range(_TOKENS)]], device=next(policy.parameters()).device)
 

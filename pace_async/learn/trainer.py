@@ -17,7 +17,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -36,6 +36,7 @@ from pace_async.learn.backtrack import BeforeStep
 from pace_async.learn.batch import MicroBatch, micro_batches
 from pace_async.learn.correction import selection, weigh
 from pace_async.learn.credit import decoder_of, shares_of
+from pace_async.learn.head import Answers, chunk_of, prepared, scores
 from pace_async.learn.movement import HALVINGS, Movement, above_noise, beyond, movement, noise_metrics, too_far
 from pace_async.learn.noise import DRAWS, dithered, is_noisy, rounding
 from pace_async.learn.passes import in_half, recompute
@@ -44,7 +45,7 @@ from pace_async.learn.ratios import effective_share, off_policy_metrics
 from pace_async.learn.seen import Seen, array, group_facts, log_ratio
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.shards import is_sharded, shard, sum_gradients, whole
-from pace_async.learn.steady import calm, refuse_noise
+from pace_async.learn.steady import calm, fixed_text, refuse_noise
 from pace_async.registry.corrections import CORRECTIONS
 from pace_async.replay.group import Group
 from pace_async.row_positions import refuse_dependent_rows
@@ -110,6 +111,8 @@ class GroupTrainer(GRPOTrainer):
         self.adamw: torch.optim.AdamW = base.create_optimizer()
         self._pad_id = cast("int", self._tokenizer.pad_token_id)
         refuse_noise(self.policy, ranks)
+        both, text, eps = (self.policy, self.reference), fixed_text(self.policy), self._rounding
+        self._head_chunk = settings.head_chunk if prepared(both, self._run, text, eps) else 0
         refuse_dependent_rows(self.policy, self._longest)
 
     def step(self, group: Group) -> StepResult:
@@ -120,8 +123,7 @@ class GroupTrainer(GRPOTrainer):
             return StepResult("every advantage is 0", {}, 0.0)  # weight decay alone would move the weights
         batches = self._cut(group)
         metrics = self._gradient(batches)
-        norm = float(whole(clip_grad_norm_(self.policy.parameters(), self.settings.max_grad_norm)))
-        reason = ""
+        norm, reason = float(whole(clip_grad_norm_(self.policy.parameters(), self.settings.max_grad_norm))), ""
         if not math.isfinite(metrics["loss"]):
             reason = "the loss is not finite"
         elif not math.isfinite(norm):
@@ -215,17 +217,19 @@ class GroupTrainer(GRPOTrainer):
         return {**moved.metrics, **told, "step_scale": 0.0 if reason else 0.5**halvings}, reason
 
     def _noise(self, batches: list[MicroBatch], before: BeforeStep) -> list[Movement]:
-        """What rounding alone moves, on the tokens of the step and with its first weights. Nothing where it cannot
-        reach a limit."""
-        eps = rounding(self.policy, half=self.settings.precision == "bf16")
-        if not is_noisy(eps):
+        """What rounding alone moves, on the step's tokens, with its first weights. Nothing if it can reach no limit."""
+        if not is_noisy(self._rounding):
             return []
         measured: list[Movement] = []
         with before.at_start():
             for draw in range(DRAWS):
-                with dithered(self.policy, eps, draw):
+                with dithered(self.policy, self._rounding, draw):
                     measured.append(self._moved(batches))
         return measured
+
+    @property
+    def _rounding(self) -> float:
+        return rounding(self.policy, half=self.settings.precision == "bf16")
 
     def _warm_up(self, rate: float) -> None:
         """Set the next step's learning rate: the settings' rate times `rate`, and less during warm-up. The number of
@@ -255,12 +259,9 @@ class GroupTrainer(GRPOTrainer):
         """Log-probability in nats of each token of an answer, at the run's temperature."""
         self.ranks.call("logprobs", prompt_ids, completion_ids)
         ids_1T = torch.tensor([[*prompt_ids, *completion_ids]], device=self.accelerator.device)
-        answer_1N = ids_1T[:, len(prompt_ids) :]
+        scored_1N = torch.ones((1, len(completion_ids)), dtype=torch.bool, device=ids_1T.device)
         with torch.no_grad():
-            output = self._run(self.policy, input_ids=ids_1T, logits_to_keep=len(completion_ids) + 1)
-        logits_1NV = output.logits[:, :-1].float() / self.settings.temperature
-        logprobs_1NV = torch.log_softmax(logits_1NV, dim=-1)
-        return cast("Any", logprobs_1NV.gather(-1, answer_1N.unsqueeze(-1))[0, :, 0]).tolist()
+            return cast("Any", self._scores(self.policy, ids_1T, None, scored_1N)[0]).tolist()
 
     @property
     def _longest(self) -> int:
@@ -306,8 +307,9 @@ class GroupTrainer(GRPOTrainer):
         return self._inputs
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
-        """Logprobs and entropies (B, T), as TRL computes them. They are also kept for the metrics. TRL forms the
-        surrogate next, so here the correction's weights go into the advantages and the ratio gets its denominator."""
+        """Logprobs and entropies (B, T), not by TRL's own head: without a card that scores the prompts too, and version
+        0 does not have it. They are also kept for the metrics. TRL forms the surrogate next, so here the correction's
+        weights go into the advantages and the ratio gets its denominator."""
         computed = self._score(*args, **kwargs)
         assert self._batch is not None
         logprobs_BT = computed[0].detach()
@@ -346,21 +348,22 @@ class GroupTrainer(GRPOTrainer):
     def _score(
         self, model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, length: int, **_: Any
     ) -> tuple[torch.Tensor, torch.Tensor, None]:
-        """The model's own head scores the answers alone, on every device. TRL's fused head also scores the prompt,
-        which takes a fifth of the step if prompts are long, and it is not patched into version 0."""
+        """Logprobs and entropies (B, T), 0 where no token is trained."""
         assert self._batch is not None
         answer_BT = torch.tensor(self._batch.answer_BT.astype(bool), device=input_ids.device)
-        output = self._run(model, input_ids=input_ids, attention_mask=attention_mask, logits_to_keep=length + 1)
-        logits_NV = output.logits[:, :-1][answer_BT]
-        del output  # as large as the answers' logits, and else alive until the end
-        logprobs_NV = torch.log_softmax(logits_NV.float() / self.temperature, dim=-1)
-        del logits_NV
-        logprobs_N = logprobs_NV.gather(-1, input_ids[:, -length:][answer_BT].unsqueeze(-1)).squeeze(-1)
-        with torch.no_grad():
-            entropies_N = -(logprobs_NV.exp() * logprobs_NV).sum(-1)
         nothing_BT = torch.zeros(answer_BT.shape, device=input_ids.device)
-        logprobs_BT = nothing_BT.masked_scatter(answer_BT, logprobs_N)
-        return logprobs_BT, nothing_BT.masked_scatter(answer_BT, entropies_N), None
+        scores = self._scores(model, input_ids, attention_mask, answer_BT)
+        logprobs_BT, entropies_BT = (nothing_BT.masked_scatter(answer_BT, score_N) for score_N in scores)
+        return logprobs_BT, entropies_BT, None
+
+    def _scores(
+        self, model: Any, ids_BL: torch.Tensor, attended_BL: torch.Tensor | None, scored_BT: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Logprobs and entropies (N,) of the tokens on which `scored_BT` is true."""
+        rows_N, columns_N = scored_BT.nonzero(as_tuple=True)
+        chunk = chunk_of(self._head_chunk, len(rows_N), model.config.get_text_config().vocab_size)
+        answers = Answers(rows_N, columns_N, scored_BT.shape[1], self.settings.temperature, chunk)
+        return scores(partial(self._run, model), ids_BL, attended_BL, answers)
 
     def _measured(self, batches: list[MicroBatch]) -> dict[str, float]:
         group = group_facts(batches, self._seen, self.ranks)

@@ -13,7 +13,7 @@ import json
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,6 +24,7 @@ from transformers.utils import logging
 
 from pace_async.children import die_with_parent
 from pace_async.learn.adapters import adapter_settings, added
+from pace_async.learn.head import Answers, add_chunks, can_chunk, chunk_of, scores
 from pace_async.learn.passes import in_half, layers, recompute
 from pace_async.plan.drawn_out import COUNTED, PhaseBytes, drawn_out, fewer_layers
 from pace_async.plan.live import LiveBytes
@@ -46,6 +47,7 @@ def count(shape: StepShape) -> StepBytes:
             whole = sum(weight.numel() for weight in _built(config, torch.float32).parameters())
         return StepBytes(whole, 0, 0, 0, 0, 0, 0)
     text = config.get_text_config()
+    shape = replace(shape, head_chunk=chunk_of(shape.head_chunk, shape.rows * shape.answers, text.vocab_size))
     few = fewer_layers(text)
     if shape.lora_rank is None or shape.rows > 1 or few is None or text.num_hidden_layers * shape.tokens <= COUNTED:
         return _counted(config, shape).bytes()
@@ -59,6 +61,11 @@ def _counted(config: Any, shape: StepShape) -> PhaseBytes:
         policy = _policy(config, shape)
         kind = torch.float32 if shape.lora_rank is None else config.dtype or torch.float32
         reference = _built(config, kind).eval().requires_grad_(False) if shape.reference else None
+    if not can_chunk(policy):
+        shape = replace(shape, head_chunk=0)
+    for model in (policy, reference) if shape.head_chunk else ():
+        if model is not None:
+            add_chunks(model)
     with FakeTensorMode(allow_non_fake_inputs=True), LiveBytes() as live:
         _place(policy)
         weights = live.now
@@ -184,18 +191,16 @@ def _passes(policy: Any, reference: Any, shape: StepShape) -> None:
 
 
 def _scores(model: Any, shape: StepShape) -> torch.Tensor:
-    """Logprobs of the answers' tokens, and their entropies, which are not returned."""
-    ids = torch.zeros((shape.rows, shape.tokens), dtype=torch.long)
-    with in_half("cpu", half=shape.precision == "bf16"):
-        output = model(input_ids=ids, logits_to_keep=shape.answers + 1, use_cache=False)
-    logprobs_NV = torch.log_softmax(output.logits[:, :-1].reshape(-1, output.logits.shape[-1]).float() / 1.0, dim=-1)
-    del output
-    answers_N = ids[:, -shape.answers :].reshape(-1, 1)
-    logprobs_N = logprobs_NV.gather(-1, answers_N)
-    with torch.no_grad():
-        entropies = -(logprobs_NV.exp() * logprobs_NV).sum(-1)
-        del entropies
-    return logprobs_N
+    """Logprobs of the answers' tokens. Their entropies are not kept."""
+    ids_BL = torch.zeros((shape.rows, shape.tokens), dtype=torch.long)
+    nowhere_N = torch.zeros(shape.rows * shape.answers, dtype=torch.long)
+
+    def run(**inputs: Any) -> Any:
+        with in_half("cpu", half=shape.precision == "bf16"):
+            return model(**inputs, use_cache=False)
+
+    chunk = shape.head_chunk or 0
+    return scores(run, ids_BL, None, Answers(nowhere_N, nowhere_N, shape.answers, chunk=chunk))[0]
 
 
 def _nothing_is_packed(*_: Any) -> None:

@@ -67,10 +67,11 @@ def fewer_layers(text: Any) -> tuple[int, int] | None:
 def drawn_out(
     shape: StepShape, layers: int, few: tuple[int, int], count: Callable[[int, StepShape], PhaseBytes]
 ) -> StepBytes:
-    """The bytes of a step of a model of so many `layers`. `count` takes short steps of its first layers."""
+    """The bytes of a step of a model of so many `layers`. `count` takes short steps of its first layers.
+    `shape.head_chunk` is a number: 0 if the model's own head scores all answers at once."""
 
-    def counted(part: int, tokens: int, answers: int) -> PhaseBytes:
-        return count(part, replace(shape, tokens=tokens, answers=answers))
+    def counted(part: int, tokens: int, answers: int, chunk: int = FEW) -> PhaseBytes:
+        return count(part, replace(shape, tokens=tokens, answers=answers, head_chunk=chunk if shape.head_chunk else 0))
 
     first, second = few
     corners = [(part, tokens) for part in (first, second) for tokens in (SHORT, LONG)]
@@ -84,12 +85,14 @@ def drawn_out(
         return start + grown + depth * length * (both - longer - deeper + start)
 
     bare = [counted(part, tokens, 1) for part, tokens in corners]
-    scored, longer, more = (
-        counted(first, tokens, answers).head for tokens, answers in ((SHORT, FEW), (LONG, FEW), (SHORT, MORE))
-    )
+    scored, longer = (counted(first, tokens, FEW).head for tokens in (SHORT, LONG))
+    at_once = min(shape.head_chunk or shape.answers, shape.answers)
+    beyond, grown = shape.answers - at_once, (at_once - FEW) * (counted(first, SHORT, MORE, MORE).head - scored)
+    if beyond:  # of answers of other chunks the head keeps states, and no logits
+        grown += beyond * (counted(first, SHORT, MORE).head - scored)
     kept = [one.forward for one in bare]  # with depth both phases grow by what the layers keep
     heads = [scored, longer, scored + kept[2] - kept[0], longer + kept[3] - kept[1]]
     names = ("parameters", "trained", "weights", "reference", "gradient", "moments", "forward", "backward")
     sizes = {name: round(at_size([getattr(one, name) for one in bare])) for name in names}
-    head = round(at_size(heads) + (shape.answers - FEW) * (more - scored) / (MORE - FEW))
+    head = round(at_size(heads) + grown / (MORE - FEW))
     return PhaseBytes(**sizes, head=head, layer=bare[0].layer, root=bare[0].root).bytes()

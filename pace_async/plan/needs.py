@@ -75,6 +75,7 @@ def shape_of(config: Config, folder: str, context: int | None) -> StepShape:
         gradient_checkpointing=learner.gradient_checkpointing,
         lora_rank=learner.lora_rank,
         reference=penalty > 0,
+        head_chunk=learner.head_chunk,
     )
 
 

@@ -10,7 +10,7 @@ class StepShape:
     """The largest forward and backward pass that a run may take. `model` is a folder with config.json. A pass has
     `rows` calls of `tokens` tokens, of which the last `answers` are scored. Without rows only the weights are counted.
     `lora_rank` None: all weights are trained.
-    `reference`: a second copy of the model scores each pass, for the KL penalty."""
+    `reference`: a second copy of the model scores each pass, for the KL penalty. `head_chunk` is learner.head_chunk."""
 
     model: str
     rows: int
@@ -20,6 +20,7 @@ class StepShape:
     gradient_checkpointing: bool = False
     lora_rank: int | None = None
     reference: bool = False
+    head_chunk: int | None = None
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -40,6 +40,7 @@ def main() -> None:
         gradient_checkpointing=shape.gradient_checkpointing,
         precision=shape.precision,
         lora_rank=shape.lora_rank,
+        head_chunk=shape.head_chunk,
         kl_penalty=0.01 if shape.reference else 0.0,
         threads=half_the_cores(),
     )

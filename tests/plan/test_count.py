@@ -68,18 +68,27 @@ def test_a_step_of_the_learner_takes_what_was_counted(
     assert (step.layer, step.root + sum(held)) == (max(held), step.parameters)
 
 
-def test_a_step_whose_largest_part_is_the_logits_takes_what_was_counted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lora_rank", [None, 4])
+@pytest.mark.parametrize("head_chunk", [None, 10])
+def test_a_step_whose_largest_part_is_the_logits_takes_what_was_counted(
+    tmp_path: Path, head_chunk: int | None, lora_rank: int | None
+) -> None:
     """A copy of the answers' logits more or less would be a quarter."""
     wide = write_llama(tmp_path / "model", vocab=8192, width=32, layers=1)
     tokens = PROMPT + ANSWER
-    settings = TrainerConfig(learning_rate=1e-3, micro_tokens=tokens, lora_rank=4, gradient_checkpointing=True)
+    settings = TrainerConfig(learning_rate=1e-3, micro_tokens=tokens, lora_rank=lora_rank, gradient_checkpointing=True)
+    settings = replace(settings, head_chunk=head_chunk)
     trainer = load_trainer(wide, settings, tmp_path, wide)
     assert trainer.step(group()).reason == ""
     moments = [value for state in trainer.adamw.state.values() for value in state.values()]
     with LiveBytes([*trainer.policy.parameters(), *moments]) as live:
         assert trainer.step(group()).reason == ""
-    step = count(StepShape(str(wide), 1, tokens, ANSWER, "fp32", True, 4))
+    shape = StepShape(str(wide), 1, tokens, ANSWER, "fp32", True, lora_rank, head_chunk=head_chunk)
+    step = count(shape)
     assert step.gradient + step.passes == pytest.approx(live.peak, rel=0.03)
+    if head_chunk is not None and lora_rank is not None:  # else the gradient of the head is as large as its logits
+        logits = 4 * 8192 * ANSWER
+        assert step.passes < count(replace(shape, head_chunk=0)).passes - 2 * logits
 
 
 def test_what_saves_memory_is_seen(toy: Path) -> None:
@@ -106,14 +115,16 @@ def test_nothing_is_kept_of_storages_that_are_gone() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("answers", [64, 700])
 @pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("head_chunk", [None, 100])
 def test_a_long_step_of_a_deep_model_is_drawn_out_from_short_ones(
-    tmp_path: Path, checkpointing: bool, answers: int
+    tmp_path: Path, checkpointing: bool, answers: int, head_chunk: int | None
 ) -> None:
     deep = write_llama(tmp_path / "model", vocab=4000, width=256, layers=10)
     shape = StepShape(str(deep), 1, 1024, answers, "bf16", gradient_checkpointing=checkpointing, lora_rank=4)
+    shape = replace(shape, head_chunk=head_chunk)
     config = cast("Any", AutoConfig).from_pretrained(deep)
     assert config.num_hidden_layers * shape.tokens > COUNTED
-    drawn, whole = count(shape), _counted(config, shape).bytes()
+    drawn, whole = count(shape), _counted(config, replace(shape, head_chunk=head_chunk or 0)).bytes()
     assert drawn.passes == pytest.approx(whole.passes, rel=0.01)
     assert replace(drawn, peak=0) == replace(whole, peak=0)
 
@@ -134,6 +145,9 @@ def test_however_long_a_call_is_only_short_ones_are_taken(toy: Path) -> None:
     assert step.peak == 10 + 5 * 32 * 262_144 + 40 * 262_144
     assert max(taken) == (8, LONG)
     assert len(taken) == 7
+    taken.clear()
+    chunked = drawn_out(replace(long, head_chunk=512), 32, (4, 8), size)
+    assert (chunked, len(taken)) == (step, 8)
 
 
 def test_a_child_process_counts_and_a_model_that_cannot_be_built_is_refused(toy: Path, tmp_path: Path) -> None:

@@ -110,6 +110,7 @@ UNSTATED: dict[str, object] = {
     "learner.max_sure_move": None,
     "learner.rollback": False,
     "learner.collapsed": "skip",
+    "learner.head_chunk": 0,
     "search.memory_mb": None,
     "search.memory": "pool",
 }
