@@ -63,6 +63,7 @@ OPEN = {
     "max_grad_norm": 1.0,
     "precision": "bf16",
     "gradient_checkpointing": True,
+    "head_chunk": None,  # the memory of the logits, not their values
     "micro_tokens": 4096,
     "max_length": 4096,
     "checkpoint_every": 20,
