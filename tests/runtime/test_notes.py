@@ -101,7 +101,7 @@ def test_no_thread_waits_for_notes(tmp_path: Path, sync: bool) -> None:
 
 
 def test_behind_a_barrier_all_rollouts_of_a_group_see_the_same_page(tmp_path: Path) -> None:
-    run = life(tmp_path, configured(staleness__mode="sync")).live(begun=noted(NotesChat(seconds=40.0)))
+    run = life(tmp_path, configured(staleness__mode="sync")).live(begun=noted(NotesChat(seconds=2.0)))
     assert [(candidates, group) for _, candidates, group, _ in run.rows(PAGES)] == [(4 * n, n + 1) for n in range(1, 7)]
     pages, seen = {candidates: text for _, candidates, _, text in run.rows(PAGES)}, shown(run)
     for lease in range(1, 25):

@@ -66,16 +66,19 @@ def test_a_question_with_a_context_calls_things_by_its_own_names_when_it_asks_ag
 
 
 def test_what_an_author_corrects_is_remembered_with_the_experiment_and_rebuilt_from_the_rows(tmp_path: Path) -> None:
+    kinds = dict[int, int]()
+
     def correcting(question: str, number: int) -> str:
-        if "could not be used" in question or number % 3 == 0:
+        kind = kinds.setdefault(number, len(kinds) % 3)
+        if "could not be used" in question or kind == 0:
             return f"Deviation: {number} + 1, not {number}\n{block(f'start = {number} + 1')}"
-        return "Deviation: none is possible" if number % 3 == 1 else block(f"start = {number}")
+        return "Deviation: none is possible" if kind == 1 else block(f"start = {number}")
 
     run = Run(tmp_path, configured(search__memory="run"), ScriptedChat(correcting)).live()
     numbers = {lease: int(each.experiment.split()[-1]) for lease, each in run.tested.items()}
-    assert {number % 3 for number in numbers.values()} == {0, 1, 2}
+    assert {kinds[number] for number in numbers.values()} == {0, 1, 2}
     for lease, number in numbers.items():
-        wanted = "" if number % 3 == 2 else f"Deviation: {number} + 1, not {number}"
+        wanted = "" if kinds[number] == 2 else f"Deviation: {number} + 1, not {number}"
         assert run.tested[lease].deviation == wanted
     assert run.population.load().run_state.memory.view(1).tested == run.tested
 
