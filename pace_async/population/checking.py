@@ -17,11 +17,11 @@ from sqlalchemy.pool import NullPool
 from pace_async.errors import PaceBug
 from pace_async.events import RunHeader, SettingChanged
 from pace_async.population.copying import digest_of, digests_by_key
-from pace_async.population.memory import make_tables
 from pace_async.population.models import Base, BlobRow, JournalRow, RunRow, SecretRow
 from pace_async.population.reading.audit import SHOWN, Check, audit
 from pace_async.population.reading.journal import DamagedJournal, entries_of, last_seq
 from pace_async.population.reading.reader import Reader
+from pace_async.population.tables import make_tables
 from pace_async.population.writing.scope import scope_of
 from pace_async.population.writing.write_run import run_created
 from pace_async.population.writing.writes import project

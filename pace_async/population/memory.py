@@ -4,13 +4,10 @@ For simulations: without threads and disk, a run of ten thousand candidates take
 lives as long as the object.
 """
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cache
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine
-from sqlalchemy.pool import NullPool
+from sqlalchemy import Connection
 
 from pace_async.events import Fact, RunHeader
 from pace_async.population.base import Question
@@ -18,13 +15,12 @@ from pace_async.population.models import Base
 from pace_async.population.reading.load import load_record
 from pace_async.population.reading.questions import rows_of
 from pace_async.population.reading.record import RunRecord
+from pace_async.population.tables import engine_in_memory, make_tables
 from pace_async.population.writing.scope import scope_of
 from pace_async.population.writing.write_run import run_created
 from pace_async.population.writing.writes import project, write
 
 T = TypeVar("T")
-_LIST = re.compile(r"(\w+) IN \(('\w+'(?:, '\w+')*)\)")
-"""The condition of a CHECK that a column has one of several words."""
 
 
 class MemoryPopulation:
@@ -34,7 +30,7 @@ class MemoryPopulation:
     def __init__(
         self, header: RunHeader, *, secret: str = "simulated", at: float = 0.0, with_journal: bool = False
     ) -> None:
-        self._connection = _engine().connect()
+        self._connection = engine_in_memory().connect()
         self._database: Any = self._connection.connection.driver_connection
         make_tables(self._connection)
         self._connection.exec_driver_sql("PRAGMA foreign_keys=ON")
@@ -78,36 +74,6 @@ class MemoryPopulation:
     def close(self) -> None:
         """Dispose of the database."""
         self._connection.close()
-
-
-@cache
-def _engine() -> Engine:
-    """Each connection is its own database. A statement is compiled once for all of them."""
-    return create_engine(
-        "sqlite://", poolclass=NullPool, connect_args={"isolation_level": None, "check_same_thread": False}
-    )
-
-
-def make_tables(connection: Connection) -> None:
-    """Make the tables of a population in an empty database of SQLite."""
-    database: Any = connection.connection.driver_connection
-    database.executescript(_tables())
-
-
-@cache
-def _tables() -> str:
-    """The statements that make the tables of an empty population."""
-    with _engine().connect() as connection:
-        Base.metadata.create_all(connection)
-        made = connection.exec_driver_sql("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").scalars()
-        return _LIST.sub(_compared, ";\n".join(made) + ";")
-
-
-def _compared(found: re.Match[str]) -> str:
-    """The same condition, as one comparison for each word. SQLite makes a temporary table of a list of three words or
-    more in every execution, and a candidate has ten executions with such a list."""
-    column, words = found.groups()
-    return "(" + " OR ".join(f"{column} = {word}" for word in words.split(", ")) + ")"
 
 
 def rows_as_text(connection: Connection, without: Collection[str] = ()) -> Iterator[str]:

@@ -30,6 +30,7 @@ from pace_async.population.connect import (
     reading_engine,
     told_if_damaged,
 )
+from pace_async.population.import_journal import import_journal
 from pace_async.population.reading.load import header_of, load_record, load_standing
 from pace_async.population.reading.questions import rows_of
 from pace_async.population.reading.record import RunRecord, Standing
@@ -61,6 +62,7 @@ class Store:
         self._callers: set[anyio.CancelScope] = set()
         writer.tell = self._news
         self._run: tuple[int, RunHeader] | None = None
+        self._may_lack_journal = True
 
     @classmethod
     @asynccontextmanager
@@ -167,22 +169,26 @@ class Store:
             self._writer.hold = self._writer.run_id = None
             await self._write(drive)
             self._writer.hold, self._writer.run_id = drive, run_id
-        self._run = run_id, header
+        self._run, self._may_lack_journal = (run_id, header), True
 
     async def commit(self, *facts: Fact) -> None:
         """Write the facts in one transaction, all or none, shielded from cancellation. A NUL or a lone surrogate in a
-        text is written as U+FFFD, a metric that is not finite as null. Raises PaceBug if a fact contradicts the record,
-        GaveUp if the database stays unreachable. In both cases nothing was written."""
+        text is written as U+FFFD, a metric that is not finite as null. The first commit to a run of a version without a
+        journal gives it one. Raises PaceBug if a fact contradicts the record, GaveUp if the database stays unreachable.
+        In both cases nothing was written."""
         if self._run is None:
             raise PaceBug("nothing can be committed before a run is created or loaded")
         run_id, header = self._run
 
         def write_all(connection: Connection) -> None:
+            if self._may_lack_journal:
+                import_journal(connection, run_id)
             scope = scope_of(connection, run_id, header)
             for fact in facts:
                 write(scope, fact)
 
         await self._write(write_all)
+        self._may_lack_journal = False
         if self._over is not None:
             (over, self._over), now = (self._over, None), time.time()
             fact = over.fact(now)

@@ -1,16 +1,19 @@
-"""Runs that version 0.1.0 made open, report, are upgraded on both databases, and go on."""
+"""Runs that earlier versions made open, report, are upgraded on both databases, get a journal, and go on."""
 
 import json
 import os
 import subprocess
 from pathlib import Path
 
+import anyio
 import pytest
 
 from pace_async.population.schema import SCHEMA
+from pace_async.population.store import Store
+from pace_async.runtime.run_paths import RunPaths
 from pace_async.task import load_task
 from tests.support.command_line import PACE, Shell
-from tests.support.earlier_runs import REVISION, Which, earlier_run, move_to_server
+from tests.support.earlier_runs import NAMES, REVISIONS, Which, earlier_run, move_to_server
 from tests.support.postgres import PostgresServer
 
 STATUS = {
@@ -24,8 +27,19 @@ STATUS = {
         "open": 8,
         "admitted": 36,
     },
+    "before_journal": {
+        "candidates": 35,
+        "trained": 24,
+        "skipped": 8,
+        "aborted": 2,
+        "expired": 0,
+        "open": 7,
+        "admitted": 41,
+    },
 }
-BEST = {"finished": 2.50028794, "interrupted": 2.431006762}
+BEST = {"finished": 2.50028794, "interrupted": 2.431006762, "before_journal": 2.465144}
+FACTS = {"finished": 118, "interrupted": 163, "before_journal": 193}
+"""Facts that the rows of each run give."""
 DIGESTS = {
     "circle_packing": "65f9d4e199bf6267164199bea8a7708a",
     "eplb": "f6f54666016ebd26c6cc99168f198f7c",
@@ -35,7 +49,7 @@ DIGESTS = {
 }
 """Of the tasks in version 0.1.0, except that kuairec uses a card since 0.2.0. A digest that its task does not know ends
 every run of that task: give a task whose programs score otherwise a name of its own."""
-RUNS = pytest.mark.parametrize("which", ["finished", "interrupted"])
+RUNS = pytest.mark.parametrize("which", list(STATUS))
 
 
 @pytest.fixture
@@ -45,7 +59,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 def upgrade(shell: Shell, which: Which) -> None:
     """Every reading command names the command that an older schema needs. After the upgrade none does."""
-    if REVISION != SCHEMA:
+    if REVISIONS[which] != SCHEMA:
         for command in ("status", "best", "report"):
             refused = shell.pace(command, which)
             assert (refused.code, refused.out) == (2, "")
@@ -53,7 +67,7 @@ def upgrade(shell: Shell, which: Which) -> None:
             assert "pace db upgrade" in refused.err
     done = shell.pace("db", "upgrade", which, "--json")
     assert done.code == 0, done.err
-    assert json.loads(done.out)["upgraded"] is (REVISION != SCHEMA)
+    assert json.loads(done.out)["upgraded"] is (REVISIONS[which] != SCHEMA)
     assert json.loads(shell.pace("db", "upgrade", which, "--json").out)["upgraded"] is False
 
 
@@ -73,20 +87,54 @@ def reads_as_it_was(shell: Shell, which: Which) -> None:
     assert audit["sound"], audit
 
 
+def gets_its_journal_once(shell: Shell, which: Which) -> None:
+    """The first process that writes to the run gives it a journal, which the commands that read do not. Nothing that is
+    said of the run changes, and the second process finds the journal."""
+    place = RunPaths(shell.folder / which).population[0]
+    before = said(shell, which)
+    assert journal_of(shell, which) == "none: the run began in an earlier version"
+    for _ in range(2):
+        anyio.run(write_nothing, place, NAMES[which])
+        assert journal_of(shell, which) == f"{FACTS[which]} facts, and the tables are theirs"
+        assert said(shell, which) == before
+
+
+def said(shell: Shell, which: Which) -> list[str]:
+    """What status and report say of the run."""
+    assert shell.pace("report", which).code == 0
+    (page,) = (shell.folder / which).glob("*.html")
+    return [shell.pace("status", which, "--json").out, page.read_text(encoding="utf-8")]
+
+
+def journal_of(shell: Shell, which: Which) -> str:
+    """What the audit finds of the run's journal."""
+    checks = json.loads(shell.pace("db", "check", which, "--json").out)["checks"]
+    return next(check["found"] for check in checks if check["check"] == f"journal ({NAMES[which]})")
+
+
+async def write_nothing(place: str | Path, name: str) -> None:
+    """Open the run as a resume does, and commit no fact."""
+    async with Store.open(place, create=False) as store:
+        await store.load(name)
+        await store.commit()
+
+
 @RUNS
 def test_a_run_of_the_version_before_is_upgraded_and_reads_as_it_was(shell: Shell, which: Which) -> None:
     earlier_run(which, shell.folder)
     upgrade(shell, which)
     reads_as_it_was(shell, which)
+    gets_its_journal_once(shell, which)
 
 
 @RUNS
 def test_a_run_of_the_version_before_on_postgresql_is_upgraded_and_reads_as_it_was(
     shell: Shell, which: Which, postgres: PostgresServer
 ) -> None:
-    move_to_server(earlier_run(which, shell.folder), postgres.new("template0"))
+    move_to_server(earlier_run(which, shell.folder), postgres.new("template0"), which)
     upgrade(shell, which)
     reads_as_it_was(shell, which)
+    gets_its_journal_once(shell, which)
 
 
 @pytest.mark.long
@@ -110,6 +158,7 @@ def test_a_run_that_was_killed_under_the_version_before_goes_on_and_audits_sound
     assert status["trained"] >= 20  # the groups under way when it was killed are trained, each once
     assert status["max_trained_staleness"] <= 2
     assert json.loads(shell.pace("db", "check", "interrupted", "--json").out)["sound"]
+    assert int(journal_of(shell, "interrupted").partition(" ")[0]) > FACTS["interrupted"]
 
 
 @pytest.mark.parametrize(("name", "digest"), DIGESTS.items())

@@ -41,7 +41,7 @@ from pace_async.population.checking import check_population
 from pace_async.population.connect import Place, engine
 from pace_async.population.journal.bodies import entry_of, fact_of
 from pace_async.population.journal.stored import content_of
-from pace_async.population.reading.journal import entries_of, last_seq
+from pace_async.population.reading.journal import entries_of
 from pace_async.population.reading.reader import open_readonly
 from pace_async.population.store import Store
 from tests.support.population_facts import (
@@ -172,21 +172,6 @@ async def test_rows_changed_by_other_hands_are_named(tmp_path: Path, statement: 
     change(place, statement)
     found = problems(place)
     assert any(problem in line for line in found), found
-
-
-async def test_a_run_of_an_earlier_version_goes_on_without_a_journal(tmp_path: Path) -> None:
-    async with fresh(tmp_path) as store:
-        await store.commit(*rollout(1), printed(1))
-        place = store.place
-    change(place, "delete from journal", "delete from blobs")
-    async with Store.open(place) as store:
-        await store.load("demo")
-        await store.commit(*rollout(2), printed(2))
-        assert await store.read(lambda connection: last_seq(connection, store.run_id)) == 0
-        assert await store.query("select count(*) as n from blobs") == [{"n": 0}]
-    with open_readonly(place) as reader:
-        checks = {check.name: check for check in check_population(reader)}
-    assert checks["journal (demo)"].ok and "earlier version" in checks["journal (demo)"].found
 
 
 async def test_a_refused_commit_leaves_no_gap(tmp_path: Path) -> None:

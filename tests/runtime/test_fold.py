@@ -5,13 +5,16 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection, delete
 
 from pace_async.config import Config
 from pace_async.context.value import Context, context_of
 from pace_async.events import Advised, AdvisorCall, Evaluated, Fact, ImplementerCalled, RunHeader
 from pace_async.population.blobs import pack_logprobs, unpack_logprobs
 from pace_async.population.checking import check_journal
+from pace_async.population.import_journal import import_journal
 from pace_async.population.memory import MemoryPopulation
+from pace_async.population.models import BlobRow, JournalRow
 from pace_async.population.reading.journal import entries_of
 from pace_async.runtime.run.recorder import Recorder
 from pace_async.runtime.run.work import unfinished
@@ -148,6 +151,13 @@ def as_stored(fact: Fact) -> Fact:
     return fact
 
 
+def forget_and_import(connection: Connection) -> None:
+    """Make the run one of a version without a journal, and then give it one."""
+    connection.execute(delete(JournalRow))
+    connection.execute(delete(BlobRow))
+    import_journal(connection, 1)
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_after_every_commit_the_rows_fold_to_the_live_state(name: str, tmp_path: Path) -> None:
     changed, faults = RUNS[name]
@@ -162,7 +172,7 @@ def test_after_every_commit_the_rows_fold_to_the_live_state(name: str, tmp_path:
     async def process() -> None:
         await population.commit(seed)
         record = population.load()
-        followed = restore(population.load(), config)
+        followed, inferred = restore(population.load(), config), restore(population.load(), config)
         core = SimulatedRun(config, task, VirtualClock(), world, tmp_path, faults, Bytes()).core(record, population)
         plain = core.recorder
         core.recorder = Comparing(plain.population, plain.state, plain.bus, config=config)
@@ -183,6 +193,13 @@ def test_after_every_commit_the_rows_fold_to_the_live_state(name: str, tmp_path:
         assert differences(core.state, followed) == []
         check = await population.read(lambda connection: check_journal(connection, population.run_id, "journal"))
         assert check.wrong == () and check.found.startswith(f"{len(facts)} facts")
+        await population.read(forget_and_import)
+        check = await population.read(lambda connection: check_journal(connection, population.run_id, "journal"))
+        assert check.wrong == () and check.found.startswith(f"{len(facts)} facts")
+        for entry in await population.read(lambda connection: list(entries_of(connection, population.run_id, 2))):
+            assert not isinstance(entry.fact, RunHeader)
+            apply(inferred, entry.fact)
+        assert differences(core.state, inferred) == []
 
     run_virtually(process)
     assert compared[0] > 60

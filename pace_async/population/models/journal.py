@@ -10,7 +10,7 @@ class JournalRow(Base):
     """A fact: `kind` is its class in `pace_async.events`, `body` its fields as JSON, without those that have their
     default. `seq` counts from 1 within the run and has no gap. 1 is the run's header, with its time of creation. `at`
     is the fact's time, and `lease` its lease, NULL without one. A run that began in a version without a journal has
-    no row here."""
+    no row here until a process writes to it."""
 
     __tablename__ = "journal"
     run_id: Mapped[int] = mapped_column(primary_key=True)

@@ -1,4 +1,5 @@
-"""The facts of a run from its journal, in the order of their commits."""
+"""The facts of a run in the order of their commits: from its journal, or, if it began without one and was not opened
+for writing since, inferred from its rows (`importing`)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from pace_async.population.models import (
     JournalRow,
 )
 from pace_async.population.prepared import Prepared
+from pace_async.population.reading.importing.facts import inferred_facts
 
 BATCH = 500
 """Rows read at once."""
@@ -54,14 +56,27 @@ class DamagedJournal(ValueError):
 
 
 def last_seq(connection: Connection, run_id: int) -> int:
-    """The number of the newest fact, 0 for a run without a journal."""
+    """The number of the newest fact in the run's journal, 0 for a run without one."""
     newest = select(func.coalesce(func.max(JournalRow.seq), 0)).where(JournalRow.run_id == run_id)
     return connection.execute(newest).scalar_one()
 
 
+def has_journal(connection: Connection, run_id: int) -> bool:
+    """Whether the run has a journal, which is then complete."""
+    return connection.execute(select(JournalRow.seq).where(JournalRow.run_id == run_id).limit(1)).first() is not None
+
+
 def entries_of(connection: Connection, run_id: int, after: int = 0) -> Iterator[Entered]:
-    """The facts whose number is greater than `after`. Raises DamagedJournal, in words, for a gap, and for a body or a
-    blob that does not read."""
+    """The facts whose number is greater than `after`, whether the run has a journal or not. Raises DamagedJournal, in
+    words, for a gap, and for a body or a blob that does not read, and PaceBug for rows that no run can have written."""
+    if has_journal(connection, run_id):
+        yield from _stored(connection, run_id, after)
+    else:
+        for seq, (at, fact) in enumerate(inferred_facts(connection, run_id, after), start=after + 1):
+            yield Entered(seq, at, fact)
+
+
+def _stored(connection: Connection, run_id: int, after: int) -> Iterator[Entered]:
     contents = _Contents(connection, run_id)
     while rows := _rows(connection, run_id, after):
         for seq, at, kind, lease, body in rows:

@@ -224,7 +224,7 @@ def show(connection: Connection, candidate: int, run: str | None = None) -> dict
     evaluated = evaluations_of(connection, run_id, [candidate])[candidate]
     advice = advice_of(connection, run_id, [candidate]).get(candidate)
     chosen = choices_of(connection, run_id, [candidate]).get(candidate)
-    practice = practices_of(connection, run_id, candidate, candidate).get(candidate)
+    practice = practices_of(connection, run_id, [candidate]).get(candidate)
     practice = practice_with(row["program"] or "", practice)
     asked = select(ImplementerCallRow).where(ImplementerCallRow.run_id == run_id, ImplementerCallRow.lease == candidate)
     paid = connection.execute(asked.order_by(ImplementerCallRow.ordinal)).all()

@@ -191,11 +191,9 @@ def attempts_of(connection: Connection, run_id: int) -> dict[tuple[int, str, int
     return {(found.lease, found.stage, found.fresh): found.attempt for found in newest}
 
 
-def practices_of(connection: Connection, run_id: int, first: int, last: int) -> dict[int, Practised]:
-    """What the last programs of the leases from `first` to `last` did on practice instances."""
-    rows = connection.execute(
-        select(PracticeRow).where(PracticeRow.run_id == run_id, PracticeRow.lease.between(first, last))
-    )
+def practices_of(connection: Connection, run_id: int, leases: Collection[int]) -> dict[int, Practised]:
+    """What the last programs of these leases did on practice instances."""
+    rows = connection.execute(select(PracticeRow).where(PracticeRow.run_id == run_id, PracticeRow.lease.in_(leases)))
     return {row.lease: Practised(**{name: getattr(row, name) for name in PRACTICE_FIELDS}) for row in rows}
 
 

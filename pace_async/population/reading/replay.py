@@ -147,7 +147,7 @@ class _Source:
         connection, run_id = self._connection, self._run_id
         if 0 in self._ended:
             yield self._as_first(self._ended[0])
-            yield from practices_of(connection, run_id, 0, 0).values()
+            yield from practices_of(connection, run_id, [0]).values()
         yield from checks_of(connection, run_id)
         yield from last_reservation(connection, run_id)
         yield from self._attempted(0)
@@ -157,7 +157,7 @@ class _Source:
         for rows in _streamed(connection, _rollouts(run_id, self._extra)):
             notes = _notes(connection, run_id, rows[0].lease, rows[-1].lease)
             calls = _calls(connection, run_id, rows[0].lease, rows[-1].lease)
-            self._practices = practices_of(connection, run_id, rows[0].lease, rows[-1].lease)
+            self._practices = practices_of(connection, run_id, [row.lease for row in rows])
             for row in rows:
                 lease, number = row.lease, row.group_number
                 yield from self._epochs_before(lease)
@@ -391,5 +391,5 @@ def _program(connection: Connection, run_id: int, candidate: int) -> Member:
             CandidateRow.run_id == run_id, CandidateRow.candidate == candidate
         )
     ).one()
-    practice = practices_of(connection, run_id, candidate, candidate).get(candidate)
+    practice = practices_of(connection, run_id, [candidate]).get(candidate)
     return Member(row.candidate, row.program, row.score, row.feedback, practice_with(row.program, practice))

@@ -1,0 +1,140 @@
+"""The steps of groups and versions, of evaluation epochs, and of the run as a whole."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from math import nan
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from pace_async.events import (
+    EpochInForce,
+    FaultSeen,
+    GroupEnded,
+    GroupShipped,
+    LoopMeasured,
+    RescoreBegan,
+    Rescored,
+    RunStateChanged,
+    SettingChanged,
+    VersionPublished,
+)
+from pace_async.population.fields import NAMED_METRICS
+from pace_async.population.models import (
+    CandidateRow,
+    EpochScoreRow,
+    EvaluationEpochRow,
+    FaultRow,
+    GroupRow,
+    LeaseRow,
+    RunRow,
+    RunStateRow,
+    SettingChangeRow,
+    VersionRow,
+)
+from pace_async.population.reading.importing.order import LAST, Step
+
+
+def steps_of_groups(connection: Connection, run_id: int) -> Iterator[Step]:
+    """The groups and the versions that they made, in no order."""
+    # of each group, (lease, staleness, reward, advantage)
+    taken: defaultdict[int | None, list[tuple[Any, ...]]] = defaultdict(list)
+    columns = (LeaseRow.group_number, LeaseRow.lease, LeaseRow.staleness, LeaseRow.group_reward, LeaseRow.advantage)
+    shipped = select(*columns).where(LeaseRow.run_id == run_id, LeaseRow.group_number.is_not(None))
+    for number, *member in connection.execute(shipped.order_by(LeaseRow.lease)):
+        taken[number].append(tuple(member))
+    versions = {row.group_number: row for row in connection.execute(_of_run(VersionRow, run_id))}
+    for row in connection.execute(_of_run(GroupRow, run_id)).all():
+        number, made = row.group_number, versions.get(row.group_number)
+        leases, staleness, rewards, advantages = zip(*taken[number], strict=True) if taken[number] else ((),) * 4
+        fact = GroupShipped(
+            *(number, row.update_number, leases, staleness, rewards, None if None in advantages else advantages),
+            *(row.alpha, row.digest, row.shipped_at, row.restores, row.rate),
+        )
+        before = (("group ended", number - 1, 0), *(("ended", lease, 0) for lease in leases))
+        yield Step(("group shipped", number, 0), row.shipped_at, 0, fact, before)
+        if row.state == "shipped":
+            continue
+        named = {name: getattr(row, name) for name in NAMED_METRICS if getattr(row, name) is not None}
+        ended = GroupEnded(
+            *(number, row.update_number, leases, row.state, row.reason),
+            *(row.update_number if made is None else made.version, None if made is None else made.weights),
+            *({**row.metrics, **named}, row.seconds, row.ended_at, None if made is None else made.restored),
+        )
+        yield Step(("group ended", number, 0), row.ended_at, 0, ended, (("group shipped", number, 0),))
+    for row in versions.values():
+        if row.state == "published":
+            published = VersionPublished(
+                row.version, row.seconds, row.paused_seconds, row.receipt, row.published_at, row.probe_k3
+            )
+            after = (("group ended", row.group_number or 0, 0), ("published", row.version - 1, 0))
+            yield Step(("published", row.version, 0), row.published_at, 0, published, after)
+
+
+def steps_of_epochs(connection: Connection, run_id: int) -> Iterator[Step]:
+    """What was scored again, and when it came into force, in no order. A score that was kept when the next epoch came
+    into force has its candidate's own time, and was no fact."""
+    scored: defaultdict[int, list[int]] = defaultdict(list)
+    row = EpochScoreRow
+    again = (
+        select(EpochScoreRow)
+        .join(CandidateRow, (CandidateRow.run_id == row.run_id) & (CandidateRow.candidate == row.candidate))
+        .where(row.run_id == run_id, row.epoch > 0, row.at != CandidateRow.at)
+    )
+    for found in connection.execute(again).all():
+        fact = Rescored(
+            *(found.epoch, found.candidate, found.outcome, found.detail, found.score, found.reward, found.seconds),
+            *(found.memoised, found.at, found.queue_seconds or 0.0, found.metrics),
+        )
+        scored[found.epoch].append(found.candidate)
+        after = (("rescore began", found.epoch, 0), ("ended", found.candidate, 0))
+        yield Step(("rescored", found.epoch, found.candidate), found.at, 0, fact, after)
+    leases = connection.execute(select(LeaseRow.lease).where(LeaseRow.run_id == run_id)).scalars().all()
+    for epoch in connection.execute(_of_run(EvaluationEpochRow, run_id)).all():
+        began = RescoreBegan(epoch.epoch, epoch.task_digest, epoch.best, epoch.began_at)
+        yield Step(
+            ("rescore began", epoch.epoch, 0), epoch.began_at, 0, began, (("rescore began", epoch.epoch - 1, 0),)
+        )
+        if epoch.last_lease is None:
+            continue
+        before = [("rescore began", epoch.epoch, 0), ("in force", epoch.epoch - 1, 0)]
+        before += [("rescored", epoch.epoch, candidate) for candidate in scored[epoch.epoch]]
+        before += [("ended", lease, 0) for lease in leases if lease <= epoch.last_lease]
+        in_force = EpochInForce(epoch.epoch, epoch.last_lease, epoch.in_force_at)
+        yield Step(("in force", epoch.epoch, 0), epoch.in_force_at, LAST, in_force, tuple(before))
+
+
+def steps_of_run(connection: Connection, run_id: int) -> Iterator[Step]:
+    """The run's states, settings and faults, in no order. Of the turns of the event loop only the longest are
+    kept. They get the time of the newest state."""
+    run = connection.execute(_of_run(RunRow, run_id)).one()
+    newest = run.created_at
+    for row in connection.execute(_of_run(RunStateRow, run_id)):
+        fact = RunStateChanged(row.state, row.reason, row.at)
+        begins = row.state == "running"
+        yield Step(("state", row.number, 0), row.at, 0 if begins else LAST, fact, (("state", row.number - 1, 0),))
+        newest = max(newest, row.at)
+    for row in connection.execute(_of_run(SettingChangeRow, run_id)):
+        changed = SettingChanged(row.key, row.before, row.after, row.at)
+        yield Step(("setting", row.number, 0), row.at, 0, changed, (("setting", row.number - 1, 0),))
+    for row in connection.execute(_of_run(FaultRow, run_id)):
+        fault = FaultSeen(row.stage, row.kind, row.detail, row.lease, row.at)
+        after = (("fault", row.number - 1, 0), ("opened", row.lease or 0, 0))
+        yield Step(("fault", row.number, 0), row.at, 0, fault, after)
+    if run.longest_stall_ms is not None or run.longest_turn_cpu_ms is not None:
+        stall, turn = (nan if each is None else each for each in (run.longest_stall_ms, run.longest_turn_cpu_ms))
+        yield Step(("measured", 0, 0), newest, LAST, LoopMeasured(stall, turn, newest))
+
+
+def first_bound(connection: Connection, run_id: int) -> int:
+    """The staleness bound with which the run began, which a resume may have raised."""
+    row = SettingChangeRow
+    raised = select(row.before).where(row.run_id == run_id, row.key == "staleness.max_staleness")
+    before = connection.execute(raised.order_by(row.number).limit(1)).scalar_one_or_none()
+    if before is not None:
+        return int(before)
+    return connection.execute(select(func.max(RunRow.max_staleness)).where(RunRow.run_id == run_id)).scalar_one()
+
+
+def _of_run(table: Any, run_id: int) -> Any:
+    return select(table).where(table.run_id == run_id).order_by(*table.__table__.primary_key.columns)

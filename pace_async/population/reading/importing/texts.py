@@ -1,0 +1,110 @@
+"""The facts of steps, those with long texts and tokens read a few hundred at a time."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from sqlalchemy import Connection, func, select
+
+from pace_async.events import Evaluated, Fact, ImplementerCalled, NotesPage
+from pace_async.population.fields import NOTES_FIELDS
+from pace_async.population.models import EpochScoreRow, NotesPageRow
+from pace_async.population.reading.implementers_chosen import gains_of
+from pace_async.population.reading.importing.calls import answering_calls
+from pace_async.population.reading.importing.order import Step
+from pace_async.population.reading.read_facts import (
+    advice_of,
+    answers_of,
+    claims_of,
+    evaluations_of,
+    practices_of,
+    stages_of,
+)
+from pace_async.population.reading.read_spending import deviations_of, tries_by_call
+
+BATCH = 200
+
+
+class Texts:
+    """Completes the steps of one run."""
+
+    def __init__(self, connection: Connection, run_id: int) -> None:
+        self._connection, self._run_id = connection, run_id
+        self._claims = claims_of(connection, run_id)
+        self._gains, self._deviations = gains_of(connection, run_id), deviations_of(connection, run_id)
+        self._answering = answering_calls(connection, run_id)
+        self._answers = answers_of(connection, run_id, {lease for lease, _ in self._answering})
+        self._rescored = connection.execute(
+            select(func.count()).select_from(EpochScoreRow).where(EpochScoreRow.run_id == run_id)
+        ).scalar_one()
+
+    def facts(self, steps: Sequence[Step]) -> Iterator[tuple[float, Fact]]:
+        """Each with its time."""
+        for begin in range(0, len(steps), BATCH):
+            batch = steps[begin : begin + BATCH]
+            yield from zip([step.at for step in batch], self._batch(batch), strict=True)
+
+    def _batch(self, steps: Sequence[Step]) -> Iterator[Fact]:
+        connection, run_id = self._connection, self._run_id
+
+        def leases(what: str) -> list[int]:
+            return [step.key[1] for step in steps if step.texts and step.key[0] == what]
+
+        called = set(leases("called"))
+        advice = advice_of(connection, run_id, leases("advised"))
+        ended = self._evaluations(leases("ended"))
+        stages = stages_of(connection, run_id, set(leases("stage")))
+        practices = practices_of(connection, run_id, leases("practised"))
+        tries, pages = tries_by_call(connection, run_id, called), self._pages(called)
+        for step in steps:
+            what, lease, number = step.key
+            if isinstance(step.fact, ImplementerCalled) and step.texts:
+                key = (lease, number)
+                tried, place = tries.get(key), self._answering.get(key)
+                yield replace(
+                    step.fact,
+                    tried=None
+                    if tried is None
+                    else replace(tried, evaluation=None, evaluation_detail="", evaluation_feedback=None),
+                    answered=None if place is None else self._answers[lease][place],
+                    notes=pages.get(key),
+                )
+            elif step.fact is not None:
+                yield step.fact
+            elif what == "stage":
+                yield stages[lease][number - 1]
+            elif what == "claimed":
+                yield self._claims[lease]
+            else:
+                yield {"advised": advice, "ended": ended, "practised": practices}[what][lease]
+
+    def _evaluations(self, candidates: list[int]) -> dict[int, Evaluated]:
+        """Complete rollouts with the results of the evaluator that first scored them."""
+        facts = evaluations_of(self._connection, self._run_id, candidates)
+        for candidate, fact in facts.items():
+            gained, deviation = candidate in self._gains, self._deviations.get(candidate, "")
+            facts[candidate] = replace(fact, gained=gained, deviation=deviation)
+        if self._rescored and candidates:
+            row = EpochScoreRow
+            kept = select(row).where(row.run_id == self._run_id, row.candidate.in_(candidates))
+            for first in self._connection.execute(kept.order_by(row.epoch.desc())):
+                facts[first.candidate] = replace(
+                    facts[first.candidate],
+                    outcome=first.outcome,
+                    score=first.score,
+                    reward=first.reward,
+                    detail=first.detail,
+                    seconds=first.seconds,
+                    queue_seconds=first.queue_seconds,
+                    memoised=first.memoised,
+                    metrics=first.metrics,
+                )
+        return facts
+
+    def _pages(self, leases: set[int]) -> dict[tuple[int, int], NotesPage]:
+        """The pages of notes by the call that wrote them."""
+        row = NotesPageRow
+        pages = self._connection.execute(select(row).where(row.run_id == self._run_id, row.lease.in_(leases)))
+        return {
+            (page.lease, page.ordinal): NotesPage(**{name: getattr(page, name) for name in NOTES_FIELDS})
+            for page in pages
+        }
