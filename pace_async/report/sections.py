@@ -281,7 +281,8 @@ def again(facts: Facts) -> Markup:
         "but threads that finish in another order give another run."
     )
     made = f"This page was written by {versions()}. The rows do not hold the versions that the run itself had."
-    return card(
+    return scrolling(
+        "Command",
         tag("pre", command({**facts.header.config, "task": reference_of(facts.header)})),
         tag("p", notes, class_="sub"),
         tag("p", made, class_="sub"),
