@@ -11,7 +11,7 @@ WIDTH, HEIGHT = 72, 14
 def lines(comparison: Comparison, room: int | None = None) -> list[str]:
     """The whole text. A row of a table has at most `room` characters."""
     found = table_lines(_runs(comparison), room)
-    for rows in (_arms(comparison), signs(comparison)):
+    for rows in (arms(comparison), signs(comparison)):
         found += ["", *table_lines(rows, room)] if rows else []
     verdicts = comparison.verdicts
     return [*found, *(["", *verdicts] if verdicts else []), "", *_drawing(comparison)]
@@ -37,7 +37,7 @@ def _runs(comparison: Comparison) -> list[dict[str, object]]:
     ]
 
 
-def _arms(comparison: Comparison) -> list[dict[str, object]]:
+def arms(comparison: Comparison) -> list[dict[str, object]]:
     """A row for each arm, and below it one at fresh seeds where the task has them. Nothing for a single run."""
     if len(comparison.every) == 1:
         return []
@@ -53,9 +53,9 @@ def _arms(comparison: Comparison) -> list[dict[str, object]]:
                     **({"scores": "at fresh seeds" if fresh else "of the search"} if comparison.has_fresh else {}),
                     "seeds": len(arm.scores(place, fresh=True)) if fresh else len(arm.runs),
                     f"mean after {in_words(place, comparison.by)}": mean and mean.value,
-                    "95 %": interval(mean),
+                    "95 %": _interval(mean),
                     f"minus {first.name}": against and against.value,
-                    "95 % of it": interval(against),
+                    "95 % of it": _interval(against),
                     "settings": " ".join(f"{name}={value}" for name, value in arm.settings.items()) or None,
                 }
             )
@@ -82,7 +82,7 @@ def spread_in_words(spread: tuple[float, float] | None) -> str | None:
     return None if spread is None else f"{spread[0]:.3g} → {spread[1]:.3g}"
 
 
-def interval(found: Estimate | None) -> str | None:
+def _interval(found: Estimate | None) -> str | None:
     """The ends of an interval."""
     return None if found is None or found.low is None else f"{found.low:.6g} to {found.high:.6g}"
 

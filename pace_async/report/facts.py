@@ -12,6 +12,7 @@ from pace_async.baseline import Beside, beside_of
 from pace_async.errors import UsageError
 from pace_async.events import IslandActed, RunHeader
 from pace_async.population.reading.account import Account, CompletedCandidate
+from pace_async.population.reading.measured import Measured
 from pace_async.population.reading.money import Money
 from pace_async.population.reading.reader import Reader
 from pace_async.population.reading.timeline import Timeline
@@ -24,8 +25,8 @@ STEPS = 60
 
 @dataclass(frozen=True)
 class Facts:
-    """`best` and `seed_program` are None before the first score. `actions`, `timeline`, `money` and `programs`, those
-    of the best program's nearest ancestors, are empty for pages that ask for them on their own."""
+    """`best` and `seed_program` are None before the first score. `actions`, `timeline`, `money`, `measured` and
+    `programs`, those of the best program's nearest ancestors, are empty for pages that ask for them on their own."""
 
     header: RunHeader
     status: Row
@@ -39,6 +40,7 @@ class Facts:
     money: Money | None = None
     programs: Mapping[int, str] = field(default_factory=dict[int, str])
     beside: Beside | None = None
+    measured: tuple[Measured, ...] = ()
 
     @cached_property
     def lineage(self) -> tuple[CompletedCandidate, ...]:
@@ -63,6 +65,7 @@ def gather(reader: Reader, best_known: float | None = None) -> Facts:
             actions=held.island_actions(),
             timeline=held.timeline(),
             money=held.money(),
+            measured=held.measured(),
             programs={number: program for number, program in programs.items() if program is not None},
         )
 

@@ -18,6 +18,7 @@ from pace_async.report.facts import Facts
 from pace_async.report.fault_timeline import fault_timeline
 from pace_async.report.islands import Link, islands
 from pace_async.report.markup import Content, Markup, tag
+from pace_async.report.metrics import metrics, names_of
 from pace_async.report.notes import notes
 
 MARK = "<!doctype html>\n<!-- pace report -->\n"
@@ -57,6 +58,11 @@ def _sections(facts: Facts) -> list[Markup]:
 
     parts: dict[str, tuple[str, list[Markup]]] = {
         "score": ("Best score so far", [sections.curve(facts)]),
+        **(
+            {"metrics": ("Metrics", [metrics(facts.measured, facts.status["candidates"])])}
+            if names_of(facts.measured)
+            else {}
+        ),
         "best": ("How the best program came to be", [sections.lineage(facts), listing.steps(facts)]),
         "tree": ("Tree of lineage", sections.tree_of_lineage(facts)),
         "candidates": ("Candidates", [listing.candidates(facts)]),

@@ -10,6 +10,8 @@ from pace_async.observe.standing import to_best_known, tried_again
 from pace_async.population.reading.money import Money
 from pace_async.registry.advisors import advisor_of
 from pace_async.report import learning, progress
+from pace_async.report.comparison_text import spread_in_words
+from pace_async.report.diagnostics import signs_of
 from pace_async.report.difference import counted, difference
 from pace_async.report.facts import Facts, Row
 from pace_async.report.islands import Link
@@ -156,7 +158,27 @@ def learner(facts: Facts, by: By = "candidates") -> Markup:
     note = f"Red ticks: {formatting.count(skipped, 'group')} skipped, in which nothing was learned." if skipped else ""
     if facts.status["rollbacks"]:
         note += f" The advisor {formatting.went_back(len(facts.status['rollbacks']))}: its answers could not be parsed."
-    return joined([tag("p", note, class_="sub") if note else Markup(), tag("div", *cards, class_="pair")])
+    said = f"{_signs(facts)}{note}"
+    return joined([tag("p", said, class_="sub") if said else Markup(), tag("div", *cards, class_="pair")])
+
+
+def _signs(facts: Facts) -> str:
+    """How often entropy and gradient norm spiked, and how far the rewards of a group spread."""
+    trained = [row for row in facts.account.groups if row.state == "trained"]
+    signs = signs_of(
+        [row.entropy for row in trained if row.entropy is not None],
+        [row.grad_norm for row in trained if row.grad_norm is not None],
+        [row.spread for row in facts.account.rewards],
+    )
+    said = ""
+    if signs.entropy_spikes is not None and signs.grad_norm_spikes is not None:
+        said = (
+            "Spikes beyond twice the running median, in the last half of the updates: "
+            f"{signs.entropy_spikes} of the entropy, {signs.grad_norm_spikes} of the gradient norm. "
+        )
+    if (spread := spread_in_words(signs.reward_spread)) is not None:
+        said += f"Spread of the rewards in a group, first and last quarter of the groups: {spread}. "
+    return said
 
 
 def outcomes(money: Money, link: Callable[[str], str] | None = None) -> Markup:
@@ -259,7 +281,8 @@ def again(facts: Facts) -> Markup:
         "but threads that finish in another order give another run."
     )
     made = f"This page was written by {versions()}. The rows do not hold the versions that the run itself had."
-    return card(
+    return scrolling(
+        "Command",
         tag("pre", command({**facts.header.config, "task": reference_of(facts.header)})),
         tag("p", notes, class_="sub"),
         tag("p", made, class_="sub"),

@@ -62,6 +62,7 @@ class Pages:
             *[Route(f"/run/{{run}}{path}", self._of_facts(make)) for path, make in pages.items()],
             Route("/run/{run}/islands", self.islands),
             Route("/run/{run}/learner", self.learner),
+            Route("/run/{run}/metrics", self.metrics),
             Route("/run/{run}/machines", self.machines),
             Route("/run/{run}/spend", self.spend),
             Route("/run/{run}/tree.json", self.tree),
@@ -91,6 +92,12 @@ class Pages:
         """The islands and their actions."""
         run, name = self._run(request), request.path_params["run"]
         answer = run.drawn("islands", overview.with_actions, lambda read: islands.islands_page(name, *read))
+        return HTMLResponse(answer.value, headers=_again(answer.again))
+
+    def metrics(self, request: Request) -> Response:
+        """The score and the metrics over the candidates."""
+        run, name = self._run(request), request.path_params["run"]
+        answer = run.drawn("metrics", overview.with_measured, lambda read: overview.metrics_page(name, *read))
         return HTMLResponse(answer.value, headers=_again(answer.again))
 
     def learner(self, request: Request) -> Response:

@@ -6,17 +6,19 @@ from urllib.parse import urlencode
 
 from pace_async.errors import UsageError
 from pace_async.observe import formatting
+from pace_async.observe.columns import shown
 from pace_async.report.compared import Comparison, in_words, share_in_words
 from pace_async.report.compared_curves import curves
 from pace_async.report.compared_runs import compared_run, refuse_unless_comparable
-from pace_async.report.comparison import CHOICES, Arm, By, ComparedRun, Estimate, difference
-from pace_async.report.comparison_text import interval, signs
+from pace_async.report.comparison import CHOICES, Arm, By, ComparedRun
+from pace_async.report.comparison_text import arms, signs
 from pace_async.report.markup import Content, Markup, joined, tag
 from pace_async.report.parts import card, scrolling, table
 from pace_async.web.runs import OpenRun
 from pace_async.web.shell import COMPARE, address, document
 
 TITLE = "Comparison of runs"
+_LONG = ("settings", "run")
 
 
 def comparison_page(runs: Mapping[str, OpenRun], asked: Sequence[str], by: By = "candidates") -> str:
@@ -37,15 +39,13 @@ def comparison_page(runs: Mapping[str, OpenRun], asked: Sequence[str], by: By = 
         return _page(tag("h1", TITLE), tag("p", "There is no run yet.", class_="sub"))
     comparison = Comparison.of(found, by)
     said = [tag("p", sentence) for sentence in comparison.verdicts]
-    learned = signs(comparison)
+    compared, learned = arms(comparison), signs(comparison)
     return _page(
         tag("h1", f"{found[0].task}: {formatting.count(len(found), 'run')}"),
         tag("p", _caption(comparison), class_="sub"),
         _over(asked, by),
         card(curves(comparison.arms, comparison.place, by)),
-        tag("h2", "Arms"),
-        *said,
-        scrolling("Arms", table(_arms(comparison), "")),
+        *([tag("h2", "Arms"), *said, scrolling("Arms", table(_plain(compared), ""))] if compared else []),
         tag("h2", "Runs"),
         scrolling("Runs", table([_row(comparison, arm, run) for arm, run in comparison.every], "")),
         *([tag("h2", "Learning"), scrolling("Learning", table(_plain(learned), ""))] if learned else []),
@@ -90,25 +90,6 @@ def _caption(comparison: Comparison) -> str:
     return " ".join(notes)
 
 
-def _arms(comparison: Comparison) -> list[dict[str, Content]]:
-    """A row for each arm. The difference is to the first arm."""
-    arms, place, first = comparison.arms, comparison.place, comparison.arms[0]
-    rows: list[dict[str, Content]] = []
-    for number, arm in enumerate(arms):
-        row: dict[str, Content] = {"arm": arm.name, "seeds": len(arm.runs)}
-        for fresh in (False, True) if comparison.has_fresh else (False,):
-            of, space = (" at fresh seeds", " ") if fresh else ("", "")
-            mean = arm.mean(place, fresh=fresh)
-            row |= {f"mean{of}": _value(mean), f"95 %{space}": _range(mean)}
-            if len(arms) > 1:
-                against = difference(arm, first, place, fresh=fresh) if number else None
-                row |= {f"minus {first.name}{of}": _value(against), f"95 % of it{space}": _range(against)}
-        if len(arms) > 1:
-            row["settings"] = ", ".join(f"{name}={value}" for name, value in arm.settings.items()) or "–"
-        rows.append(row)
-    return rows
-
-
 def _row(comparison: Comparison, arm: Arm, run: ComparedRun) -> dict[str, Content]:
     place, by, first = comparison.place, comparison.by, comparison.arms[0]
     row = comparison.row(arm, run)
@@ -129,19 +110,18 @@ def _row(comparison: Comparison, arm: Arm, run: ComparedRun) -> dict[str, Conten
 
 
 def _plain(rows: Sequence[Mapping[str, object]]) -> list[dict[str, Content]]:
-    return [{name: "–" if value is None else str(value) for name, value in row.items()} for row in rows]
+    """The rows of a text as those of a page. Only settings and names of runs may be broken."""
+    return [
+        {
+            name: "–" if value is None else shown(value) if name in _LONG else tag("span", shown(value), class_="term")
+            for name, value in row.items()
+        }
+        for row in rows
+    ]
 
 
 def _score(value: float | None) -> str:
     return "–" if value is None else formatting.score(value)
-
-
-def _value(found: Estimate | None) -> Markup:
-    return tag("span", "–" if found is None else f"{found.value:.6g}", class_="term")
-
-
-def _range(found: Estimate | None) -> Markup:
-    return tag("span", interval(found) or "–", class_="term")
 
 
 def _form(runs: Mapping[str, OpenRun], chosen: Sequence[str]) -> Markup:

@@ -7,6 +7,7 @@ from pace_async.errors import UsageError
 from pace_async.events import IslandActed
 from pace_async.observe import formatting
 from pace_async.population.reading.machines import Attempted
+from pace_async.population.reading.measured import Measured
 from pace_async.population.reading.money import Money
 from pace_async.population.reading.reader import Reader
 from pace_async.population.reading.timeline import Timeline
@@ -14,6 +15,7 @@ from pace_async.report import sections
 from pace_async.report.facts import Facts, gather_parts
 from pace_async.report.fault_timeline import fault_timeline
 from pace_async.report.markup import Markup, joined, tag
+from pace_async.report.metrics import metrics
 from pace_async.report.notes import notes
 from pace_async.report.parts import scrolling, table
 from pace_async.report.progress_axis import CHOICES, By
@@ -42,6 +44,12 @@ def with_actions(reader: Reader) -> tuple[Facts, Sequence[IslandActed]]:
 def with_attempts(reader: Reader) -> tuple[Facts, Sequence[Attempted]]:
     """The facts, and the attempts to evaluate programs."""
     return facts_of(reader), reader.attempts()
+
+
+def with_measured(reader: Reader) -> tuple[str, int, tuple[Measured, ...]]:
+    """The run's name, its complete candidates, and the metrics of those with a score."""
+    standing = reader.standing()
+    return standing.header.name, standing.candidates, reader.measured()
 
 
 def spending_of(reader: Reader) -> tuple[str, Money, Timeline]:
@@ -85,6 +93,12 @@ def learner_page(name: str, facts: Facts, by: By) -> str:
     ]
     over = tag("p", "Over ", *choices, class_="sub choices") if facts.account.groups else None
     return document(title, tag("h1", "Learner"), over, sections.learner(facts, by), run=name, page="learner")
+
+
+def metrics_page(name: str, title: str, candidates: int, measured: Sequence[Measured]) -> str:
+    """The score and each metric of the task over the candidates."""
+    body = (tag("h1", "Metrics"), metrics(measured, candidates))
+    return document(f"{title}: metrics", *body, run=name, page="metrics")
 
 
 def spend_page(name: str, title: str, money: Money, timeline: Timeline) -> str:

@@ -10,6 +10,7 @@ PAGES = {
     "candidates": "Candidates",
     "tree": "Tree",
     "islands": "Islands",
+    "metrics": "Metrics",
     "learner": "Learner",
     "spend": "Spend and faults",
     "machines": "Machines",

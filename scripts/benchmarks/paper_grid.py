@@ -9,7 +9,9 @@ Resumable: a finished run is not run again, and an interrupted one goes on. To j
 The settings are those of the scale: `configs/paper/small.yaml` for any task, or `TASK.yaml` as published. For a method
 other than `pace`, `METHOD.yaml` overrides them. The table goes to table.md and the panels (best reward so far, entropy,
 gradient norm) to TASK.svg, in the folder of --out. The table also has the other metrics of the best program, the
-gradient norm before clipping, and the mean entropy of the first and of the last quarter of updates.
+gradient norm before clipping, the mean entropy of the first and of the last quarter of updates, the mean spread of the
+rewards in a group in the first and the last quarter of groups, the spikes of a run, and the share of the candidates
+after which a method was as good as another at its end.
 """
 
 import argparse
@@ -19,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pace_async.report.diagnostics import quarters, reached, signs_of
 from scripts.benchmarks.bench_runs import (
     Wanted,
     difference,
@@ -32,7 +35,7 @@ from scripts.benchmarks.bench_runs import (
     seeds_of,
     spread,
 )
-from scripts.benchmarks.objectives_plot import draw
+from scripts.benchmarks.objectives_plot import Curve, draw
 from scripts.benchmarks.run_traces import Trace, read
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "paper"
@@ -153,13 +156,18 @@ def report(task: str, runs: Runs) -> str:
     """The tables of one task, in Markdown: mean ± standard deviation over the runs of a method."""
     names = METRICS.get(task) or tuple(next(iter(runs.values()))[0].metrics)
     heads = ["method", "runs", "best score", "best reward", "area under best reward", *names]
-    heads += ["entropy, first → last quarter", "gradient norm, median", "largest", "seconds"]
+    heads += ["entropy, first → last quarter", "gradient norm, median", "largest", "spikes: entropy, gradient norm"]
+    heads += ["spread of rewards, first → last quarter", "seconds"]
     lines = [f"### {task}", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for method, traces in runs.items():
         cells = [METHODS[method], str(len(traces))]
         cells += [spread(column) for column in _outcomes(traces).values()]
         cells += [spread([trace.metrics[name] for trace in traces]) for name in names]
-        cells += [*_diagnostics(traces), f"{np.mean([trace.seconds for trace in traces]):.0f}"]
+        cells += [
+            *_diagnostics(traces),
+            _change([trace.reward_spread for trace in traces]),
+            f"{np.mean([trace.seconds for trace in traces]):.0f}",
+        ]
         lines.append(f"| {' | '.join(cells)} |")
     others = [method for method, traces in runs.items() if method != OURS and len(traces) > 1]
     if others and len(runs.get(OURS, ())) > 1:
@@ -168,7 +176,20 @@ def report(task: str, runs: Runs) -> str:
         for method in others:
             cells = [difference(ours[name], column) for name, column in _outcomes(runs[method]).items()]
             lines.append(f"| {METHODS[OURS]} − {METHODS[method]} | {' | '.join(cells)} |")
+        lines += ["", "| as good as the other at its end | share of the candidates |", "|---|---|"]
+        for method in others:
+            for ahead, behind in ((OURS, method), (method, OURS)):
+                lines.append(f"| {METHODS[ahead]} as {METHODS[behind]} | {_reached(runs[ahead], runs[behind])} |")
     return "\n".join(lines) + "\n"
+
+
+def _reached(traces: Sequence[Trace], others: Sequence[Trace]) -> str:
+    """When the mean of the best score so far was first as good as that of the others at the end."""
+    length = min(len(trace.best) for trace in (*traces, *others))
+    final = float(np.mean([trace.best[length - 1] for trace in others]))
+    means = np.mean([trace.best[:length] for trace in traces], axis=0)
+    place = reached([(float(at), float(mean)) for at, mean in enumerate(means, 1)], final, "maximize")
+    return "never" if place is None else f"{100 * place / length:.0f} % ({place:.0f} of {length})"
 
 
 def _outcomes(traces: Sequence[Trace]) -> dict[str, list[float]]:
@@ -184,13 +205,22 @@ def _diagnostics(traces: Sequence[Trace]) -> list[str]:
     """Means over runs, dashes if nothing was trained."""
     trained = [trace for trace in traces if len(trace.entropy)]
     if not trained:
-        return ["–"] * 3
-    parts = [max(1, len(trace.entropy) // 4) for trace in trained]
-    first = np.mean([trace.entropy[:part].mean() for trace, part in zip(trained, parts, strict=True)])
-    last = np.mean([trace.entropy[-part:].mean() for trace, part in zip(trained, parts, strict=True)])
+        return ["–"] * 4
     norms = [trace.grad_norm for trace in trained]
     middle, largest = np.mean([np.median(norm) for norm in norms]), np.max([norm.max() for norm in norms])
-    return [f"{first:.3f} → {last:.3f}", f"{middle:.2f}", f"{largest:.2f}"]
+    signs = [signs_of(list(trace.entropy), list(trace.grad_norm), []) for trace in trained]
+    spikes = [np.mean([getattr(each, name) for each in signs]) for name in ("entropy_spikes", "grad_norm_spikes")]
+    entropy = _change([trace.entropy for trace in trained])
+    return [entropy, f"{middle:.2f}", f"{largest:.2f}", f"{spikes[0]:.1f}, {spikes[1]:.1f}"]
+
+
+def _change(curves: Sequence[Curve]) -> str:
+    """The means over runs of the first and of the last quarter, a dash without a value."""
+    found = [change for curve in curves if (change := quarters(list(curve))) is not None]
+    if not found:
+        return "–"
+    first, last = np.mean(found, axis=0)
+    return f"{first:.3f} → {last:.3f}"
 
 
 def plot(task: str, runs: Runs, path: Path) -> None:

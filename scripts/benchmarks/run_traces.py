@@ -17,7 +17,8 @@ class Trace:
     """One run. Best so far after each candidate, the seed program included: the score (negated if lower is better), the
     reward, and the score's mean place between the bounds. The mean reward of valid candidates in the last quarter. The
     seed program's score. Seconds from the first lease to the last score, interruptions included. For each trained
-    update: nats a token, and the norm of the gradient before clipping. `metrics` are the scorer's further metrics of
+    update: nats a token, and the norm of the gradient before clipping. For each group: the standard deviation of its
+    rewards. `metrics` are the scorer's further metrics of
     the best program."""
 
     best: Curve
@@ -28,6 +29,7 @@ class Trace:
     seconds: float
     entropy: Curve
     grad_norm: Curve
+    reward_spread: Curve
     metrics: Mapping[str, float]
 
 
@@ -52,6 +54,12 @@ def read(folder: Path) -> Trace:
     updates = database.execute(
         "select entropy, grad_norm from groups where state = 'trained' order by group_number"
     ).fetchall()
+    rewards: dict[int, list[float]] = {}
+    for group, reward in database.execute(
+        "select group_number, group_reward from leases where group_number is not null and group_reward is not null "
+        "order by group_number"
+    ):
+        rewards.setdefault(group, []).append(reward)
     [metrics] = database.execute(
         "select metrics from candidates where merit is not null order by merit desc, candidate limit 1"
     ).fetchone()
@@ -64,6 +72,7 @@ def read(folder: Path) -> Trace:
         seconds=seconds,
         entropy=np.array([entropy for entropy, _ in updates], dtype=np.float64),
         grad_norm=np.array([norm for _, norm in updates], dtype=np.float64),
+        reward_spread=np.array([np.std(of_group) for of_group in rewards.values()], dtype=np.float64),
         metrics=json.loads(metrics),
     )
 

@@ -35,7 +35,7 @@ from pace_async.report.tree import place
 from pace_async.report.visible import visible
 from pace_async.task import reference_of
 from pace_async.yaml_text import value_of
-from tests.support.browsers import look, shades
+from tests.support.browsers import look, opened, shades
 from tests.support.finished_runs import copy_run, make_run, pace, poison
 from tests.support.population_facts import HEADER, fresh
 
@@ -232,6 +232,22 @@ def test_a_browser_draws_the_report_and_runs_no_planted_script(poisoned: Path, t
     assert title is not None
     assert title[1].startswith("&lt;/pre&gt;")
     assert title[1].endswith("a run of circle_packing")
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("width", [360, 1200])
+def test_the_page_is_no_wider_than_its_window(poisoned: Path, tmp_path: Path, width: int) -> None:
+    database = sqlite3.connect(poisoned.with_name("population.db"))
+    with database:
+        database.execute("update runs set config = json_set(config, '$.advisor.model', ?)", ("models/" + "long" * 100,))
+        database.execute("update candidates set metrics = ?", (json.dumps({"metric" * 20: 1.0}),))
+    database.close()
+    with open_readonly(poisoned.with_name("population.db")) as reader:
+        (tmp_path / "report.html").write_text(page(gather(reader)), encoding="utf-8")
+    with opened() as browser:
+        there = browser.new_page(viewport={"width": width, "height": 800})
+        there.goto((tmp_path / "report.html").as_uri())
+        assert there.evaluate("document.documentElement.scrollWidth") == width
 
 
 @pytest.mark.timeout(120)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from pace_async.report.diagnostics import quarters
 from scripts.benchmarks import bench_runs
 from scripts.benchmarks.bench_runs import difference, part_of
 from scripts.benchmarks.paper_grid import METHODS, OURS, folder_of, main, wanted
@@ -56,6 +57,12 @@ def test_the_table_has_the_metrics_of_the_best_programs_and_the_panels_have_ever
 ) -> None:
     for seed, sparseness in enumerate((0.25, 0.75)):
         measured(tmp_path, OURS, seed, sparseness)
+        if seed:  # its last update is a spike
+            latest = "(select max(group_number) from groups where state = 'trained')"
+            change(
+                tmp_path / f"{TASK}-{OURS}-1",
+                f"update groups set grad_norm = 9.0 where group_number = {latest}",
+            )
         still = measured(tmp_path, "no_rl", seed, 0.5)
         change(still, "update groups set state = 'skipped', entropy = null, grad_norm = null")
     trace = read(tmp_path / f"{TASK}-{OURS}-0")
@@ -66,8 +73,14 @@ def test_the_table_has_the_metrics_of_the_best_programs_and_the_panels_have_ever
     assert rows["method"][5] == "sparseness"
     assert rows["PACEvolve++"][1:3] == ["2", f"{trace.best[-1]:.3f} ± 0.000"]
     assert rows["PACEvolve++"][5] == "0.500 ± 0.354"
-    assert rows["PACEvolve++"][7:9] == [f"{np.median(trace.grad_norm):.2f}", f"{trace.grad_norm.max():.2f}"]
-    assert rows["no RL"][5:9] == ["0.500 ± 0.000", "–", "–", "–"]
+    assert rows["PACEvolve++"][7:9] == [f"{np.median(trace.grad_norm):.2f}", "9.00"]
+    assert rows["no RL"][5:10] == ["0.500 ± 0.000", "–", "–", "–", "–"]
+    assert rows["method"][9:11] == ["spikes: entropy, gradient norm", "spread of rewards, first → last quarter"]
+    assert rows["PACEvolve++"][9] == "0.0, 0.5"
+    first, last = quarters(list(trace.reward_spread)) or (0.0, 0.0)
+    assert rows["PACEvolve++"][10] == rows["no RL"][10] == f"{first:.3f} → {last:.3f}"
+    reached = int(np.argmax(trace.best >= trace.best[-1])) + 1
+    assert rows["PACEvolve++ as no RL"][1] == f"{100 * reached / 40:.0f} % ({reached} of 40)"
     assert rows["PACEvolve++ − no RL"][1] == "+0.000 (none varies)"
     assert not {"Max@k", "ThetaEvolve"} & set(rows)
     drawn = (tmp_path / f"{TASK}.svg").read_text()

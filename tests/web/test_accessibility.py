@@ -16,7 +16,18 @@ AXE = Path(__file__).parent / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 LEVELS = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
 ASKED = f"""axe.run(document, {{runOnly: {list(LEVELS)}, resultTypes: ['violations']}}).then((found) =>
     [found.passes.length, ...found.violations.map((one) => `${{one.id}}: ${{one.nodes[0].html}}`)])"""
-OF_A_RUN = ("", "/candidates", "/tree", "/islands", "/learner", "/spend", "/machines", "/candidate/0", "/candidate/3")
+OF_A_RUN = (
+    "",
+    "/candidates",
+    "/tree",
+    "/islands",
+    "/metrics",
+    "/learner",
+    "/spend",
+    "/machines",
+    "/candidate/0",
+    "/candidate/3",
+)
 PAGES = (
     "/",
     "/compare",

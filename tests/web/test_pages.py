@@ -28,7 +28,18 @@ from pace_async.web.guard import HEADERS
 from pace_async.web.runs import OpenRun
 from tests.support.finished_runs import make_run, poison
 
-PAGES = ("", "/candidates", "/tree", "/islands", "/learner", "/spend", "/machines", "/candidate/0", "/candidate/1")
+PAGES = (
+    "",
+    "/candidates",
+    "/tree",
+    "/islands",
+    "/metrics",
+    "/learner",
+    "/spend",
+    "/machines",
+    "/candidate/0",
+    "/candidate/1",
+)
 
 
 @pytest.fixture(scope="module")

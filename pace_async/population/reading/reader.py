@@ -36,6 +36,7 @@ from pace_async.population.reading.load import find_run, header_of, load_record,
 from pace_async.population.reading.logged import logged_of
 from pace_async.population.reading.lost import rows_given_up
 from pace_async.population.reading.machines import Attempted, attempts_of
+from pace_async.population.reading.measured import Measured, measured_of
 from pace_async.population.reading.moment import Moment, moment_of
 from pace_async.population.reading.money import Money, money_of
 from pace_async.population.reading.progress import Improvement, improvements_of, recent_answers
@@ -177,6 +178,11 @@ class Reader:
         """See `timeline.timeline_of`."""
         with self._open() as connection:
             return timeline_of(connection, find_run(connection, run or self._run))
+
+    def measured(self, run: str | None = None) -> tuple[Measured, ...]:
+        """See `measured.measured_of`."""
+        with self._open() as connection:
+            return measured_of(connection, find_run(connection, run or self._run))
 
     def attempts(self, run: str | None = None) -> tuple[Attempted, ...]:
         """See `machines.attempts_of`."""

@@ -1,0 +1,53 @@
+"""The score and each metric of the task over the candidates, one small drawing each. Pure."""
+
+import math
+from collections.abc import Sequence
+
+from pace_async.observe import formatting
+from pace_async.population.reading.measured import Measured
+from pace_async.report.axes import Frame, path, plot, spread
+from pace_async.report.markup import Markup, joined, tag
+from pace_async.report.parts import card
+
+WIDTH, HEIGHT = 460.0, 190.0
+MOST = 24
+"""Metrics that are drawn, the first by name."""
+
+_Points = Sequence[tuple[Measured, float]]
+
+
+def names_of(rows: Sequence[Measured]) -> list[str]:
+    """The names of all metrics, in order."""
+    return sorted({name for row in rows for name in row.metrics})
+
+
+def metrics(rows: Sequence[Measured], candidates: int) -> Markup:
+    """The drawings, over as many candidates, or a sentence if the task has no metrics."""
+    names = names_of(rows)
+    if not names:
+        return card(tag("p", "The task reports no metrics beside the score.", class_="sub"))
+    drawn = [_card("Score", [(row, row.score) for row in rows], candidates)]
+    for name in names[:MOST]:
+        drawn.append(_card(name, [(row, row.metrics[name]) for row in rows if name in row.metrics], candidates))
+    notes = ["Dots: candidates. Line: the program that had the best score then."]
+    if len(names) > MOST:
+        notes.append(f"{formatting.count(len(names) - MOST, 'metric')} more are not drawn.")
+    return joined([tag("p", " ".join(notes), class_="sub"), tag("div", *drawn, class_="pair")])
+
+
+def _card(name: str, points: _Points, candidates: int) -> Markup:
+    points = [(row, value) for row, value in points if math.isfinite(value)]
+    frame = Frame(WIDTH, HEIGHT, (0.0, float(max(1, candidates))), spread([value for _, value in points]))
+    dots: list[Markup] = []
+    steps: list[tuple[float, float]] = []
+    for row, value in points:
+        x, y = frame.at(row.completed, value)
+        said = "seed program" if row.candidate == 0 else f"candidate {row.candidate}"
+        title = tag("title", f"{said}: {formatting.score(value)}")
+        dots.append(tag("circle", title, cx=x, cy=y, r=2.5, class_="dot gained" if row.improved else "dot"))
+        if row.improved:
+            steps += [(x, steps[-1][1]), (x, y)] if steps else [(x, y)]
+    if steps:
+        steps.append((frame.at(frame.x[1], 0.0)[0], steps[-1][1]))
+    line = path(steps, "best") if steps else Markup()
+    return card(tag("h3", name), plot(frame, "candidates complete", name, *dots, line))
