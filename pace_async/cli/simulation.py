@@ -40,6 +40,9 @@ class SimulateFlags:
     generation: float | None = typer.Option(
         None, "--generation", help="Seconds in which the advisor decides on one rollout [default: 5 % of the mean]."
     )
+    implement_mean: float | None = typer.Option(
+        None, "--implement-mean", help="Seconds in which the implementer writes one program [default: 0]."
+    )
     learn: float | None = typer.Option(None, "--learn", help="Seconds of a step [default: 3 % of the mean].")
     pause: float | None = typer.Option(None, "--pause", help="Seconds of a push [default: 0.3 % of the mean].")
     candidates: int = typer.Option(CANDIDATES, "--candidates", min=1, help="Candidates simulated.")

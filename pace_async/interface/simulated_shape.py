@@ -21,7 +21,7 @@ _LEAST = {
     "nodes": 1,
     "slots_per_node": 1,
 }
-_SECONDS = ("eval_mean", "eval_cv", "eval_cap", "generation", "learn", "pause")
+_SECONDS = ("eval_mean", "eval_cv", "eval_cap", "generation", "implement_mean", "learn", "pause")
 REPAIR_S = 600.0
 _TIME = re.compile(r"(\d+(?:\.\d*)?)(s|m|h|d)")
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -38,6 +38,7 @@ class Shape(TypedDict, total=False):
     eval_cv: float | None
     eval_cap: float | None
     generation: float | None
+    implement_mean: float | None
     learn: float | None
     pause: float | None
     candidates: int | None

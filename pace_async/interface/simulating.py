@@ -77,6 +77,7 @@ def scenario_of(like: str | None, shape: Shape, called: Callable[[str], str] = s
         durations=replace(
             durations,
             generation=_or(shape.get("generation"), durations.generation),
+            implementing=_or(shape.get("implement_mean"), durations.implementing),
             learning=_or(shape.get("learn"), durations.learning),
             pause=_or(shape.get("pause"), durations.pause),
         ),

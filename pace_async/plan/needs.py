@@ -107,7 +107,7 @@ def needs_of(
     return RunNeeds(
         device=(*_learner(config, step, version, on_card), *(engine.parts() if not starts.runs_already else ())),
         host=tuple(_host(config, step, version, on_card)),
-        disk=tuple(_disk(step, version)),
+        disk=tuple(_disk(config, step, served, version)),
         shared=tuple(_shared(config)),
         push_s=version / 1e9 * (LEARNER_S + ENGINE_S),
         cache=0.0 if starts.runs_already else engine.cache,
@@ -237,7 +237,10 @@ def _shared(config: Config) -> Iterator[Part]:
         yield Part("engine", "memory that vLLM's processes share", SHARED_GIB * GIB, assumed=True)
 
 
-def _disk(step: StepBytes, version: float) -> Iterator[Part]:
+def _disk(config: Config, step: StepBytes, served: ServedModel, version: float) -> Iterator[Part]:
+    if served.has_more_than_text and not engine_of(config.advisor.engine).runs_already:
+        text = step.parameters - (step.trained if config.learner.lora_rank is not None else 0)
+        yield Part("engine", "the model's text part", float(text * served.weight))
     if not step.trained:
         return
     yield Part("learner", f"{VERSIONS} versions", VERSIONS * version)

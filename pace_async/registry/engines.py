@@ -58,6 +58,7 @@ ADVISOR_ENGINES = Registry(
         "embedded",
         "a small server in the package",
         "pace_async.runtime.children.engines:embedded",
+        knows="pace_async.advise.engines.embedded:why_unknown",
         computes_anywhere=True,
         receives_gpu_to_gpu=False,
     ),

@@ -88,7 +88,7 @@ class RunPaths:
 
     @property
     def advisor(self) -> Path:
-        """The advisor bound to the task's catalogue, if it reads catalogues."""
+        """The advisor bound to the task's catalogue, or the text part of one that has others."""
         return self.folder / "advisor"
 
     @property

@@ -18,7 +18,8 @@ CALLS = 3
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """Seconds. `generation` covers all advisor calls of one rollout. `pause` is how long a push blocks the engine.
+    """Seconds. `generation` covers all advisor calls of one rollout, `implementing` all of its
+    implementer. `pause` is how long a push blocks the engine.
     `evaluations`, if given, are those of leases 1, 2, ... and repeat from the first when they run out. Nothing is drawn
     then."""
 
@@ -30,6 +31,7 @@ class Durations:
     learning: float
     pause: float
     evaluations: tuple[float, ...] = ()
+    implementing: float = 0.0
 
     def of(self, stage: str, key: int) -> float:
         """The duration of a stage on `key`."""
@@ -38,6 +40,8 @@ class Durations:
                 return self.evaluation(key)
             case "advise":
                 return self.generation / CALLS
+            case "implement":
+                return self.implementing
             case "learn":
                 return self.learning
             case "publish":

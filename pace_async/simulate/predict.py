@@ -220,7 +220,7 @@ async def _read(population: MemoryPopulation, scenario: Scenario) -> Measured:
             threads=scenario.threads,
             group_size=scenario.group_size,
             bound=scenario.bound,
-            rollouts=[seconds - row.waited for seconds, row in zip(whole, rows, strict=True)],
+            rollouts=[took - row.waited + durations.implementing for took, row in zip(whole, rows, strict=True)],
             evaluation=_mean(evaluations),
             learning=durations.learning,
             push=durations.pause,

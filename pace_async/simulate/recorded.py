@@ -2,7 +2,7 @@
 
 Each evaluation keeps its own time, that of the n-th finished lease. The time includes its tries on fresh instances,
 also those on which the task's own program is scored first. Other stages take their mean. A rollout's time in the
-advisor and the implementer counts as its generation.
+advisor is its generation.
 """
 
 from pace_async.errors import UsageError
@@ -21,10 +21,11 @@ def recorded_durations(recorded: RecordedSeconds, seed: int) -> Durations:
         evaluation_mean=sum(evaluations) / len(evaluations),
         evaluation_cv=0.0,
         evaluation_cap=None,
-        generation=recorded.advising + recorded.implementing,
+        generation=recorded.advising,
         learning=recorded.learning,
         pause=recorded.pushing,
         evaluations=evaluations,
+        implementing=recorded.implementing,
     )
 
 

@@ -162,7 +162,7 @@ class SimulatedImplementer:
     world: World
 
     async def implement(self, task: Task, parent: Member, experiment: Experiment) -> Implemented:
-        await self.world.stage("implement")
+        await self.world.stage("implement", experiment.lease)
         number = experiment.description.rpartition(" ")[2]
         if not number[:1].isdigit():
             raise CandidateFault("not_implemented", "the experiment ends with no number")

@@ -11,8 +11,9 @@ from pace_async.simulate.durations import Durations
 def synchronous_seconds(durations: Durations, *, candidates: int, group_size: int) -> float:
     """Virtual seconds from the start to the last of `candidates` scores."""
     begun = ended = 0.0
+    alike = durations.generation + durations.implementing
     for first in range(1, candidates + 1, group_size):
         group = range(first, min(first + group_size, candidates + 1))
-        ended = begun + durations.generation + max(durations.evaluation(lease) for lease in group)
+        ended = begun + alike + max(durations.evaluation(lease) for lease in group)
         begun = ended + durations.learning + durations.pause
     return ended

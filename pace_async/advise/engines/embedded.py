@@ -16,6 +16,7 @@ import socket
 import sys
 import threading
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
@@ -119,6 +120,18 @@ def load_model(folder: Path, device: str) -> Any:
     model.requires_grad_(False).eval()
     load_checkpoint(model, folder)
     return model.to(device)
+
+
+def why_unknown(model: Path, _arguments: Sequence[str] = ()) -> str | None:
+    """Why this engine does not serve the model in this folder, as a clause. None if it does, or if that is not known.
+    It keeps keys and values, and no state of another kind."""
+    try:
+        given: dict[str, Any] = json.loads((model / "config.json").read_text("utf-8"))
+        text = given.get("text_config") or given
+        linear = "linear_attention" in (text.get("layer_types") or ()) or "full_attention_interval" in text
+    except (OSError, ValueError, AttributeError, TypeError):
+        return None
+    return "it has layers of linear attention, which the embedded engine does not serve" if linear else None
 
 
 def end_token_ids(folder: Path, model: Any) -> frozenset[int]:

@@ -57,7 +57,8 @@ class VllmSettings:
     """Size of a server. `kv_cache_gib` None: 1 on a CPU, or on a GPU what remains of `gpu_memory`, the server's share
     of each card. `threads` is the number of threads of one tensor operation on a CPU. `adapters` None: no adapters.
     `gpus` are the cards as CUDA_VISIBLE_DEVICES names them (empty: the first). On several the model is divided, with a
-    rank on each. The CPU build has as many ranks, all on the processor. `arguments` are extra arguments for vLLM."""
+    rank on each. The CPU build has as many ranks, all on the processor. `longest_call`: tokens of a
+    question and its answer together, by default the model's context. `arguments` are extra arguments for vLLM."""
 
     requests: int = 8
     kv_cache_gib: float | None = None
@@ -65,6 +66,7 @@ class VllmSettings:
     threads: int = 1
     adapters: AdapterSlots | None = None
     gpus: Sequence[str] = ()
+    longest_call: int | None = None
     arguments: Sequence[str] = ()
 
 
@@ -139,6 +141,7 @@ class VllmHandle(EngineProcess):
             ),  # a model's own configuration would change the distribution
             *("--disable-log-stats", "--disable-uvicorn-access-log", *(_OF_CPU if cpu else ())),
             *(chosen.adapters.arguments() if chosen.adapters is not None else ()),
+            *(("--max-model-len", str(chosen.longest_call)) if chosen.longest_call is not None else ()),
             *(("--tensor-parallel-size", str(len(chosen.gpus))) if len(chosen.gpus) > 1 else ()),
             *chosen.arguments,
         ]

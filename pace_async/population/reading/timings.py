@@ -137,8 +137,8 @@ def _slots(connection: Connection, run_id: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class FinishedRollout:
-    """A complete rollout of a run whose fresh tries and implementer took no time: its seconds, its completion and its
-    lease's closing."""
+    """A complete rollout of a run whose fresh tries took no time: its seconds, those between advice and evaluation, its
+    completion and its lease's closing."""
 
     whole: float
     evaluation: float

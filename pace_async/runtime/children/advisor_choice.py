@@ -16,6 +16,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from pace_async.advise.chat import thinks, uses_template
+from pace_async.advise.text_part import has_more_than_text, text_bytes
 from pace_async.config import Config
 from pace_async.config.advisor import LONGEST_OF_CHAT, LONGEST_OF_ONE, LONGEST_OF_THINKING, AdvisorConfig
 from pace_async.errors import UsageError
@@ -220,8 +221,21 @@ def in_words(config: Config, task: Task, *, chosen: bool) -> str:
         return asked + (f"; {said}" if said else "")
     serving = serving_of(config.advisor.model, task)
     said = _in_prose(config, task) if serving.fit == "any" else serving.said
-    parts = (serving.model, "chosen for this task" if chosen else "", f"served by {config.advisor.engine}")
+    parts = (
+        serving.model,
+        "chosen for this task" if chosen else "",
+        f"served by {config.advisor.engine}",
+        _text_part(config),
+    )
     return ", ".join(part for part in parts if part) + (f"; {said}" if said else "")
+
+
+def _text_part(config: Config) -> str:
+    folder = advisor_folder(config.advisor.model)
+    if engine_of(config.advisor.engine).runs_already or not has_more_than_text(folder):
+        return ""
+    size = text_bytes(folder) / 2**30
+    return f"its text part{f' ({size:,.1f} GiB)' if size else ''} is copied to the run's folder"
 
 
 def _fit(model: str, task: Task) -> Fit:

@@ -13,6 +13,7 @@ from pace_async.advise.advisor import Chooser, ChooserFactory
 from pace_async.advise.binding import Options, bound_folder, bound_tokenizer, slots_of, spare_entries
 from pace_async.advise.catalogue_wording import MENU, MENU_ALTERNATIVES, CatalogueWording, is_listed_whole
 from pace_async.advise.settings_wording import SettingsWording
+from pace_async.advise.text_part import has_more_than_text, text_part
 from pace_async.advise.wording import Wording
 from pace_async.config import Config
 from pace_async.errors import UsageError
@@ -82,9 +83,11 @@ def refuse_unless_read(config: Config, task: Task) -> None:
 
 
 def run_folder(config: Config, paths: RunPaths, task: Task) -> Path:
-    """The folder of version 0 for this run: the advisor's own, or a copy bound to the task's catalogue. Raises
-    UsageError."""
+    """The folder of version 0 for this run: the advisor's own, a copy bound to the task's catalogue, or the text part
+    of a model that has others. Raises UsageError."""
     given = advisor_folder(config.advisor.model)
+    if has_more_than_text(given):
+        return text_part(given, paths.advisor)
     if spare_entries(given) is None:
         return given
     return bound_folder(given, options_of(config.advisor.model, task), paths.advisor)

@@ -23,11 +23,13 @@ from pace_async.advise.engines.vllm_found import SET_UP, Build, Missing, find_vl
 from pace_async.advise.engines.vllm_managed import AdapterSlots, VllmHandle, VllmSettings, managed_vllm
 from pace_async.config import Config
 from pace_async.errors import GaveUp, InfrastructureFault, NotHere, UsageError
+from pace_async.plan.needs import longest_call
 from pace_async.publish.base import LearnerMemory, Publisher, PushFailed, Receipt
 from pace_async.publish.broadcast import Broadcast
 from pace_async.publish.offering import offering
 from pace_async.registry.engines import ADVISOR_ENGINES, engine_of
 from pace_async.registry.transports import TRANSPORTS
+from pace_async.runtime.children.advisor_choice import context_of
 from pace_async.runtime.children.cards import cards_of
 from pace_async.runtime.children.engine_supervisor import SupervisedEngine
 from pace_async.runtime.children.external import urls_of
@@ -168,6 +170,7 @@ async def vllm(
         threads=chosen.threads,
         adapters=adapter_slots(config),
         gpus=cards.engine,
+        longest_call=longest_served(config, given),
         arguments=chosen.engine_arguments,
     )
     model = serve_from(given, paths.served_model)
@@ -248,6 +251,15 @@ def vllm_build(engine: str = "vllm") -> Build:
 
 def _newest(state: RunState, given: Path) -> Path:
     return Path(state.weights) if state.weights else given
+
+
+def longest_served(config: Config, given: Path) -> int | None:
+    """Tokens of the longest question and answer together, which is all that vLLM need take. None where the model's
+    configuration or the user's arguments say what it takes."""
+    context = context_of(config.advisor, given)
+    if context is None or any(word.startswith("--max-model-len") for word in config.advisor.engine_arguments):
+        return None
+    return longest_call(config, context)
 
 
 def adapter_slots(config: Config) -> AdapterSlots | None:

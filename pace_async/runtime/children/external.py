@@ -11,11 +11,13 @@ import anyio.to_thread
 from pace_async.advise.client import HttpEngine
 from pace_async.advise.engines.vllm_found import Build, find_vllm
 from pace_async.advise.engines.vllm_versions import why_not
+from pace_async.advise.text_part import has_more_than_text
 from pace_async.config import Config
 from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.publish.base import PushFailed
 from pace_async.publish.phases import Phases
 from pace_async.registry.engines import engine_of
+from pace_async.registry.objectives import trains
 from pace_async.registry.transports import TRANSPORTS
 from pace_async.runtime.children.advisor_folder import advisor_folder
 
@@ -41,6 +43,7 @@ async def refuse_unless_fit(config: Config, *, all_up: bool) -> None:
     if not engine_of(config.advisor.engine).runs_already:
         return
     _refuse_unless_readable(config.advisor.fetch_from)
+    _refuse_more_than_text(config)
     expected = await anyio.to_thread.run_sync(_tokens, advisor_folder(config.advisor.model))
     for url in urls_of(config.advisor.engine):
         async with HttpEngine(url, timeout_s=min(ANSWER_S, config.advisor.timeout_s)) as engine:
@@ -66,6 +69,15 @@ async def refuse_unless_fit(config: Config, *, all_up: bool) -> None:
             raise UsageError(
                 f"--engine {url} serves another model than --advisor {config.advisor.model}: its tokenizer differs."
             )
+
+
+def _refuse_more_than_text(config: Config) -> None:
+    model = config.advisor.model
+    if trains(config.learner.objective) and has_more_than_text(advisor_folder(model)):
+        raise UsageError(
+            f"--advisor {model} has more than a text part, and versions hold the text part alone: serve the folder "
+            f"that `python -m pace_async.advise.text_part {model} FOLDER` writes, and name it by --advisor."
+        )
 
 
 def _refuse_unless_readable(fetch_from: str | None) -> None:

@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
+import anyio.to_thread
+
 from pace_async.advise.asked_advisor import open_asked_advisor
 from pace_async.baseline import beside_of
 from pace_async.config import Config
@@ -208,8 +210,12 @@ async def _stages(
         await record("learner", fault.kind, fault.detail)
 
     async with AsyncExitStack() as stack:
+        kind = advisor_of(config.advisor.model)
         bus.publish(Starting("the learner" if learns else "the evaluator"))
-        learner = await stack.enter_async_context(await _learner(resources)) if learns else None
+        given = (
+            await anyio.to_thread.run_sync(run_folder, config, paths, resources.task) if kind.served else paths.advisor
+        )
+        learner = await stack.enter_async_context(await _learner(resources, given)) if learns else None
         if learner is not None:
             learner.tell = say_learner_fault
         evaluator = await stack.enter_async_context(_evaluator(resources, partial(record, "evaluate")))
@@ -217,11 +223,9 @@ async def _stages(
             weights_found(state, str(await again_if_killed(learner.ready, config.faults, say_learner_fault)))
         ledger = BudgetLedger(recorder, RealClock(), config.stop.budget)
         served, asked = None, None
-        kind = advisor_of(config.advisor.model)
         if kind.served:
             bus.publish(Starting("the engine"))
             probing = Probing(learner, config.advisor.probe_limit, config.advisor.temperature, say_fault)
-            given = run_folder(config, paths, resources.task)
             served = await stack.enter_async_context(serving(config, paths, given, state, probing, learner))
         elif kind.asked:
             asked = await stack.enter_async_context(open_asked_advisor(config, ledger.of(ADVISOR)))
@@ -275,11 +279,11 @@ def _agent_folders(resources: RunResources, state: RunState) -> AgentFolders:
     return AgentFolders(paths.agents, paths.logs / "agent.log", lambda lease: lease not in state.running, keep)
 
 
-async def _learner(resources: RunResources) -> ProcessLearner:
-    """The learner with the record of the groups that made the versions so far."""
+async def _learner(resources: RunResources, given: Path) -> ProcessLearner:
+    """The learner with the record of the groups that made the versions so far. Version 0 is in folder `given`."""
     groups = await resources.store.read(lambda connection: groups_of_versions(connection, resources.record.run_id))
     return ProcessLearner(
-        run_folder(resources.config, resources.paths, resources.task),
+        given,
         resources.paths.learner,
         TrainerConfig.of(resources.config),
         [group_path(resources.paths.groups, number) for number in groups],
