@@ -125,8 +125,8 @@ class LearnerConfig(Section):
     cap: float | None = Field(
         default=2.0,
         ge=1,
-        description="A token's weighted ratio is truncated to this at age 0; null: never. It bounds the effect of one "
-        "token. On the bandit it costs nothing measurable.",
+        description="The weighted ratio of a token or a call is truncated to this at age 0; null: never. It bounds the "
+        "effect of one token. On the bandit it costs nothing measurable.",
     )
     age_cap: float = Field(
         default=0.5, ge=0, le=1, description="Share of the cap above 1 that is left for each update of a token's age."

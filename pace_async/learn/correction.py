@@ -8,12 +8,14 @@ weight is
                 advantages at large r, which count as cap(a)
     decoupled   min(r, cap(a)): the surrogate's ratio is against the policy at the start of the step, so it is 1 and its
                 clip is inert
-
+    sequence    as decoupled, with the product of r over the call in place of r. Without a cap the gradient is unbiased
+    geometric   as decoupled, with the geometric mean of r over the call in place of r
     vespo       see `vespo`: of the whole call, without a cap
     m2po        as decoupled, for the tokens of the group that `m2po` keeps, and 0 for the others
 
-times age_decay ** a. The weight is 0 if the mask's ratio is outside [mask_low, mask_high]. The mask's ratio is that of
-the token (`token`), the product over its call (`sequence`), or the geometric mean over its call (`geometric`).
+times age_decay ** a. The truncation of a whole call is that of its oldest token. The weight is 0 if the mask's ratio is
+outside [mask_low, mask_high]. The mask's ratio is that of the token (`token`), the product over its call (`sequence`),
+or the geometric mean over its call (`geometric`).
 
 Invariant: weights are finite and >= 0. So they commute with min(rA, clip(r)A) and are multiplied into the advantages. A
 token has weight 0 if its log-ratio exceeds BROKEN or is NaN: versions a few steps apart never differ that much. A group
@@ -37,6 +39,8 @@ Ints = npt.NDArray[np.int64]
 
 BROKEN = 30.0
 """Log-ratio limit of one token, in nats. No sound policy moves by a factor of e^30."""
+LARGEST = 30.0
+"""Limit of the log weight of a whole call, in nats: a long call without a cap would have no finite weight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +117,16 @@ def weigh(
     broken_BT = valid_BT & ~(np.abs(log_ratio_BT) <= BROKEN)
     counts_BT = valid_BT & ~broken_BT
     safe_BT = np.where(counts_BT, log_ratio_BT, 0.0)
-    log_cap_BT = np.full(ages_BT.shape, np.inf) if kind.of_calls else _log_cap(ages_BT, rule)
-    truncated_BT = counts_BT & (safe_BT > log_cap_BT)
+    log_cap_BT = _log_cap(ages_BT, rule)
     if kind.of_calls:
         given_BT = np.zeros(ages_BT.shape) if advantages_BT is None else advantages_BT
         log_weights_BT = cast("CallWeightFunction", kind.load())(safe_BT, counts_BT, given_BT)
         counts_BT &= ~broken_BT.any(axis=1, keepdims=True)  # the ratio of their call is not known
+        smallest_B1 = np.where(valid_BT, log_cap_BT, np.inf).min(axis=1, keepdims=True) if kind.is_capped else np.inf
+        truncated_BT = counts_BT & (log_weights_BT > smallest_B1)
+        log_weights_BT = np.minimum(log_weights_BT, np.minimum(smallest_B1, LARGEST))
     else:
+        truncated_BT = counts_BT & (safe_BT > log_cap_BT)
         log_weights_BT = cast("WeightFunction", kind.load())(safe_BT, log_cap_BT)
     if kind.selects:
         counts_BT &= selection([log_ratio_BT], [valid_BT], rule)[0] if kept_BT is None else kept_BT
@@ -167,6 +174,16 @@ def behaviour(log_ratio_BT: Floats, log_cap_BT: Floats) -> Floats:
 def decoupled(log_ratio_BT: Floats, log_cap_BT: Floats) -> Floats:
     """The ratio, truncated at the cap."""
     return np.minimum(log_ratio_BT, log_cap_BT)
+
+
+def of_sequence(log_ratio_BT: Floats, valid_BT: Booleans, advantages_BT: Floats) -> Floats:
+    """The product of the ratios of the call, before its truncation."""
+    return np.broadcast_to(sequence(np.where(valid_BT, log_ratio_BT, 0.0), valid_BT), valid_BT.shape)
+
+
+def of_geometric_mean(log_ratio_BT: Floats, valid_BT: Booleans, advantages_BT: Floats) -> Floats:
+    """The geometric mean of the ratios of the call, before its truncation."""
+    return np.broadcast_to(geometric(np.where(valid_BT, log_ratio_BT, 0.0), valid_BT), valid_BT.shape)
 
 
 def token(log_ratio_BT: Floats, valid_BT: Booleans) -> Floats:

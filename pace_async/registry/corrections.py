@@ -15,11 +15,13 @@ from pace_async.registry.base import Entry, Registry
 class OffPolicyCorrection(Entry):
     """`ratio_to_sampler`: the surrogate's ratio is against the behaviour policy, so that its clip acts. Otherwise it is
     against the policy at the beginning of the step, and its clip has no effect. `of_calls`: a weight depends on all
-    tokens of the call and on its advantage, and no cap applies. `selects`: `module:attribute` of what chooses the
+    tokens of the call and on its advantage. `is_capped`: the cap truncates such a weight. It truncates those of
+    tokens in any case. `selects`: `module:attribute` of what chooses the
     tokens of a group that count."""
 
     ratio_to_sampler: bool = False
     of_calls: bool = False
+    is_capped: bool = False
     selects: str = ""
 
 
@@ -33,6 +35,20 @@ CORRECTIONS = Registry(
     ),
     OffPolicyCorrection(
         "decoupled", "the ratio to the sampling policy is a truncated weight", "pace_async.learn.correction:decoupled"
+    ),
+    OffPolicyCorrection(
+        "sequence",
+        "the product of the ratios of the whole call is a truncated weight",
+        "pace_async.learn.correction:of_sequence",
+        of_calls=True,
+        is_capped=True,
+    ),
+    OffPolicyCorrection(
+        "geometric",
+        "the geometric mean of the ratios of the whole call is a truncated weight",
+        "pace_async.learn.correction:of_geometric_mean",
+        of_calls=True,
+        is_capped=True,
     ),
     OffPolicyCorrection(
         "vespo",

@@ -122,8 +122,12 @@ def surrogate(toy: Path, group: Group, rule: Correction) -> tuple[float, dict[st
     kept = iter(kept_by_hand([gap for *_, gaps in calls for gap in gaps], rule.second_moment))
     total = torch.zeros(())
     for advantage, call, now, gaps in calls:
+        oldest = group.update - min(call.versions)
         if rule.kind == "vespo":
             weights = [phi(gaps, advantage)] * len(gaps)
+        elif rule.kind in ("sequence", "geometric"):
+            ratio = math.exp(sum(gaps) / (len(gaps) if rule.kind == "geometric" else 1))
+            weights = [min(ratio, 1 + 0.3 * 0.5**oldest)] * len(gaps)
         else:
             caps = [1 + 0.3 * 0.5 ** (group.update - version) for version in call.versions]
             weights = [min(math.exp(gap), cap) * next(kept) for gap, cap in zip(gaps, caps, strict=True)]
@@ -133,7 +137,7 @@ def surrogate(toy: Path, group: Group, rule: Correction) -> tuple[float, dict[st
     return float(loss.detach()), {name: gradient_of(weight) for name, weight in model.named_parameters()}
 
 
-@pytest.mark.parametrize("kind", ["vespo", "m2po"])
+@pytest.mark.parametrize("kind", ["sequence", "geometric", "vespo", "m2po"])
 @pytest.mark.parametrize("micro_tokens", [60, 8192])
 def test_loss_and_gradient_are_those_written_out_by_hand_however_the_group_is_cut(
     toy: Path, tmp_path: Path, kind: str, micro_tokens: int
