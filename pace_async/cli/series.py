@@ -115,6 +115,8 @@ def _tell_summary(series: "Series", hint: str) -> None:
 
 
 def _row(seed: int, paths: "RunPaths") -> dict[str, object]:
+    from pace_async.observe.formatting import spent_usd
+    from pace_async.observe.priced import is_unpriced
     from pace_async.population.reading.reader import open_readonly
 
     names = ("candidates", "best", "fresh score", "spend")
@@ -122,6 +124,9 @@ def _row(seed: int, paths: "RunPaths") -> dict[str, object]:
         return {"seed": seed, "run": paths.name, "state": "not begun", **dict.fromkeys(names)}
     where, name = paths.population
     with open_readonly(where, name) as reader:
-        status = reader.status()
-    values = (status["candidates"], status["best_score"], status["best_fresh_score"], f"{status['spend_usd']:.4f} USD")
+        status, spend, settings = reader.status(), reader.money().spend, reader.header().config
+    tokens = [(one.role, (one.prompt_tokens or 0) + (one.completion_tokens or 0), one.usd or 0.0) for one in spend]
+    unpriced = {role for role, number, usd in tokens if is_unpriced(settings, role, number, usd)}
+    usd = spent_usd(status["spend_usd"], unpriced)
+    values = (status["candidates"], status["best_score"], status["best_fresh_score"], usd)
     return {"seed": seed, "run": paths.name, "state": status["state"], **dict(zip(names, values, strict=True))}

@@ -52,7 +52,7 @@ def money(view: RunView, told: bool = True) -> Text:
     """The money spent, the cost reserved by calls in flight, and the budget. `told` adds the word "reserved"."""
     reserved, budget = sum(view.reserved.values()), view.stop.budget
     return Text.assemble(
-        formatting.usd(view.spend_usd),
+        formatting.spent_usd(view.spend_usd, view.unpriced),
         (f" + {formatting.usd(reserved)}{' reserved' if told else ''}" if reserved else "", QUIET),
         (" of ", QUIET) if budget is not None else "",
         formatting.usd(budget) if budget is not None else "",
