@@ -278,5 +278,5 @@ def learns_nothing(advisor: str) -> str:
     """Why nothing is trained."""
     why = advisor_of(advisor).why_untrained
     if not why:
-        return "nothing is trained: the advisor stays as it was given"
-    return f"nothing is trained: an advisor that {why} learns nothing"
+        return "none: the advisor stays as it was given"
+    return f"none: an advisor that {why} learns nothing"

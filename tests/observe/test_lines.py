@@ -105,8 +105,8 @@ async def test_every_few_candidates_a_line_gives_the_runs_figures() -> None:
     facts += [scored(lease, None, BEGIN + lease) for lease in range(1, 8)]
     lines = [line.split("  ", 1)[1] for line in await plain_lines(facts, every=3) if " candidates" in line]
     assert [line.strip() for line in lines] == [
-        "0:03  3 of 24 candidates · 60.0 a minute · no score yet · 0 groups trained · 0 leases open",
-        "0:06  6 of 24 candidates · 60.0 a minute · no score yet · 0 groups trained · 0 leases open",
+        "0:03  3 of 24 candidates · 60.0 a minute · no score yet · 0 groups trained · 0 in flight",
+        "0:06  6 of 24 candidates · 60.0 a minute · no score yet · 0 groups trained · 0 in flight",
     ]
 
 
