@@ -48,7 +48,7 @@ def _drive(
     series: "Series", changes: dict[str, object], display: str, logs: Sequence["Chosen"], *, despite_loss: bool
 ) -> int:
     """Run what is missing, in the order of the seeds, until a run is interrupted."""
-    from pace_async.errors import Interrupted, PaceError
+    from pace_async.errors import Interrupted, PaceError, RunLocked
     from pace_async.population.lock import RunLock
     from pace_async.runtime.start.launch import go_on, start
     from pace_async.runtime.start.refusals import look
@@ -75,8 +75,11 @@ def _drive(
                     break
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted between two runs: {hint}") from None
+    except RunLocked:
+        raise
     except PaceError as error:
-        error.add_note(hint)
+        if not series.gave_back():
+            error.add_note(hint)
         raise
     if DISPLAYS[display].announces:
         _tell_summary(asked, hint)
