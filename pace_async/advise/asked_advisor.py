@@ -20,7 +20,7 @@ from pace_async.answers import after_thinking
 from pace_async.config import Config
 from pace_async.errors import CandidateFault, InfrastructureFault
 from pace_async.events import AdvisorCall
-from pace_async.providers.base import ADVISOR, CallLedger, ChatAnswer, Share
+from pace_async.providers.base import ADVISOR, Caller, CallLedger, ChatAnswer, Share
 from pace_async.providers.bill import billed
 from pace_async.providers.chat import Chat, open_chats
 from pace_async.providers.pool import CallLimits, ModelPool, ModelQuestion
@@ -37,12 +37,13 @@ SYSTEM = (
 class AskedAdvisor:
     """Implements `advise.base.Advisor`. `requests` caps the calls in flight."""
 
-    def __init__(self, chat: Chat, ledger: CallLedger, config: Config) -> None:
+    def __init__(self, chat: Chat, ledger: CallLedger, config: Config, caller: Caller = ADVISOR) -> None:
         limits = CallLimits.of(config.advisor, config.faults)
         self._chat = chat
+        self._caller = caller
         self._end_of_thinking = config.advisor.end_of_thinking
         self._ledger = ledger
-        self._pool = ModelPool((Share(chat.model, 1.0),), ledger, config.seed, limits, ADVISOR)
+        self._pool = ModelPool((Share(chat.model, 1.0),), ledger, config.seed, limits, caller)
         requests = config.advisor.requests
         self._room = anyio.CapacityLimiter(requests) if requests is not None else nullcontext()
 
@@ -51,7 +52,7 @@ class AskedAdvisor:
 
         async def once(_model: str, timeout_s: float) -> ChatAnswer:
             limit = prompt.max_tokens
-            async with billed(self._chat, self._ledger, ADVISOR, prompt.lease, messages, limit) as bill:
+            async with billed(self._chat, self._ledger, self._caller, prompt.lease, messages, limit) as bill:
                 answer = bill.answer = await self._chat.ask(messages, max_tokens=limit, timeout_s=timeout_s)
                 if holds_secret(answer.text):
                     raise InfrastructureFault("secret_in_answer", "the answer holds the value of a secret variable")
@@ -76,7 +77,9 @@ class AskedAdvisor:
 
 
 @asynccontextmanager
-async def open_asked_advisor(config: Config, ledger: CallLedger) -> AsyncGenerator[AskedAdvisor]:
+async def open_asked_advisor(
+    config: Config, ledger: CallLedger, caller: Caller = ADVISOR
+) -> AsyncGenerator[AskedAdvisor]:
     """The advisor that `advisor.model` names, ready for use. It is closed when the context ends."""
     async with open_chats([asked_model(config.advisor.model)], config.advisor.of_calls()) as chats:
-        yield AskedAdvisor(chats[0], ledger, config)
+        yield AskedAdvisor(chats[0], ledger, config, caller)

@@ -48,7 +48,7 @@ def _drive(
     series: "Series", changes: dict[str, object], display: str, logs: Sequence["Chosen"], *, despite_loss: bool
 ) -> int:
     """Run what is missing, in the order of the seeds, until a run is interrupted."""
-    from pace_async.errors import Interrupted, PaceError
+    from pace_async.errors import Interrupted, PaceError, RunLocked
     from pace_async.population.lock import RunLock
     from pace_async.runtime.start.launch import go_on, start
     from pace_async.runtime.start.refusals import look
@@ -75,8 +75,11 @@ def _drive(
                     break
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted between two runs: {hint}") from None
+    except RunLocked:
+        raise
     except PaceError as error:
-        error.add_note(hint)
+        if not series.gave_back():
+            error.add_note(hint)
         raise
     if DISPLAYS[display].announces:
         _tell_summary(asked, hint)
@@ -115,6 +118,8 @@ def _tell_summary(series: "Series", hint: str) -> None:
 
 
 def _row(seed: int, paths: "RunPaths") -> dict[str, object]:
+    from pace_async.observe.formatting import spent_usd
+    from pace_async.observe.priced import is_unpriced
     from pace_async.population.reading.reader import open_readonly
 
     names = ("candidates", "best", "fresh score", "spend")
@@ -122,6 +127,9 @@ def _row(seed: int, paths: "RunPaths") -> dict[str, object]:
         return {"seed": seed, "run": paths.name, "state": "not begun", **dict.fromkeys(names)}
     where, name = paths.population
     with open_readonly(where, name) as reader:
-        status = reader.status()
-    values = (status["candidates"], status["best_score"], status["best_fresh_score"], f"{status['spend_usd']:.4f} USD")
+        status, spend, settings = reader.status(), reader.money().spend, reader.header().config
+    tokens = [(one.role, (one.prompt_tokens or 0) + (one.completion_tokens or 0), one.usd or 0.0) for one in spend]
+    unpriced = {role for role, number, usd in tokens if is_unpriced(settings, role, number, usd)}
+    usd = spent_usd(status["spend_usd"], unpriced)
+    values = (status["candidates"], status["best_score"], status["best_fresh_score"], usd)
     return {"seed": seed, "run": paths.name, "state": status["state"], **dict(zip(names, values, strict=True))}

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TypeVar, assert_never
 
 from pace_async.events import (
+    GIVEN_UP,
     AdmissionHeld,
     Advised,
     CallUnaffordable,
@@ -65,6 +66,7 @@ from pace_async.observe.model import (
     changed,
     thin,
 )
+from pace_async.observe.priced import is_unpriced
 from pace_async.population.reading.progress import RECENT
 from pace_async.reward import better, ranks_above
 from pace_async.search.results import headline
@@ -121,12 +123,16 @@ def _fact(view: RunView, event: Fact) -> RunView:
             view = changed(view, experiments={**view.experiments, event.lease: experiment})
             return _thread(view, event.island, "implement")
         case ImplementerCalled():
+            gave_up = event.outcome == GIVEN_UP
             return changed(
                 view,
                 spend_usd=view.spend_usd + event.cost_usd,
                 spent=_added(view.spent, event.role, event.cost_usd),
                 calls=_added(view.calls, event.role, 1),
                 unanswered=_unanswered(view, event),
+                given_up=view.given_up + gave_up,
+                given_up_usd=view.given_up_usd + gave_up * event.cost_usd,
+                unpriced=view.unpriced | {event.role} if _is_unpriced(view, event) else view.unpriced,
                 reserved={number: usd for number, usd in view.reserved.items() if number != event.reservation},
             )
         case ImplementerChecked():
@@ -171,6 +177,11 @@ def _fact(view: RunView, event: Fact) -> RunView:
             assert_never(event)
 
 
+def _is_unpriced(view: RunView, event: ImplementerCalled) -> bool:
+    tokens = event.prompt_tokens + event.completion_tokens
+    return is_unpriced(view.header.config, event.role, tokens, event.cost_usd)
+
+
 def _unanswered(view: RunView, event: ImplementerCalled) -> int:
     """Calls without an answer in a row. Nothing waits for those for notes, and one that the run gave up says nothing of
     the service."""
@@ -212,7 +223,17 @@ def _state(view: RunView, event: RunStateChanged) -> RunView:
     if event.state == "running":
         view = changed(view, started_at=event.at, ended_at=None, finished_here=0, times=(), threads={}, ledger=Ledger())
         # an earlier process's knowledge of the services is out of date
-        view = changed(view, reserved={}, unanswered=0, models_down=0, paused=False, failing={})
+        view = changed(
+            view,
+            reserved={},
+            given_up=0,
+            given_up_usd=0.0,
+            unpriced=frozenset(),
+            unanswered=0,
+            models_down=0,
+            paused=False,
+            failing={},
+        )
     elif event.state not in ALIVE:
         view = changed(view, ended_at=event.at)
     return _note(view, event.at, "state", formatting.state(event))

@@ -8,7 +8,7 @@ alignment. Put it into rich's `Text`, which reads no markup. Not for storage: th
 import math
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from rich.cells import cell_len, set_cell_size
 
@@ -23,6 +23,7 @@ from pace_async.events import (
     RunStateChanged,
     Stalled,
 )
+from pace_async.observe.priced import UNKNOWN
 from pace_async.observe.roofline import Roofline
 from pace_async.registry.advisors import advisor_of
 from pace_async.registry.objectives import objective_of
@@ -246,13 +247,21 @@ def _decimals(value: float, digits: int) -> int:
     return max(0, digits - 1 - math.floor(math.log10(abs(value))))
 
 
-def calls(made: Mapping[str, int], spent: Mapping[str, float]) -> str:
+def spent_usd(amount: float, unpriced: Collection[str]) -> str:
+    """Money spent, as far as it is known."""
+    if not unpriced:
+        return usd(amount)
+    return f"{usd(amount)} and {UNKNOWN}" if amount else UNKNOWN
+
+
+def calls(made: Mapping[str, int], spent: Mapping[str, float], unpriced: Collection[str] = ()) -> str:
     """The calls of each role. If others than the implementer were asked over the network, the cost of each too."""
     others = [role for role in OTHERS if made.get(role)]
     if not others:
         return count(made.get("implementer", 0), "implementer call")
     told = [
-        f"{count(made.get(role, 0), f'{role} call')} ({usd(spent.get(role, 0.0))})" for role in (*others, "implementer")
+        f"{count(made.get(role, 0), f'{role} call')} ({spent_usd(spent.get(role, 0.0), {role} & set(unpriced))})"
+        for role in (*others, "implementer")
     ]
     return f"{', '.join(told[:-1])} and {told[-1]}"
 
@@ -268,5 +277,5 @@ def learns_nothing(advisor: str) -> str:
     """Why nothing is trained."""
     why = advisor_of(advisor).why_untrained
     if not why:
-        return "nothing is trained: the advisor stays as it was given"
-    return f"nothing is trained: an advisor that {why} learns nothing"
+        return "none: the advisor stays as it was given"
+    return f"none: an advisor that {why} learns nothing"

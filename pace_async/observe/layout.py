@@ -16,7 +16,7 @@ from pace_async.observe.formatting import clean
 from pace_async.observe.lines import GUTTER, QUIET, STRONG, WARN, Section, beside, elided, fit
 from pace_async.observe.model import RunView
 from pace_async.observe.standing import on_fresh
-from pace_async.registry.objectives import objective_of
+from pace_async.registry.objectives import objective_of, trains
 
 WIDE, MIDDLE, WIDEST = 100, 60, 180
 MOST_EVENTS, FEW_EVENTS = 40, 3
@@ -42,22 +42,25 @@ def frame(view: RunView, now: float, columns: int, rows: int, footer: str = FOOT
 
 
 def _two_columns(view: RunView, now: float, size: tuple[int, int], footer: str) -> list[Text]:
-    """Header 3, upper sections 1 + upper, lower sections 1 + 6, events 1 + shown, footer 1, and blank lines."""
+    """Header 3, upper sections 1 + upper, lower sections 1 + 6, events 1 + shown, footer 1, and blank lines. A run that
+    trains nothing has the sections of the search at the whole width, and one line more."""
     width, room = size
-    airy = room >= 30
+    airy, learns = room >= 30, trains(view.header.objective)
     blank = [Text("")] if airy else []
-    spare = room - (3 + 1 + 7 + 1 + 1 + 4 * airy)
+    spare = room - (3 + 1 + 7 + (not learns) + 1 + 1 + 4 * airy)
     upper = min(10 if room < 45 else 14, max(5, spare - 6))
-    left = (width - GUTTER) // 2
+    left = (width - GUTTER) // 2 if learns else width
     right = width - GUTTER - left
-    best, learner = sections.best(view, now, left, upper), learning.learner(view, right, upper)
-    search, staleness = searching.search(view, now, left), learning.staleness(view, right, searching.ALL_ROWS)
+    best, search = sections.best(view, now, left, upper).draw(left), searching.search(view, now, left).draw(left)
+    if learns:
+        best = beside(best, learning.learner(view, right, upper).draw(right), left, right)
+        search = beside(search, learning.staleness(view, right, searching.ALL_ROWS).draw(right), left, right)
     return [
         *_header(view, now, width, full=True),
         *blank,
-        *beside(best.draw(left), learner.draw(right), left, right),
+        *best,
         *blank,
-        *beside(search.draw(left), staleness.draw(right), left, right),
+        *search,
         *blank,
         *sections.events(view, min(MOST_EVENTS, spare - upper), width).draw(width),
         *_footer(view, footer, blank),
@@ -65,14 +68,20 @@ def _two_columns(view: RunView, now: float, size: tuple[int, int], footer: str) 
 
 
 def _one_column(view: RunView, now: float, size: tuple[int, int], footer: str) -> list[Text]:
-    """Header 2, best 1 + upper, search 1 + lines, learner 1 + 5, events 1 + shown, footer 1, and blank lines."""
+    """Header 2, best 1 + upper, search 1 + lines, learner 1 + 5, events 1 + shown, footer 1, and blank lines. A
+    run that trains nothing has no section of the learner, and one line more in that of the search."""
     width, room = size
-    airy = room >= 34
+    airy, learns = room >= 34, trains(view.header.objective)
     blank = [Text("")] if airy else []
     upper = 7 if airy else 4
-    lines = searching.ALL_ROWS if room >= 25 else searching.FEW_ROWS
-    shown = min(MOST_EVENTS, room - (2 + 1 + upper + 1 + lines + 6 + 1 + 1 + 5 * airy))
-    search, learner = searching.search(view, now, width, lines), learning.learner(view, width, 4)
+    lines = searching.ALL_ROWS if room >= 25 or not learns else searching.FEW_ROWS
+    around = 6 if learns else 1
+    shown = min(MOST_EVENTS, room - (2 + 1 + upper + 1 + lines + around + 1 + 1 + (4 + learns) * airy))
+    search, learner = searching.search(view, now, width, lines), list[Text]()
+    if learns:
+        section = learning.learner(view, width, 4)
+        learner = Section(section.title, [*section.lines, learning.staleness_line(view)], section.aside).draw(width)
+        learner += blank
     return [
         *_header(view, now, width, full=False),
         *blank,
@@ -80,8 +89,7 @@ def _one_column(view: RunView, now: float, size: tuple[int, int], footer: str) -
         *blank,
         *search.draw(width),
         *blank,
-        *Section(learner.title, [*learner.lines, learning.staleness_line(view)], learner.aside).draw(width),
-        *blank,
+        *learner,
         *sections.events(view, shown, width).draw(width),
         *_footer(view, footer, blank),
     ]
@@ -137,7 +145,7 @@ def _few_lines(view: RunView, now: float, width: int) -> list[Text]:
         Text.assemble(
             ("threads ", QUIET), " ".join(f"{name[:2]}{amount}" for name, amount in stages.items() if amount)
         ),
-        Text.assemble(("leases ", QUIET), f"{view.leases.open}", (" open", QUIET)),
+        Text.assemble(("leases ", QUIET), f"{view.leases.in_flight}", (" in flight", QUIET)),
         Text.assemble(
             ("alpha ", QUIET),
             formatting.number(side.alpha, 2) if objective_of(view.header.objective).uses_alpha else "–",

@@ -11,15 +11,12 @@ from pace_async.observe import formatting
 from pace_async.observe.chart import bar, spark
 from pace_async.observe.lines import ACCENT, LABEL, QUIET, STRONG, Section, axed, figure, joined, labelled
 from pace_async.observe.model import RunView
-from pace_async.registry.objectives import objective_of, trains
+from pace_async.registry.objectives import objective_of
 
 
 def learner(view: RunView, width: int, rows: int) -> Section:
     """Groups, versions, the last step's figures, and the mean reward of each group, in `rows` ≥ 4 lines. The reward is
-    a chart where it has three lines."""
-    if not trains(view.header.objective):
-        nothing = Text(formatting.learns_nothing(view.header.advisor), style=QUIET)
-        return Section("learner", [nothing, *[Text("")] * (rows - 1)], ("objective none",))
+    a chart where it has three lines. For a run that trains."""
     side, metrics = view.learner, view.learner.metrics
     groups = [
         figure(side.trained, "trained"),

@@ -95,14 +95,16 @@ class LearnerView:
 @dataclass(frozen=True)
 class RunView:
     """A run as of its last folded event. `changed` makes the next view and needs a `__dict__`, so there are no slots.
-    Times are seconds since the epoch. `latest` is the note of the last event, None if it made none. `reserved` is the
-    most that each call in flight may cost, in USD, by reservation. `unaffordable` is the call that the rest of the
-    budget could not pay. `unanswered` counts the implementer calls since the last answer. `models_down` are the
-    models given up for now, and `paused` is true if all are. `calls` counts the calls of each role, and `spent` is
-    their cost in USD, checks included. `held`: a person holds back new candidates. `stalled` is the reason why nothing
-    can be committed, empty if commits work. `nodes` are the machines of a cluster that evaluate, None without a
-    cluster. `failing` maps each stage that fails at every try to the reason. `recent_answers`: what became of the
-    answers of the last candidates, oldest first."""
+    Times are seconds since the epoch. `latest` is the note of the last event, None if it made none. `reserved` is
+    the most that each call in flight may cost, in USD, by reservation. `unaffordable` is the call that the rest of
+    the budget could not pay. `given_up` counts the calls that this process gave up, `given_up_usd` is what they
+    count in the ledger. `unpriced` are the roles with calls whose price is not known. `unanswered` counts the
+    implementer calls since the last answer. `models_down` are the models given up for now, and `paused` is true if
+    all are. `calls` counts the calls of each role, and `spent` is their cost in USD, checks included. `held`: a
+    person holds back new candidates. `stalled` is the reason why nothing can be committed, empty if commits work.
+    `nodes` are the machines of a cluster that evaluate, None without a cluster. `failing` maps each stage that
+    fails at every try to the reason. `recent_answers`: what became of the answers of the last candidates, oldest
+    first."""
 
     header: RunHeader
     stop: StopConfig = field(default_factory=StopConfig)
@@ -136,6 +138,9 @@ class RunView:
     spent: Mapping[str, float] = field(default_factory=lambda: dict.fromkeys(get_args(Role), 0.0))
     reserved: Mapping[int, float] = field(default_factory=dict[int, float])
     unaffordable: CallUnaffordable | None = None
+    given_up: int = 0
+    given_up_usd: float = 0.0
+    unpriced: frozenset[str] = frozenset()
     unanswered: int = 0
     models_down: int = 0
     paused: bool = False

@@ -126,7 +126,7 @@ def figures(view: RunView, now: float) -> str:
         f"{formatting.number(rate)} a minute" if rate is not None else "",
         best,
         f"{formatting.count(view.learner.trained, 'group')} trained" + _skipped(view),
-        f"{view.leases.open} leases open",
+        f"{view.leases.in_flight} in flight",
         formatting.failing(view.failing)
         or formatting.ledger(
             view.ledger.utilisation(view.header.threads, view.elapsed(now), now), view.ledger.limits(view.header)

@@ -14,6 +14,7 @@ from pace_async.observe.lines import ACCENT, LABEL, QUIET, WARN, Section, figure
 from pace_async.observe.model import RunView, Stage
 from pace_async.observe.parse_rate import alarm_of, answers_of, parse_rate
 from pace_async.observe.roofline import Roofline, short_advice
+from pace_async.registry.objectives import trains
 
 STAGE_STYLES: dict[Stage, str] = {"advise": "magenta", "implement": "blue", "evaluate": ACCENT, "waiting": QUIET}
 STAGE_MARKS: dict[Stage, str] = {"advise": "▲", "implement": "◆", "evaluate": "■", "waiting": "·"}
@@ -22,7 +23,8 @@ ALL_ROWS, FEW_ROWS = 6, 4
 
 
 def search(view: RunView, now: float, width: int, rows: int = ALL_ROWS) -> Section:
-    """ALL_ROWS lines, or FEW_ROWS. The short form leaves out the leases and puts rate and outcomes on one line."""
+    """ALL_ROWS lines, or FEW_ROWS. The short form leaves out the leases and puts rate and outcomes on one line. Without
+    training there is one more line, which says so."""
     room = width - LABEL
     rate = view.per_minute(now)
     done = figure(f"{view.candidates:,}", "candidate" + ("" if view.candidates == 1 else "s"))
@@ -39,10 +41,12 @@ def search(view: RunView, now: float, width: int, rows: int = ALL_ROWS) -> Secti
         labelled("services", _services(view, room)),
         labelled("slowed by", failing_or_bottleneck(view, room)),
     ]
+    if not trains(view.header.objective):
+        lines.append(labelled("learning", Text(formatting.learns_nothing(view.header.advisor), style=QUIET)))
     busy = view.ledger.utilisation(view.header.threads, view.elapsed(now), min(now, view.ended_at or now))
     aside = (
         formatting.count(view.header.threads, "thread"),
-        f"{formatting.count(view.leases.open, 'lease')} open",
+        f"{view.leases.in_flight:,} in flight",
         f"{100 * busy:.0f} % busy" if busy is not None else "",
     )
     return Section("search", lines, tuple(part for part in aside if part))
@@ -52,7 +56,7 @@ def money(view: RunView, told: bool = True) -> Text:
     """The money spent, the cost reserved by calls in flight, and the budget. `told` adds the word "reserved"."""
     reserved, budget = sum(view.reserved.values()), view.stop.budget
     return Text.assemble(
-        formatting.usd(view.spend_usd),
+        formatting.spent_usd(view.spend_usd, view.unpriced),
         (f" + {formatting.usd(reserved)}{' reserved' if told else ''}" if reserved else "", QUIET),
         (" of ", QUIET) if budget is not None else "",
         formatting.usd(budget) if budget is not None else "",
@@ -96,7 +100,7 @@ def _leases(view: RunView) -> Text:
         [
             figure(leases.in_flight, "in flight"),
             figure(leases.buffered, "complete"),
-            figure(leases.training, "training"),
+            figure(leases.training, "training") if trains(view.header.objective) else "",
             figure(leases.aborted, "aborted", WARN) if leases.aborted else "",
         ]
     )

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from rich.text import Text
 
+from pace_async.events import RunHeader
 from pace_async.observe import formatting
 from pace_async.observe.beside import behind, fitting, legends
 from pace_async.observe.formatting import clean
@@ -17,6 +18,7 @@ from pace_async.observe.lines import ACCENT, GOOD, QUIET, STRONG, WARN, Section,
 from pace_async.observe.model import Note, NoteKind, RunView
 from pace_async.observe.progress import progress
 from pace_async.observe.standing import on_fresh, to_best_known
+from pace_async.registry.objectives import trains
 
 AXIS = 8
 MANY_UNANSWERED = 4
@@ -73,12 +75,16 @@ def setting(view: RunView) -> Text:
         *([formatting.SHARED_TRUST] if header.shares_trust else []),
         f"advisor {clean(header.advisor)} ({clean(header.engine)})",
         f"implementer {clean(header.implementer)}",
-        f"groups of {header.group_size}",
-        f"staleness ≤ {header.max_staleness}" if header.max_staleness else "synchronous",
+        *(_training(header) if trains(header.objective) else ("objective none",)),
         f"seed {header.seed}",
         f"sandbox {clean(header.sandbox)}",
     )
     return Text(" · ".join(parts), style=QUIET)
+
+
+def _training(header: RunHeader) -> tuple[str, ...]:
+    bound = f"staleness ≤ {header.max_staleness}" if header.max_staleness else "synchronous"
+    return f"groups of {header.group_size}", bound
 
 
 def stop_bar(view: RunView, now: float, width: int) -> Text:

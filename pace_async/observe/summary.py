@@ -43,6 +43,7 @@ def closing_words(view: RunView, run_dir: Path, now: float, columns: int | None 
         ("trust", f"shared: {formatting.SHARED_MEANS}" if view.header.shares_trust else ""),
         ("speed", "" if few else _limit(view, now)),
         ("cost", _cost(view)),
+        ("given up", _given_up(view)),
         ("run", str(run_dir)),
     ]
     rest = " " * (INDENT if columns is None or columns >= NARROW else 4)
@@ -111,14 +112,31 @@ def _limit(view: RunView, now: float) -> str:
 
 
 def _cost(view: RunView) -> str:
-    calls = formatting.calls(view.calls, view.spent)
+    calls = formatting.calls(view.calls, view.spent, view.unpriced)
     aborted = f", {formatting.count(view.leases.aborted, 'rollout')} aborted" if view.leases.aborted else ""
     short = view.unaffordable
     next_call = (
         f"; the next may cost {formatting.usd(short.usd)}, {formatting.usd(short.left_usd)} are left" if short else ""
     )
     faults = f"{formatting.count(view.faults, 'fault')} of services or machine"
-    return f"{formatting.usd(view.spend_usd)} for {calls}{next_call}; {faults}{aborted}"
+    return f"{formatting.spent_usd(view.spend_usd, view.unpriced)} for {calls}{next_call}; {faults}{aborted}"
+
+
+def _given_up(view: RunView) -> str:
+    """What is counted for calls that ended without their answer, because the run ended."""
+    usd, number = view.given_up_usd, view.given_up
+    if not usd:
+        return ""
+    calls = formatting.count(number, "call that had no answer", "calls that had no answer")
+    most = (
+        "it can cost, because the provider may charge for it"
+        if number == 1
+        else ("they can cost, because the provider may charge for them")
+    )
+    return (
+        f"{formatting.usd(usd)} of this was reserved for {calls} when the run ended: the most that {most}. It stays "
+        "counted, also on resume; the provider's bill says what was charged"
+    )
 
 
 def _raised(view: RunView, now: float) -> str:

@@ -10,19 +10,23 @@ from pace_async.registry.advisors import API
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """One of those who ask models. `stage` is the name of its faults. `prefix` begins the value of its flag."""
+    """One of those who ask models. `stage` is the name of its faults. `prefix` begins the value of its flag, which is
+    that of `named_by` if given."""
 
     role: Role
     stage: str
     prefix: str = ""
+    named_by: Role | None = None
 
     def flag(self, model: str) -> str:
         """The flag that names a model, for a sentence."""
-        return f"--{self.role} {self.prefix}{model}"
+        return f"--{self.named_by or self.role} {self.prefix}{model}"
 
 
 IMPLEMENTER = Caller("implementer", "implement")
 ADVISOR = Caller("advisor", "advise", API)
+ADVISING_IMPLEMENTER = Caller("advisor", "advise", named_by="implementer")
+"""The advisor where it is a model of the implementer, which its own flag need not have named."""
 NOTES = Caller("notes", "notes")
 """The model is that of one of the two others, so it has no flag of its own."""
 CALLERS: Mapping[Role, Caller] = {caller.role: caller for caller in (IMPLEMENTER, ADVISOR, NOTES)}

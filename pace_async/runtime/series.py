@@ -5,6 +5,7 @@ and never spend more than the budget together.
 """
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from pace_async.config import Config
 from pace_async.configure import flat, resolve
 from pace_async.durable import write_whole
 from pace_async.errors import UsageError
-from pace_async.population.lock import is_driven
+from pace_async.population.lock import LOCK_NAME, is_driven
 from pace_async.runtime.run_paths import RUNS, RunPaths, new_run_paths, series_folders, series_of
 
 ENDED = ("done", "stopped_by_budget")
@@ -63,6 +64,20 @@ class Series:
         """Record the settings in the folder. Raises InfrastructureFault."""
         document = {"runs": self.number, "config": self.config.model_dump(mode="json")}
         write_whole(self.file, json.dumps(document, indent=1) + "\n")
+
+    def gave_back(self) -> bool:
+        """Remove the folder if no run of the series was written there. Returns whether that is so."""
+        if any(self.paths(seed).exists for seed in self.seeds):
+            return False
+        for file in (self.file, self.folder / LOCK_NAME):
+            file.unlink(missing_ok=True)
+        with suppress(OSError):
+            for seed in self.seeds:
+                if (folder := self.paths(seed).folder).is_dir():
+                    (folder / LOCK_NAME).unlink(missing_ok=True)
+                    folder.rmdir()
+            self.folder.rmdir()
+        return True
 
     def unfinished(self) -> list[int]:
         """Seeds of the runs that have not come to their own end."""

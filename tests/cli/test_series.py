@@ -14,11 +14,12 @@ import pytest
 import pace_async
 from pace_async.configure import resolve
 from pace_async.context.bill import CallBill, in_words
-from pace_async.errors import UsageError
+from pace_async.errors import SeedProgramFails, UsageError
 from pace_async.interface.processes import series_command
 from pace_async.population.lock import RunLock
 from pace_async.runtime.run_paths import find_run_paths
 from pace_async.runtime.series import Series, find_series, made, planned_series, read_series
+from pace_async.task import load_task
 from tests.support.command_line import PACE, Said, Shell, search
 from tests.support.finished_runs import make_run
 
@@ -173,6 +174,17 @@ def test_a_series_runs_each_seed_goes_on_with_what_is_missing_and_takes_new_limi
     assert refused.code == 2
     assert "`pace resume runs/circle_packing-1` goes on with the series." in refused.err
     assert read_series(folder).config.search.threads == 1
+
+
+@pytest.mark.long
+def test_a_series_of_which_no_run_can_begin_leaves_nothing(tmp_path: Path) -> None:
+    task = load_task(TASK)
+    copy = Path(shutil.copytree(task.folder, tmp_path / "copy"))
+    (copy / task.spec.program).write_text(f"{task.program}\nraise RuntimeError\n")
+    said = search(tmp_path, ("run", "./copy", *ARGUMENTS, "--seeds", "2", "--display", "plain"))
+    assert said.code == SeedProgramFails.exit_code, said.err
+    assert "goes on with the series" not in said.err
+    assert list((tmp_path / "runs").iterdir()) == []
 
 
 @pytest.mark.long

@@ -62,6 +62,8 @@ async def test_one_signal_drains_what_runs_is_finished_and_nothing_new_begins(
         assert ended == ["interrupted"]
         assert await run.store.query("select count(*) n from leases") == admitted
         assert (await states(run))[-2:] == ["draining", "interrupted"]
+        [told] = await run.store.query("select reason from run_states where state = 'draining'")
+        assert told["reason"] == f"interrupted, for at most {run.core.config.faults.drain_s:g} s"
         assert await run.store.query("select lease from leases where stage in ('admitted', 'advised')") == []
     await goes_on_to_its_end(tmp_path)
 

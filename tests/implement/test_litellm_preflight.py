@@ -13,6 +13,7 @@ from pace_async.providers.chat import open_chats
 from pace_async.providers.keys import KEYS, refuse_without_keys
 from pace_async.providers.preflight import check_models, refuse_unless_ready
 from pace_async.runtime.start.machine_checks import Finding, _control_groups, implementers
+from pace_async.runtime.start.refusals import asking
 from scripts.rivals.local_implementer_server import LocalProvider, serving
 from tests.support.implementing import CANARY, TASK, configured
 
@@ -141,3 +142,23 @@ def test_a_bad_key_is_exit_code_2_and_writes_nothing(tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
     assert CANARY not in done.stdout + done.stderr
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("advisor", "implementer", "flag"),
+    [
+        ("api:openai/local", "openai/local", "--implementer openai/local: bad key"),
+        ("api:openai/local", "openai/other=2,openai/local", "--implementer openai/local: bad key"),
+        ("api:openai/local", "openai/other", "--advisor api:openai/local: bad key"),
+    ],
+)
+async def test_a_bad_key_of_an_implementer_that_advises_too_names_its_flag(
+    advisor: str, implementer: str, flag: str
+) -> None:
+    provider = LocalProvider(TASK, accepts=lambda _key: False)
+    with serving(provider) as url:
+        config = configured(url, implementer__model=implementer, advisor__model=advisor, advisor__api_base=url)
+        caller, models, asked = asking(config)[0]
+        assert (caller.role, models) == ("advisor", ["openai/local"])
+        with pytest.raises(UsageError, match=f"^{flag}"):
+            refuse_unless_ready(await check_models(models, asked, caller), config.stop)

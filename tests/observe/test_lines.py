@@ -12,12 +12,14 @@ import pytest
 
 from pace_async.config import StopConfig
 from pace_async.events import (
+    GIVEN_UP,
     Advised,
     CallUnaffordable,
     Evaluated,
     Fact,
     GroupEnded,
     ImplementerCalled,
+    Role,
     RunStateChanged,
     StageChanged,
     TransientEvent,
@@ -103,8 +105,8 @@ async def test_every_few_candidates_a_line_gives_the_runs_figures() -> None:
     facts += [scored(lease, None, BEGIN + lease) for lease in range(1, 8)]
     lines = [line.split("  ", 1)[1] for line in await plain_lines(facts, every=3) if " candidates" in line]
     assert [line.strip() for line in lines] == [
-        "0:03  3 of 24 candidates · 60.0 a minute · no score yet · 0 groups trained · 0 leases open",
-        "0:06  6 of 24 candidates · 60.0 a minute · no score yet · 0 groups trained · 0 leases open",
+        "0:03  3 of 24 candidates · 60.0 a minute · no score yet · 0 groups trained · 0 in flight",
+        "0:06  6 of 24 candidates · 60.0 a minute · no score yet · 0 groups trained · 0 in flight",
     ]
 
 
@@ -241,6 +243,38 @@ def test_the_summary_gives_the_result_its_place_and_the_next_commands() -> None:
     assert "pace best 'runs/my run'" in words and "pace show 'runs/my run' 1" in words
     assert "pace db sql 'runs/my run' \"select * from leaderboard limit 5\"" in words
     assert "pace resume 'runs/my run' --candidates 48" in words
+
+
+def called(outcome: str, usd: float, tokens: int = 9, role: Role = "implementer") -> ImplementerCalled:
+    return ImplementerCalled(1, "m", outcome, tokens, tokens, usd, 1.0, BEGIN, role=role)
+
+
+def cost_in_summary(config: dict[str, object], *calls: ImplementerCalled) -> str:
+    view = fold_all(RunView(replace(HEADER, config=config), STOP), [RunStateChanged("running", "", BEGIN), *calls])
+    lines = closing_words(replace(view, state="interrupted"), Path("runs/a"), 9999.0)
+    return "\n".join(line for line in lines if line.startswith(("  cost", "  given up")))
+
+
+def test_the_summary_explains_the_money_reserved_for_calls_without_an_answer() -> None:
+    said = cost_in_summary({}, called("ok", 0.25), called(GIVEN_UP, 0.5, 0), called(GIVEN_UP, 0.25, 0))
+    assert "cost        $1.00 for 3 implementer calls" in said
+    assert said.endswith(
+        "given up    $0.75 of this was reserved for 2 calls that had no answer when the run ended: the most that they "
+        "can cost, because the provider may charge for them. It stays counted, also on resume; the provider's bill "
+        "says what was charged"
+    )
+    assert "given up" not in cost_in_summary({}, called("ok", 0.25), called(GIVEN_UP, 0.0, 0))
+    ended = [called(GIVEN_UP, 0.5, 0), RunStateChanged("running", "", BEGIN)]
+    assert fold_all(EMPTY, ended).given_up_usd == 0.0  # those of an earlier process
+
+
+def test_the_summary_says_unknown_for_a_model_without_a_price() -> None:
+    free: dict[str, object] = {"implementer": {"price_per_million_in": 0.0, "price_per_million_out": 0.0}}
+    assert "cost        USD unknown for 1 implementer call;" in cost_in_summary({}, called("ok", 0.0))
+    assert "cost        $0.00 for 1 implementer call;" in cost_in_summary(free, called("ok", 0.0))
+    assert "cost        $0.00 for 1 implementer call;" in cost_in_summary({}, called("ok", 0.0, tokens=0))
+    both = cost_in_summary(free, called("ok", 0.0, role="advisor"), called("ok", 0.5))
+    assert "$0.50 and USD unknown for 1 advisor call (USD unknown) and 1 implementer call ($0.50)" in both
 
 
 def test_a_further_search_is_longer_than_the_one_before() -> None:

@@ -47,7 +47,8 @@ def anyio_backend() -> str:
 
 def moments(seed: int) -> list[RunView]:
     """The view after each fact of a life, in which every name and text is hostile."""
-    header = replace(HEADER, name=EVIL, task=EVIL, advisor=EVIL, sandbox=EVIL, objective=EVIL)
+    objective = "none" if seed % 4 == 0 else EVIL
+    header = replace(HEADER, name=EVIL, task=EVIL, advisor=EVIL, sandbox=EVIL, objective=objective)
     view = RunView(header, StopConfig(candidates=20, target=3.0))
     views = [view]
     for fact in life(seed):
@@ -238,9 +239,29 @@ def test_typed_keys_are_echoed_behind_the_last_line(size: tuple[int, int]) -> No
         assert size[0] < 60 or ("Ctrl-C: " in last.plain and "…" not in last.plain)
 
 
-def test_the_objective_none_says_that_nothing_is_trained() -> None:
-    shown = [line.plain for line in frame(RunView(replace(HEADER, objective="none")), BEGIN, 120, 40)]
-    assert any("nothing is trained" in line for line in shown)
+@pytest.mark.parametrize(("size", "rows_of_events"), [((120, 40), 11), ((80, 24), 6), ((80, 40), 13)])
+def test_a_run_that_trains_nothing_says_so_and_gives_the_room_of_the_learner_to_the_rest(
+    size: tuple[int, int], rows_of_events: int
+) -> None:
+    header = replace(HEADER, objective="none", advisor="api:openai/any", threads=4)
+    view = fold_all(RunView(header), life(4, 60))
+    lines = [line.plain.strip() for line in frame(view, view.last_at, *size)]
+    assert "learning  none: an advisor that is asked over the network learns nothing" in lines
+    titles = [line.partition(" ──")[0] for line in lines if " ──" in line and "%" not in line.partition("──")[0]]
+    assert [title for title in titles if not title.startswith(header.name)] == ["best so far", "search", "last events"]
+    begin = next(number for number, line in enumerate(lines) if line.startswith("last events"))
+    assert all(lines[begin + 1 : begin + 1 + rows_of_events])
+    assert len(lines) == size[1] - 1
+
+
+@pytest.mark.parametrize("objective", ["none", "pace"])
+def test_beside_the_threads_stand_the_leases_in_flight_not_those_that_wait(objective: str) -> None:
+    view = fold_all(RunView(replace(HEADER, objective=objective, threads=4)), life(4, 60))
+    waiting = replace(view.leases, admitted=24, buffered=20, training=0, trained=0, skipped=0, aborted=0, expired=0)
+    shown = screen_text(replace(view, leases=waiting), 120, 40)
+    assert "4 threads · 4 in flight" in shown
+    assert "leases    4 in flight · 20 complete" in shown
+    assert ("0 training" in shown) == (objective == "pace")
 
 
 def test_ordinary_candidates_take_at_most_half_of_the_events() -> None:

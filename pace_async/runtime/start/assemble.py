@@ -44,7 +44,7 @@ from pace_async.population.reading.said import said_of_open
 from pace_async.population.reading.summaries import made_at
 from pace_async.population.store import Store
 from pace_async.population.writing.outage import Outage, Say
-from pace_async.providers.base import ADVISOR, NOTES
+from pace_async.providers.base import NOTES
 from pace_async.registry.advisors import advisor_of
 from pace_async.registry.displays import DISPLAYS
 from pace_async.registry.evaluators import EVALUATORS
@@ -64,6 +64,7 @@ from pace_async.runtime.run.loop_turns import turns_here
 from pace_async.runtime.run.recorder import BudgetLedger, Recorder
 from pace_async.runtime.run_paths import RunPaths
 from pace_async.runtime.start.keys import keys_on
+from pace_async.runtime.start.refusals import advisor_caller
 from pace_async.runtime.start.restore import restore
 from pace_async.runtime.start.resuming import in_force
 from pace_async.runtime.start.supervisor import drive
@@ -228,7 +229,8 @@ async def _stages(
             probing = Probing(learner, config.advisor.probe_limit, config.advisor.temperature, say_fault)
             served = await stack.enter_async_context(serving(config, paths, given, state, probing, learner))
         elif kind.asked:
-            asked = await stack.enter_async_context(open_asked_advisor(config, ledger.of(ADVISOR)))
+            caller = advisor_caller(config)
+            asked = await stack.enter_async_context(open_asked_advisor(config, ledger.of(caller), caller))
         implementer = await stack.enter_async_context(
             open_implementer(config, resources.task, ledger, _agent_folders(resources, state))
         )

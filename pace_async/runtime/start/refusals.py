@@ -10,7 +10,7 @@ from pathlib import Path
 from pace_async.baseline import load_baseline
 from pace_async.config import Config, ProviderConfig
 from pace_async.implement.shares import models_of
-from pace_async.providers.base import ADVISOR, IMPLEMENTER, Caller
+from pace_async.providers.base import ADVISING_IMPLEMENTER, ADVISOR, IMPLEMENTER, Caller
 from pace_async.providers.keys import refuse_without_keys
 from pace_async.registry.advisors import advisor_of, asked_model
 from pace_async.runtime.children.advisor_choice import with_advisor
@@ -37,9 +37,16 @@ def asking(config: Config) -> tuple[tuple[Caller, list[str], ProviderConfig], ..
     model = config.advisor.model
     advisors = [asked_model(model)] if advisor_of(model).asked else []
     return (
-        (ADVISOR, advisors, config.advisor.of_calls()),
+        (advisor_caller(config), advisors, config.advisor.of_calls()),
         (IMPLEMENTER, models_of(config.implementer.model), config.implementer),
     )
+
+
+def advisor_caller(config: Config) -> Caller:
+    """Who asks the advisor's model: the implementer, if that is one of its models, so that sentences name its flag.
+    Raises UsageError."""
+    advises_too = asked_model(config.advisor.model) in models_of(config.implementer.model)
+    return ADVISING_IMPLEMENTER if advises_too else ADVISOR
 
 
 def limits_of(config: Config, task: Task) -> Task:

@@ -36,7 +36,8 @@ async def _obey(core: Core, scope: anyio.CancelScope) -> None:
                 if presses == 1:
                     core.stop("interrupted")
                     group.start_soon(_cancel_later, core, scope)
-                    group.start_soon(core.record, RunStateChanged("draining", "interrupted", core.stages.clock.now()))
+                    drains = f"interrupted, for at most {core.config.faults.drain_s:g} s"
+                    group.start_soon(core.record, RunStateChanged("draining", drains, core.stages.clock.now()))
                 elif presses == 2:
                     scope.cancel()
                 else:
