@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.command_line import Shell
+
 PACE = str(Path(sys.executable).with_name("pace"))
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    return Shell(tmp_path, monkeypatch, capsys)
 
 
 def pace(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -43,15 +50,15 @@ def pace(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_a_mistake_is_one_sentence_with_exit_code_2_and_writes_nothing(
-    arguments: list[str], says: str, tmp_path: Path
+    arguments: list[str], says: str, shell: Shell
 ) -> None:
-    done = pace(*arguments, cwd=tmp_path)
-    assert done.returncode == 2, done.stderr
-    assert says in done.stderr
-    assert "Traceback" not in done.stderr
-    said = [line for line in done.stderr.splitlines() if not line.startswith("pace: proving the sandbox")]
+    done = shell.pace(*arguments)
+    assert done.code == 2, done.err
+    assert says in done.err
+    assert "Traceback" not in done.err
+    said = [line for line in done.err.splitlines() if not line.startswith("pace: proving the sandbox")]
     assert len(said) == 1
-    assert list(tmp_path.iterdir()) == []
+    assert shell.files() == []
 
 
 def test_an_unknown_flag_is_refused_with_exit_code_2(tmp_path: Path) -> None:
@@ -112,38 +119,38 @@ def test_precedence_is_flag_then_environment_then_file_then_default(
     assert (config["search"]["threads"], config["search"]["ideas_kept"]) == (3, 5)
 
 
-def test_advantages_are_printed_for_programs(tmp_path: Path) -> None:
-    done = pace("advantages", "--objective", "grpo", "--k", "2", "--json", "-1", "0", "1", cwd=tmp_path)
-    assert json.loads(done.stdout)["advantages"] == pytest.approx([-1.2247449, 0.0, 1.2247449])
-    done = pace("advantages", "--objective", "grpo", "--k", "2", "1", "1", "-1", "-1", cwd=tmp_path)
-    assert done.stdout.splitlines() == ["1   +1.000000", "1   +1.000000", "-1  -1.000000", "-1  -1.000000"]
-    done = pace("advantages", "--k", "2", "--json", "1", "1", cwd=tmp_path)
-    assert json.loads(done.stdout)["advantages"] is None
-    assert json.loads(done.stdout)["skipped"] is True
+def test_advantages_are_printed_for_programs(shell: Shell) -> None:
+    done = shell.pace("advantages", "--objective", "grpo", "--k", "2", "--json", "-1", "0", "1")
+    assert json.loads(done.out)["advantages"] == pytest.approx([-1.2247449, 0.0, 1.2247449])
+    done = shell.pace("advantages", "--objective", "grpo", "--k", "2", "1", "1", "-1", "-1")
+    assert done.out.splitlines() == ["1   +1.000000", "1   +1.000000", "-1  -1.000000", "-1  -1.000000"]
+    done = shell.pace("advantages", "--k", "2", "--json", "1", "1")
+    assert json.loads(done.out)["advantages"] is None
+    assert json.loads(done.out)["skipped"] is True
 
 
-def test_advantages_of_a_group_of_which_one_branch_has_collapsed_are_shown_as_the_setting_says(tmp_path: Path) -> None:
+def test_advantages_of_a_group_of_which_one_branch_has_collapsed_are_shown_as_the_setting_says(shell: Shell) -> None:
     failures = ["--alpha", "0.5", "--json", *["0"] * 6, "-1", "-1"]
-    found = json.loads(pace("advantages", *failures, cwd=tmp_path).stdout)
+    found = json.loads(shell.pace("advantages", *failures).out)
     assert found == {"advantages": pytest.approx([3**-0.5] * 6 + [-(3**0.5)] * 2), "skipped": False}
-    found = json.loads(pace("advantages", "--collapsed", "skip", *failures, cwd=tmp_path).stdout)
+    found = json.loads(shell.pace("advantages", "--collapsed", "skip", *failures).out)
     assert found == {"advantages": None, "skipped": True, "reason": "frontier branch collapsed"}
-    refused = pace("advantages", "--collapsed", "both", *failures, cwd=tmp_path)
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert "--collapsed takes other_branch or skip, not 'both'" in refused.stderr
+    refused = shell.pace("advantages", "--collapsed", "both", *failures)
+    assert (refused.code, refused.out) == (2, "")
+    assert "--collapsed takes other_branch or skip, not 'both'" in refused.err
 
 
 @pytest.mark.parametrize("rewards", [["5"], ["--objective", "grpo", "1", "2", "3"], ["--objective", "entropic", "7"]])
-def test_fewer_rewards_than_the_usual_k_are_taken(rewards: list[str], tmp_path: Path) -> None:
-    done = pace("advantages", *rewards, cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert pace("advantages", "--k", "4", *rewards, cwd=tmp_path).returncode == 2
+def test_fewer_rewards_than_the_usual_k_are_taken(rewards: list[str], shell: Shell) -> None:
+    done = shell.pace("advantages", *rewards)
+    assert (done.code, done.err) == (0, "")
+    assert shell.pace("advantages", "--k", "4", *rewards).code == 2
 
 
-def test_rewards_too_far_apart_are_not_reported_as_without_signal(tmp_path: Path) -> None:
-    done = pace("advantages", "1e300", "-1e300", "0", "1", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, "skipped: the spread of these rewards is not finite\n")
-    assert "carries no signal" in pace("advantages", "1", "1", "1", "1", cwd=tmp_path).stdout
+def test_rewards_too_far_apart_are_not_reported_as_without_signal(shell: Shell) -> None:
+    done = shell.pace("advantages", "1e300", "-1e300", "0", "1")
+    assert (done.code, done.out) == (0, "skipped: the spread of these rewards is not finite\n")
+    assert "carries no signal" in shell.pace("advantages", "1", "1", "1", "1").out
 
 
 def test_the_bundled_task_is_listed(tmp_path: Path) -> None:

@@ -158,7 +158,13 @@ def forget_and_import(connection: Connection) -> None:
     import_journal(connection, 1)
 
 
-@pytest.mark.parametrize("name", RUNS)
+LONG = frozenset({"the run remembered", "notes untrained", "going back"})
+"""Others have the same, but for what they combine: `test_rollback` resumes runs that went back."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] if name in LONG else []) for name in RUNS]
+)
 def test_after_every_commit_the_rows_fold_to_the_live_state(name: str, tmp_path: Path) -> None:
     changed, faults = RUNS[name]
     config = settings(**{**SEARCH, "seed": 3, "stop__candidates": 32, **changed})

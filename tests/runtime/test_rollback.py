@@ -197,7 +197,7 @@ def test_a_run_interrupted_around_going_back_equals_the_uninterrupted_one(tmp_pa
 
 
 @pytest.mark.fault("Learning", "killed around going back, and resumed")
-@pytest.mark.parametrize("before", [False, True], ids=["after", "just before"])
+@pytest.mark.parametrize("before", [False, pytest.param(True, marks=pytest.mark.long)], ids=["after", "just before"])
 def test_an_asynchronous_run_interrupted_around_going_back_keeps_every_invariant(tmp_path: Path, before: bool) -> None:
     """The order of events at one moment of virtual time may differ after a restart, with and without going back,
     because threads open leases while the learner has groups to skip. So the later rows may differ, but not the
