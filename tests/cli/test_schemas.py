@@ -69,11 +69,13 @@ def closed(schema: object) -> Any:
     return {**made, "additionalProperties": False} if isinstance(made.get("properties"), dict) else made
 
 
+LONG = ("plan ", "task check circle_packing")
+"""A plan is counted in a process of its own, and the check of a whole task evaluates many programs: several seconds."""
+
 LINES = [
-    pytest.param(line, id=line, marks=[pytest.mark.long] if line.startswith("plan ") else [])
+    pytest.param(line, id=line, marks=[pytest.mark.long] if line.startswith(LONG) else [])
     for line in (*(f"{name} {' '.join(given)}" for name, given in ARGUMENTS.items()), *FURTHER)
 ]
-"""A plan is counted in a process of its own, which takes several seconds."""
 
 
 @pytest.mark.parametrize("line", LINES)

@@ -161,12 +161,25 @@ def test_a_task_whose_files_are_not_there_is_checked_with_its_offline_settings(s
             "OverflowError",
         ),
         ({"task__yaml": TASK.replace("upper: 100", "upper: 2")}, "bounds fit the seed program", "nothing is left"),
-        ({"task__yaml": TASK.replace("upper: 100", "upper: 4")}, "bounds fit the seed program", "hardly differ"),
+        pytest.param(
+            *({"task__yaml": TASK.replace("upper: 100", "upper: 4")}, "bounds fit the seed program", "hardly differ"),
+            marks=pytest.mark.long,
+        ),
         ({"evaluator__py": SUM.replace("type(output) is not int", "False")}, "True gets no score", "scored 2"),
         ({"evaluator__py": f"{SUM}\npractice = instances\n"}, "practice is apart", "instance 1 is a scored one too"),
         ({"evaluator__py": f"{SUM}\ndef practice(seed): return []\n"}, "practice is apart", "gives no instances"),
-        ({"evaluator__py": f"{SUM}\ndef practice(seed): return [{{'y': 5}}]\n"}, "practice is apart", "KeyError: 'x'"),
-        ({"catalogue__yaml": CATALOGUE.replace("name: x", "name: y")}, "catalogue applies", "y to 1"),
+        pytest.param(
+            *(
+                {"evaluator__py": f"{SUM}\ndef practice(seed): return [{{'y': 5}}]\n"},
+                "practice is apart",
+                "KeyError: 'x'",
+            ),
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            *({"catalogue__yaml": CATALOGUE.replace("name: x", "name: y")}, "catalogue applies", "y to 1"),
+            marks=pytest.mark.long,
+        ),
         ({"catalogue__yaml": "mechanisms: []\n"}, "catalogue applies", "mechanisms"),
     ],
 )

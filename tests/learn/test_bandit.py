@@ -68,7 +68,7 @@ async def test_the_learner_process_finds_the_one_rewarded_mechanism_in_40_groups
     assert bandit.found > 0.8
 
 
-@pytest.mark.parametrize(("seed", "stale"), [(2, 0), (3, 2)])
+@pytest.mark.parametrize(("seed", "stale"), [pytest.param(2, 0, marks=pytest.mark.long), (3, 2)])
 def test_the_learner_finds_it_also_from_rollouts_that_older_versions_sampled(
     novice: Path, tmp_path: Path, seed: int, stale: int
 ) -> None:
@@ -77,7 +77,7 @@ def test_the_learner_finds_it_also_from_rollouts_that_older_versions_sampled(
     assert bandit.found > 0.8
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [*(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2)), 3])
 def test_with_rewards_shuffled_within_each_group_it_finds_nothing(novice: Path, tmp_path: Path, seed: int) -> None:
     bandit = Bandit(model_of(novice), seed=seed, shuffle=True)
     learn(Lineage(novice, tmp_path / "out", SETTINGS), bandit, tmp_path / "groups")
