@@ -64,8 +64,8 @@ def list_tasks(
                 "task": name,
                 "group": spec.group,
                 "direction": spec.direction,
-                "lower": bounds.lower,
-                "upper": bounds.upper,
+                "lower": bounds.lower if spec.has_bounds else None,
+                "upper": bounds.upper if spec.has_bounds else None,
                 "about": about,
             }
         )

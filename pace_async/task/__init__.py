@@ -24,6 +24,7 @@ from pace_async.task.files import CHEATS, files_of
 from pace_async.task.finding import BUNDLED, CHECKOUT, task_folders
 from pace_async.task.loading import (
     Task,
+    bounds_from,
     limited,
     load_task,
     refuse_if_changed,
@@ -45,6 +46,7 @@ __all__ = [
     "Task",
     "TaskSpec",
     "best_known",
+    "bounds_from",
     "editable",
     "files_of",
     "limited",

@@ -108,7 +108,12 @@ def limited(
     """The task with other limits, or another file of its folder as seed program. None keeps what it has. The digest
     stays, because scores do not change. Raises UsageError for bounds in the wrong order, and for a file that is no seed
     program."""
-    own = task.spec.bounds
+    own, is_known = task.spec.bounds, task.spec.has_bounds
+    if not is_known and (lower is None) is not (upper is None):
+        raise UsageError(
+            f"Task {task.name!r} has no bounds: set both reward.lower and reward.upper, or neither, for the seed "
+            "program's score and the target."
+        )
     low, high = own.lower if lower is None else lower, own.upper if upper is None else upper
     if not low < high:
         below, above = (
@@ -116,12 +121,25 @@ def limited(
             for given, side in ((lower, "lower"), (upper, "upper"))
         )
         raise UsageError(f"{below} ({low}) must be below {above} ({high}).")
-    bounds = Bounds(lower=low, upper=high)
-    changed = {"bounds": bounds, "timeout_s": task.spec.timeout_s if timeout_s is None else timeout_s}
+    changed: dict[str, object] = {"timeout_s": task.spec.timeout_s if timeout_s is None else timeout_s}
+    if is_known or lower is not None:
+        changed["bounds"] = Bounds(lower=low, upper=high)
     if program is not None:
         own = task.spec.model_copy(update={"program": program})
         task = replace(task, spec=own, program=_other_program(task, program))
     return replace(task, spec=task.spec.model_copy(update=changed))
+
+
+def bounds_from(spec: TaskSpec, seed: float) -> Bounds:
+    """The bounds of a task that leaves them out: between the seed program's score and the target, as in the paper.
+    Raises UsageError if the seed program is there already."""
+    assert spec.target is not None
+    if spec.target == seed or (spec.target > seed) is not (spec.direction == "maximize"):
+        raise UsageError(
+            f"Task {spec.name!r} has no bounds, and its seed program scores {seed:g}, no worse than the target, "
+            f"{spec.target:g}: give bounds in task.yaml, or a target to reach."
+        )
+    return Bounds(lower=min(seed, spec.target), upper=max(seed, spec.target))
 
 
 def _other_program(task: Task, name: str) -> str:

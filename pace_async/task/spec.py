@@ -38,6 +38,10 @@ class Bounds(BaseModel):
         return self
 
 
+NOT_YET_KNOWN = Bounds(lower=0.0, upper=1.0)
+"""In place of bounds that a task leaves out, until a run has scored its seed program."""
+
+
 class CascadeStage(BaseModel):
     """A cheap evaluation that a program has to pass before a more expensive one."""
 
@@ -63,7 +67,11 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields):
     background: str = Field(description="What the problem is, for the advisor and the implementer.")
     coding_requirements: str = Field(description="What a program must respect.")
     direction: Literal["maximize", "minimize"] = Field(description="Whether a higher or a lower score is better.")
-    bounds: Bounds = Field(description="The scores between which progress is measured.")
+    bounds: Bounds = Field(
+        default=NOT_YET_KNOWN,
+        description="The scores between which progress is measured. Where a target stands they may be left out: they "
+        "are the seed program's score and the target then.",
+    )
     target: float | None = Field(default=None, description="The best score known, where there is one.")
     program: str = Field(default="initial.py", description="File of the seed program.")
     files: tuple[str, ...] = Field(
@@ -116,6 +124,17 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields):
         description="Override `settings` in `pace task check`, where the task's own settings need files that the user "
         "has to get.",
     )
+
+    @property
+    def has_bounds(self) -> bool:
+        """Whether the bounds are given. Otherwise they are known once the seed program has a score."""
+        return "bounds" in self.model_fields_set
+
+    @model_validator(mode="after")
+    def _progress_has_an_end(self) -> "TaskSpec":
+        if not self.has_bounds and self.target is None:
+            raise ValueError("bounds are missing: give bounds with lower and upper, or a target")
+        return self
 
     @field_validator("group")
     @classmethod

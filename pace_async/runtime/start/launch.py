@@ -75,7 +75,7 @@ from pace_async.runtime.start.lacking import noted, refuse_unless_data
 from pace_async.runtime.start.lost_rows import accept_loss, refuse_if_lost
 from pace_async.runtime.start.own_memory import own_memory
 from pace_async.runtime.start.planning import refuse_unless_it_fits
-from pace_async.runtime.start.refusals import asking, limits_of
+from pace_async.runtime.start.refusals import asking, limits_of, with_bounds
 from pace_async.runtime.start.rescoring import refuse_unless_in_force
 from pace_async.runtime.start.resuming import cut_off, nothing_left, resumed_config, setting_changes
 from pace_async.runtime.start.signals import ends_as_by_ctrl_c
@@ -171,6 +171,7 @@ async def _start(config: Config, task: Task, place: tuple[RunPaths, Path | None]
     tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
     with told_when_slow(display):
         seed_program = await score_seed_program(config, task, tier)
+    config, task = with_bounds(config, task, next(fact.score for fact in seed_program if isinstance(fact, Evaluated)))
     checks = await _check_models(config)
     _announce(display, f"advisor {advisor}")
     if task.spec.is_command and not only_edits(config.implementer.model) and (why := unused_block(task)):

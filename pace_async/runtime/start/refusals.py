@@ -16,7 +16,7 @@ from pace_async.registry.advisors import advisor_of, asked_model
 from pace_async.runtime.children.advisor_choice import with_advisor
 from pace_async.runtime.children.catalogue_reading import refuse_unless_read
 from pace_async.runtime.run_paths import new_run_paths
-from pace_async.task import Task, limited, load_task
+from pace_async.task import Task, bounds_from, limited, load_task
 
 
 def look(config: Config, run_dir: Path | None) -> Task:
@@ -56,3 +56,14 @@ def limits_of(config: Config, task: Task) -> Task:
     return limited(
         task, timeout_s=evaluation.timeout_s, lower=given.lower, upper=given.upper, program=evaluation.program
     )
+
+
+def with_bounds(config: Config, task: Task, seed: float | None) -> tuple[Config, Task]:
+    """Both with the bounds of a task that leaves them out, from the score of its seed program. They stand in the run's
+    settings, so that every resume has the same. Raises UsageError."""
+    if task.spec.has_bounds or seed is None:
+        return config, task
+    bounds = bounds_from(task.spec, seed)
+    given = config.reward.model_copy(update={"lower": bounds.lower, "upper": bounds.upper})
+    config = config.model_copy(update={"reward": given})
+    return config, limits_of(config, task)

@@ -42,7 +42,7 @@ from pace_async.runtime.start.adversarial_programs import CHEATS, ENDLESS, STRIC
 from pace_async.runtime.start.modules import missing_modules, missing_requirements, networked_modules
 from pace_async.runtime.start.practice_check import practice_checked
 from pace_async.task import CHEATS as CHEATS_FOLDER
-from pace_async.task import FULL, PRACTICE, CascadeStage, Setting, Task, editable, load_task, settings_of
+from pace_async.task import FULL, PRACTICE, CascadeStage, Setting, Task, bounds_from, editable, load_task, settings_of
 
 HANG_S = 3.0
 ENTRY = "answer"
@@ -265,7 +265,11 @@ def _repeats(task: Task, first: Evaluation, second: Evaluation) -> Check:
 
 def _bounds(task: Task, score: float) -> Check:
     name, spec = "bounds fit the seed program", task.spec
-    edges = (spec.bounds.lower, spec.bounds.upper)
+    try:
+        bounds = spec.bounds if spec.has_bounds else bounds_from(spec, score)
+    except UsageError as error:
+        return Check(name, False, f"score {score:.6g}, target {spec.target:g}", str(error))
+    edges = (bounds.lower, bounds.upper)
     worse, best = edges if spec.direction == "maximize" else edges[::-1]
     share = progress(score, direction=spec.direction, lower=edges[0], upper=edges[1])
     said = f"score {score:.6g}, bounds {worse:g} to {best:g}: progress {share:.0%}"
