@@ -6,6 +6,7 @@ any card needs them all. Parts of a card (MIG) and cards of Windows (`/dev/dxg`)
 
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ SHARED = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
 LIBRARIES = (Path("/usr/local/nvidia/lib64"), Path("/usr/local/nvidia/lib"))
 """Folders in which some containers have the driver's libraries, outside the standard ones."""
 HIDDEN = "-1"
+_KERNELS = ("causal_conv1d", "fla", "mamba_ssm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +109,11 @@ def _told(driver: Path) -> dict[int, tuple[str, str]]:
                 facts.get("Model", ""),
             )
     return told
+
+
+def hide_card_kernels() -> None:
+    """Keep this process from packages of kernels that only run on a card, such as flash-linear-attention. transformers
+    takes them wherever they are installed, and on tensors of the processor they end with an error. Call it before a
+    model is made."""
+    for name in _KERNELS:
+        sys.modules.setdefault(name, None)  # pyright: ignore[reportArgumentType]

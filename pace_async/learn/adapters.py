@@ -12,9 +12,13 @@ from typing import Any, Literal, cast
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
+from pace_async.gpus import hide_card_kernels
+
 
 def load_model(folder: Path, dtype: "torch.dtype | Literal['auto']") -> PreTrainedModel:
     """The model in a directory. `auto`: in the type of its files."""
+    if not torch.cuda.is_available():
+        hide_card_kernels()
     return cast("Any", AutoModelForCausalLM).from_pretrained(folder, dtype=dtype, local_files_only=True)
 
 

@@ -23,6 +23,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, masking_utils
 from transformers.utils import logging
 
 from pace_async.children import die_with_parent
+from pace_async.gpus import hide_card_kernels
 from pace_async.learn.adapters import adapter_settings, added
 from pace_async.learn.head import Answers, add_chunks, can_chunk, chunk_of, scores
 from pace_async.learn.passes import in_half, layers, recompute
@@ -39,6 +40,7 @@ class CannotBuild(ValueError):
 
 def count(shape: StepShape) -> StepBytes:
     """The bytes of a step. A long one is drawn out from short ones. Raises CannotBuild."""
+    hide_card_kernels()
     if shape.rows == 1:
         masking_utils.find_packed_sequence_indices = _nothing_is_packed
     config = _config(shape.model)

@@ -22,6 +22,7 @@ from typing import Any, NoReturn, cast
 
 from pace_async.children import die_with_parent
 from pace_async.gc_freeze import start_up_frozen
+from pace_async.gpus import hide_card_kernels
 
 
 def main() -> None:
@@ -112,6 +113,8 @@ def load_model(folder: Path, device: str) -> Any:
     from pace_async.advise.engines.load import BadCheckpoint, load_checkpoint
     from pace_async.weights import damage
 
+    if device == "cpu":
+        hide_card_kernels()
     if (wrong := damage(folder)) is not None:
         raise BadCheckpoint(wrong)
     config = cast("Any", transformers.AutoConfig).from_pretrained(folder)
