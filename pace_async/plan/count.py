@@ -28,8 +28,11 @@ from pace_async.learn.adapters import adapter_settings, added
 from pace_async.learn.head import Answers, add_chunks, can_chunk, chunk_of, scores
 from pace_async.learn.passes import in_half, layers, recompute
 from pace_async.plan.drawn_out import COUNTED, PhaseBytes, drawn_out, fewer_layers
+from pace_async.plan.drawn_out_whole import drawn_out_whole
 from pace_async.plan.live import LiveBytes
 from pace_async.plan.step import StepBytes, StepShape
+
+_FULL = "full_attention"
 
 _adamw = cast("Any", torch.optim.AdamW)
 
@@ -51,8 +54,15 @@ def count(shape: StepShape) -> StepBytes:
     text = config.get_text_config()
     shape = replace(shape, head_chunk=chunk_of(shape.head_chunk, shape.rows * shape.answers, text.vocab_size))
     few = fewer_layers(text)
-    if shape.lora_rank is None or shape.rows > 1 or few is None or text.num_hidden_layers * shape.tokens <= COUNTED:
+    if shape.rows > 1 or few is None or text.num_hidden_layers * shape.tokens <= COUNTED:
         return _counted(config, shape).bytes()
+    if shape.lora_rank is None:
+        return drawn_out_whole(
+            shape,
+            int(text.num_hidden_layers),
+            few,
+            lambda layers, part, full: _counted(_with_layers(shape.model, layers, full), part),
+        )
     return drawn_out(
         shape, int(text.num_hidden_layers), few, lambda layers, part: _counted(_with_layers(shape.model, layers), part)
     )
@@ -81,7 +91,7 @@ def _counted(config: Any, shape: StepShape) -> PhaseBytes:
         optimizer = _adamw(trained, fused=True)
         optimizer.step()
         moments = live.now - with_reference - gradient
-        peaks = [live.now, live.now, live.now]
+        peaks = [live.now] * 4
         live.peak = live.now
         with _phases(policy, live, peaks):
             _passes(policy, reference, shape)
@@ -90,7 +100,7 @@ def _counted(config: Any, shape: StepShape) -> PhaseBytes:
             _scores(policy, shape)
         parameters = sum(weight.numel() for weight in policy.parameters())
         held = [sum(weight.numel() for weight in layer.parameters()) for layer in layers(policy)]
-        peaks[2] = max(peaks[2], live.peak)
+        peaks[3] = max(peaks[3], live.peak)
         return PhaseBytes(
             parameters=parameters,
             trained=sum(weight.numel() for weight in trained),
@@ -101,6 +111,7 @@ def _counted(config: Any, shape: StepShape) -> PhaseBytes:
             forward=peaks[0],
             head=peaks[1],
             backward=peaks[2],
+            end=peaks[3],
             layer=max(held, default=0),
             root=parameters - sum(held),
         )
@@ -113,21 +124,23 @@ def _config(model: str) -> Any:
         raise CannotBuild(str(error)) from error
 
 
-def _with_layers(model: str, layers: int) -> Any:
-    """The configuration with the first layers only."""
+def _with_layers(model: str, layers: int, full: bool = False) -> Any:
+    """The configuration with the first layers only. `full`: of those with full attention, if it has several kinds."""
     config = _config(model)
     text = config.get_text_config()
     text.num_hidden_layers = layers
     if isinstance(getattr(text, "layer_types", None), list):
-        text.layer_types = text.layer_types[:layers]
+        kinds: list[str] = [kind for kind in text.layer_types if not full or kind == _FULL] or text.layer_types
+        text.layer_types = kinds[:layers]
     return config
 
 
 @contextmanager
 def _phases(policy: Any, live: LiveBytes, peaks: list[int]) -> Generator[None]:
-    """Note the peaks of a pass: until the last layer is computed, until the backward pass comes to it again, and from
-    then on."""
-    last = layers(policy)[-1:]
+    """Note the peaks of a pass: until the last layer is computed, until the backward pass comes to it again, until it
+    has left the first one, and from then on."""
+    all_layers = layers(policy)
+    first, last = all_layers[:1], all_layers[-1:]
 
     def ends(phase: int) -> None:
         peaks[phase] = max(peaks[phase], live.peak)
@@ -136,6 +149,13 @@ def _phases(policy: Any, live: LiveBytes, peaks: list[int]) -> Generator[None]:
     def arrived(_gradient: Any) -> None:
         ends(1)
 
+    def left(_gradient: Any) -> None:
+        ends(2)
+
+    def begun(_module: Any, inputs: Any, _named: Any) -> None:
+        if inputs and inputs[0].requires_grad and torch.is_grad_enabled():
+            inputs[0].register_hook(left)
+
     def computed(_module: Any, _inputs: Any, output: Any) -> None:
         hidden: Any = cast("Any", output)[0] if isinstance(output, tuple) else output
         if hidden.requires_grad and torch.is_grad_enabled():
@@ -143,8 +163,9 @@ def _phases(policy: Any, live: LiveBytes, peaks: list[int]) -> Generator[None]:
             hidden.register_hook(arrived)
 
     handles = [module.register_forward_hook(computed) for module in last]
+    handles += [module.register_forward_pre_hook(begun, with_kwargs=True) for module in first]
     yield
-    ends(2)
+    ends(3)
     for handle in handles:
         handle.remove()
 

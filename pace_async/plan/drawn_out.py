@@ -26,7 +26,7 @@ FEW, MORE = 64, 96
 @dataclass(frozen=True, slots=True)
 class PhaseBytes:
     """As `StepBytes`, with the most that is alive at once in each phase: the layers' forward pass, what follows up to
-    the gradient of the last layer's output, and the rest."""
+    the gradient of the last layer's output, what follows up to the gradient of the first one's input, and the rest."""
 
     parameters: int
     trained: int
@@ -37,6 +37,7 @@ class PhaseBytes:
     forward: int
     head: int
     backward: int
+    end: int
     layer: int
     root: int
 
@@ -48,7 +49,7 @@ class PhaseBytes:
             reference=self.reference,
             gradient=self.gradient,
             moments=self.moments,
-            peak=max(self.forward, self.head, self.backward),
+            peak=max(self.forward, self.head, self.backward, self.end),
             layer=self.layer,
             root=self.root,
         )
@@ -92,7 +93,7 @@ def drawn_out(
         grown += beyond * (counted(first, SHORT, MORE).head - scored)
     kept = [one.forward for one in bare]  # with depth both phases grow by what the layers keep
     heads = [scored, longer, scored + kept[2] - kept[0], longer + kept[3] - kept[1]]
-    names = ("parameters", "trained", "weights", "reference", "gradient", "moments", "forward", "backward")
+    names = ("parameters", "trained", "weights", "reference", "gradient", "moments", "forward", "backward", "end")
     sizes = {name: round(at_size([getattr(one, name) for one in bare])) for name in names}
     head = round(at_size(heads) + grown / (MORE - FEW))
     return PhaseBytes(**sizes, head=head, layer=bare[0].layer, root=bare[0].root).bytes()

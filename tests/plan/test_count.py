@@ -129,6 +129,33 @@ def test_a_long_step_of_a_deep_model_is_drawn_out_from_short_ones(
     assert replace(drawn, peak=0) == replace(whole, peak=0)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("answers", [64, 700])
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_a_long_step_of_all_weights_is_drawn_out_too(tmp_path: Path, checkpointing: bool, answers: int) -> None:
+    deep = write_llama(tmp_path / "model", vocab=4000, width=256, layers=10)
+    shape = StepShape(str(deep), 1, 1024, answers, "bf16", gradient_checkpointing=checkpointing)
+    config = cast("Any", AutoConfig).from_pretrained(deep)
+    assert config.num_hidden_layers * shape.tokens > COUNTED
+    drawn, whole = count(shape), _counted(config, shape).bytes()
+    assert 0.99 * whole.passes <= drawn.passes <= 1.05 * whole.passes
+    assert replace(drawn, peak=0) == replace(whole, peak=0)
+
+
+@pytest.mark.long
+def test_layers_of_two_kinds_are_drawn_out_each_as_its_own(tmp_path: Path) -> None:
+    from tests.support.chat_models import qwen3_5
+
+    config = qwen3_5(0).config
+    config.layer_types = ["linear_attention", "full_attention"] * 4
+    config.num_hidden_layers = 8
+    config.save_pretrained(tmp_path)
+    shape = StepShape(str(tmp_path), 1, 1536, 700, "bf16", gradient_checkpointing=True)
+    drawn, whole = count(shape), _counted(config, shape).bytes()
+    assert 0.99 * whole.passes <= drawn.passes <= 1.1 * whole.passes
+    assert replace(drawn, peak=0) == replace(whole, peak=0)
+
+
 def test_however_long_a_call_is_only_short_ones_are_taken(toy: Path) -> None:
     taken: list[tuple[int, int]] = []
 
@@ -136,7 +163,7 @@ def test_however_long_a_call_is_only_short_ones_are_taken(toy: Path) -> None:
         taken.append((layers, shape.tokens))
         stored = 10 + 5 * layers * shape.tokens
         return PhaseBytes(
-            7 + layers, 0, 0, 0, 0, 0, stored, stored + 900 * shape.answers, stored + 40 * shape.tokens, 1, 7
+            7 + layers, 0, 0, 0, 0, 0, stored, stored + 900 * shape.answers, stored + 40 * shape.tokens, 0, 1, 7
         )
 
     long = StepShape(str(toy), 1, 262_144, 4096)
