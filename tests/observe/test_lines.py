@@ -102,11 +102,13 @@ async def test_each_event_that_matters_is_a_line_and_ordinary_candidates_are_sil
 
 async def test_every_few_candidates_a_line_gives_the_runs_figures() -> None:
     facts: list[Fact] = [RunStateChanged("running", "", BEGIN)]
-    facts += [scored(lease, None, BEGIN + lease) for lease in range(1, 8)]
+    for lease in range(1, 8):
+        facts += [replace(opened(lease), at=BEGIN + lease - 0.5), scored(lease, None, BEGIN + lease)]
+    facts.insert(1, replace(opened(8), at=BEGIN))
     lines = [line.split("  ", 1)[1] for line in await plain_lines(facts, every=3) if " candidates" in line]
     assert [line.strip() for line in lines] == [
-        "0:03  3 of 24 candidates · 60.0 a minute · no score yet · 0 groups trained · 0 in flight",
-        "0:06  6 of 24 candidates · 60.0 a minute · no score yet · 0 groups trained · 0 in flight",
+        "0:03  3 of 24 candidates · 60.0 a minute · no score yet · 0 groups trained · 1 in flight",
+        "0:06  6 of 24 candidates · 60.0 a minute · no score yet · 0 groups trained · 1 in flight",
     ]
 
 
