@@ -1,0 +1,43 @@
+"""The facts of a run for whoever follows it, in the order of their commits.
+
+Invariant: they are those of the journal without long texts and tokens, so that a run of any length is followed cheaply.
+A candidate that was scored again has the score in force.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from pace_async.errors import UsageError
+from pace_async.events import Evaluated
+from pace_async.population.models import CandidateRow
+from pace_async.population.reading.epochs import last_lease_before
+from pace_async.population.reading.journal import DamagedJournal, Entered, entries_of
+
+
+def facts_of(connection: Connection, run_id: int, after: int = 0) -> Iterator[Entered]:
+    """The facts whose number is greater than `after`. Raises UsageError if the journal is damaged."""
+    scores = _scores_in_force(connection, run_id)
+    try:
+        for entry in entries_of(connection, run_id, after, texts=False):
+            fact = entry.fact
+            anew = scores.get(fact.lease) if isinstance(fact, Evaluated) else None
+            yield entry if anew is None else replace(entry, fact=replace(fact, fresh=(), **anew))
+    except DamagedJournal as error:
+        raise UsageError(
+            f"The journal of this run is damaged ({error}): restore its population from a backup."
+        ) from None
+
+
+def _scores_in_force(connection: Connection, run_id: int) -> dict[int, dict[str, Any]]:
+    """What an evaluation of a later epoch changed in the candidates before it."""
+    last, row = last_lease_before(connection, run_id), CandidateRow
+    if not last:
+        return {}
+    columns = (row.outcome, row.detail, row.score, row.reward, row.seconds, row.memoised)
+    rows = connection.execute(select(row.candidate, *columns).where(row.run_id == run_id, row.candidate <= last))
+    return {
+        found["candidate"]: {name: found[name] for name in found if name != "candidate"} for found in rows.mappings()
+    }
