@@ -1,12 +1,12 @@
-"""The facts of a run for whoever follows it, in the order of their commits.
+"""Follows a run that another process may drive: its facts in the order of their commits, each once.
 
-Invariant: they are those of the journal without long texts and tokens, so that a run of any length is followed cheaply.
-A candidate that was scored again has the score in force.
+Invariant: nothing is read while nothing is committed. From a journal neither long texts nor tokens are read, so that a
+run of any length is followed cheaply. A candidate that was scored again has the score in force.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, select
 
@@ -15,6 +15,9 @@ from pace_async.events import Evaluated
 from pace_async.population.models import CandidateRow
 from pace_async.population.reading.epochs import last_lease_before
 from pace_async.population.reading.journal import DamagedJournal, Entered, entries_of
+
+if TYPE_CHECKING:
+    from pace_async.population.reading.reader import Reader
 
 
 def facts_of(connection: Connection, run_id: int, after: int = 0) -> Iterator[Entered]:
@@ -41,3 +44,24 @@ def _scores_in_force(connection: Connection, run_id: int) -> dict[int, dict[str,
     return {
         found["candidate"]: {name: found[name] for name in found if name != "candidate"} for found in rows.mappings()
     }
+
+
+class Following:
+    """One follower of one run. `seq` is the number of the last fact that it was given."""
+
+    def __init__(self, reader: "Reader", run: str | None = None, after: int = 0) -> None:
+        self.seq = after
+        self._reader, self._run = reader, run
+        self._mark: str | None = None
+
+    def news(self) -> Iterator[Entered]:
+        """The facts since the last one. Raises UsageError if they cannot be read. Those not given yet are given by the
+        next call."""
+        mark = self._reader.mark()
+        if mark == self._mark:
+            return
+        with self._reader.at_one_moment() as held:
+            for entry in held.facts(self.seq, self._run):
+                self.seq = entry.seq
+                yield entry
+        self._mark = mark

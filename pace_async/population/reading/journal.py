@@ -68,8 +68,8 @@ def has_journal(connection: Connection, run_id: int) -> bool:
 
 def entries_of(connection: Connection, run_id: int, after: int = 0, *, texts: bool = True) -> Iterator[Entered]:
     """The facts whose number is greater than `after`, whether the run has a journal or not. Without `texts` no long
-    text and no tokens are read from a journal. Raises DamagedJournal, in words, for a gap, and for a body or a blob that
-    does not read, and PaceBug for rows that no run can have written."""
+    text and no tokens are read from a journal. Raises DamagedJournal, in words, for a gap, and for a body or a blob
+    that does not read, and PaceBug for rows that no run can have written."""
     if has_journal(connection, run_id):
         yield from _stored(connection, run_id, after, texts)
     else:

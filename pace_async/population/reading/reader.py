@@ -38,7 +38,6 @@ from pace_async.population.reading.load import find_run, header_of, load_record,
 from pace_async.population.reading.lost import rows_given_up
 from pace_async.population.reading.machines import Attempted, attempts_of
 from pace_async.population.reading.measured import Measured, measured_of
-from pace_async.population.reading.moment import Moment, moment_of
 from pace_async.population.reading.money import Money, money_of
 from pace_async.population.reading.progress import Improvement, improvements_of, recent_answers
 from pace_async.population.reading.read_facts import actions_of, advice_of
@@ -78,11 +77,6 @@ class Reader:
         """Names of the runs, oldest first."""
         with self._open() as connection:
             return tuple(connection.execute(select(RunRow.name).order_by(RunRow.run_id)).scalars())
-
-    def moment(self, kept: int, times_kept: int, groups_kept: int) -> Moment:
-        """See `moment.moment_of`."""
-        with self._open() as connection:
-            return moment_of(connection, self._run, kept=kept, times_kept=times_kept, groups_kept=groups_kept)
 
     def facts(self, after: int = 0, run: str | None = None) -> Iterator[Entered]:
         """See `following.facts_of`."""
