@@ -1,5 +1,6 @@
 """A run followed by its journal alone shows what the run's own screen shows."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,15 +8,16 @@ import pytest
 from sqlalchemy import Connection
 
 from pace_async.config import StopConfig
-from pace_async.events import Evaluated, Fact, FaultSeen, RunStateChanged, SettingChanged
+from pace_async.events import Evaluated, Fact, FaultSeen, RunHeader, RunStateChanged, SettingChanged
 from pace_async.observe.base import Event
 from pace_async.observe.bus import Bus
 from pace_async.observe.fold import fold, fold_all
 from pace_async.observe.followed import Followed, cut_off
 from pace_async.observe.model import RunView
 from pace_async.population.memory import MemoryPopulation
-from pace_async.population.reading.following import facts_of
+from pace_async.population.reading.following import Following, facts_of
 from pace_async.population.reading.journal import Entered
+from pace_async.population.reading.reader import Reader, open_readonly
 from pace_async.population.store import Store
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.codecs import Bytes
@@ -107,6 +109,36 @@ async def test_every_improvement_has_a_note_however_many_candidates_came_after_i
     direct = fold_all(RunView(RUN, STOP), facts)
     assert len([fact for fact in facts if isinstance(fact, Evaluated) and fact.lease]) > len(direct.notes)
     assert len(best) == len(direct.improvements) - 1  # the task's own program has a note of another kind
+
+
+@pytest.mark.anyio
+async def test_a_follower_gets_each_fact_once_from_where_it_begins_and_reads_nothing_between_commits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads, read = list[int](), Reader.facts
+
+    def counted(reader: Reader, after: int = 0, run: str | None = None) -> Iterator[Entered]:
+        reads.append(after)
+        return read(reader, after, run)
+
+    monkeypatch.setattr(Reader, "facts", counted)
+    place, facts = empty_population(tmp_path), list(life(1))
+    async with Store.open(place) as store:
+        await store.create_run(RUN)
+        await store.commit(*facts[:10])
+        with open_readonly(place, RUN.name) as reader:
+            begun, late = Following(reader), Following(reader, after=7)
+            assert [entry.seq for entry in begun.news()] == list(range(1, 12))
+            assert [entry.seq for entry in late.news()] == list(range(8, 12))
+            assert list(begun.news()) == list(late.news()) == []
+            assert reads == [0, 7]
+            await store.commit(*facts[10:])
+            new = list(begun.news())
+            assert [entry.fact.at for entry in new if not isinstance(entry.fact, RunHeader)] == [
+                fact.at for fact in facts[10:]
+            ]
+            assert list(late.news()) == new
+            assert reads == [0, 7, 11, 11]
 
 
 class Screened(Bus):

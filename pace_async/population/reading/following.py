@@ -47,11 +47,11 @@ def _scores_in_force(connection: Connection, run_id: int) -> dict[int, dict[str,
 
 
 class Following:
-    """One follower of one run. `seq` is the number of the last fact that it was given."""
+    """One follower of the run that a reader was opened for. `seq` is the number of the last fact that it was given."""
 
-    def __init__(self, reader: "Reader", run: str | None = None, after: int = 0) -> None:
+    def __init__(self, reader: "Reader", after: int = 0) -> None:
         self.seq = after
-        self._reader, self._run = reader, run
+        self._reader = reader
         self._mark: str | None = None
 
     def news(self) -> Iterator[Entered]:
@@ -61,7 +61,7 @@ class Following:
         if mark == self._mark:
             return
         with self._reader.at_one_moment() as held:
-            for entry in held.facts(self.seq, self._run):
+            for entry in held.facts(self.seq):
                 self.seq = entry.seq
                 yield entry
         self._mark = mark
