@@ -8,12 +8,24 @@ import pytest
 from sqlalchemy import Connection
 
 from pace_async.config import StopConfig
-from pace_async.events import Evaluated, Fact, FaultSeen, RunHeader, RunStateChanged, SettingChanged
+from pace_async.events import (
+    Advised,
+    EpochInForce,
+    Evaluated,
+    Fact,
+    FaultSeen,
+    LeaseOpened,
+    RescoreBegan,
+    RunHeader,
+    RunStateChanged,
+    SettingChanged,
+)
 from pace_async.observe.base import Event
 from pace_async.observe.bus import Bus
 from pace_async.observe.fold import fold, fold_all
 from pace_async.observe.followed import Followed, cut_off
 from pace_async.observe.model import RunView
+from pace_async.observe.watching import Source
 from pace_async.population.memory import MemoryPopulation
 from pace_async.population.reading.following import Following, facts_of
 from pace_async.population.reading.journal import Entered
@@ -26,7 +38,7 @@ from pace_async.simulate.stages import World
 from pace_async.simulate.virtual import VirtualClock, run_virtually
 from tests.support.catalogues import with_sites
 from tests.support.observe_facts import BEGIN, life
-from tests.support.population_facts import HEADER, empty_population
+from tests.support.population_facts import HEADER, empty_population, rescored
 from tests.support.simulated_runs import settings
 from tests.support.virtual_runs import REACH, SEARCH, durations
 
@@ -139,6 +151,28 @@ async def test_a_follower_gets_each_fact_once_from_where_it_begins_and_reads_not
             ]
             assert list(late.news()) == new
             assert reads == [0, 7, 11, 11]
+
+
+@pytest.mark.anyio
+async def test_after_another_evaluator_scored_the_candidates_a_follower_shows_its_scores(tmp_path: Path) -> None:
+    facts = [fact for fact in life(1) if not isinstance(fact, LeaseOpened | Advised) or fact.lease < 23]
+    place, scores = empty_population(tmp_path), {0: 1.0, 1: 9.0}
+    async with Store.open(place) as store:
+        await store.create_run(RUN)
+        await store.commit(*facts)
+        with open_readonly(place, RUN.name) as reader:
+            source = Source(reader, lambda: (True, ""), None)
+            before = source.look().view
+            new = [rescored(candidate, score) for candidate, score in scores.items()]
+            await store.commit(RescoreBegan(1, "mended", None, 7000.0), *new, EpochInForce(1, 22, 7002.0))
+            looked = source.look()
+            again = Source(reader, lambda: (True, ""), None).look().view
+            [*_, best] = reader.improvements()
+    assert before.best is not None and before.best.score < 9.0
+    assert looked.view == again and looked.notes == ()
+    assert again.best is not None and again.seed_score == 1.0
+    assert (again.best.candidate, again.best.score) == (best.candidate, best.score) == (1, 9.0)
+    assert again.outcomes["ok"] == 1
 
 
 class Screened(Bus):

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, select
 from pace_async.errors import UsageError
 from pace_async.events import Evaluated
 from pace_async.population.models import CandidateRow
-from pace_async.population.reading.epochs import last_lease_before
+from pace_async.population.reading.epochs import in_force_of
 from pace_async.population.reading.journal import DamagedJournal, Entered, entries_of
 
 if TYPE_CHECKING:
@@ -36,11 +36,13 @@ def facts_of(connection: Connection, run_id: int, after: int = 0) -> Iterator[En
 
 def _scores_in_force(connection: Connection, run_id: int) -> dict[int, dict[str, Any]]:
     """What an evaluation of a later epoch changed in the candidates before it."""
-    last, row = last_lease_before(connection, run_id), CandidateRow
-    if not last:
+    epoch, row = in_force_of(connection, run_id), CandidateRow
+    if epoch is None:
         return {}
     columns = (row.outcome, row.detail, row.score, row.reward, row.seconds, row.memoised)
-    rows = connection.execute(select(row.candidate, *columns).where(row.run_id == run_id, row.candidate <= last))
+    rows = connection.execute(
+        select(row.candidate, *columns).where(row.run_id == run_id, row.candidate <= epoch.last_lease)
+    )
     return {
         found["candidate"]: {name: found[name] for name in found if name != "candidate"} for found in rows.mappings()
     }
