@@ -41,12 +41,13 @@ def log(run: str | None = RUN_ARGUMENT, to: list[str] = _TO, as_json: bool = JSO
 
         if paths is not None and is_driven(paths.folder):
             raise UsageError("This run goes on: `--log` writes its figures live, and this command when it has ended.")
-        header, (began, facts) = reader.header(), reader.logged()
+        header, began = reader.header(), reader.made_at()
         name = header.name if paths is None else paths.name
         logged = LoggedRun(name, header.task, began, None if paths is None else paths.folder, header.config)
         written: dict[str, int] = {}
         for to_name, watcher in chosen:
             with _told(to_name):
+                facts = (entry.fact for entry in reader.facts())
                 written[to_name] = replay(watcher, logged, header, facts, reader.said)
     if as_json:
         document: Logged = {"run": name, "records": written}

@@ -3,9 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -59,7 +57,7 @@ def watch(
 
         header = reader.header()
         known = best_known(header)
-        source = Source(reader, partial(_driven, paths), _stamp_of(reader), known, beside_of(header))
+        source = Source(reader, partial(_driven, paths), known, beside_of(header))
         if once:
             tell("\n".join(snapshot(source.look(), time.time())))
             return
@@ -98,17 +96,3 @@ def _driven(paths: "RunPaths | None") -> tuple[bool | None, str]:
     driven = is_driven(paths.folder)
     holder = holder_of(paths.folder) if driven else None
     return driven, holder.waits_for if holder is not None else ""
-
-
-def _stamp_of(reader: "Reader") -> Callable[[], object]:
-    """Changes with each commit to a file, because a commit writes the file or the log beside it."""
-    place = reader.place
-    if not isinstance(place, Path):
-        return lambda: None
-    log = place.with_name(f"{place.name}-wal")
-
-    def stamp() -> object:
-        found = [file.stat() for file in (place, log) if file.exists()]
-        return [(one.st_mtime_ns, one.st_size, one.st_ino) for one in found]
-
-    return stamp

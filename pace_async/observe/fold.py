@@ -169,7 +169,7 @@ def _fact(view: RunView, event: Fact) -> RunView:
             return changed(view, learner=learner)
         case FaultSeen():
             return _note(
-                changed(services(view, event), faults=view.faults + 1), event.at, "fault", formatting.fault(event)
+                changed(_services(view, event), faults=view.faults + 1), event.at, "fault", formatting.fault(event)
             )
         case RunStateChanged():
             return _state(view, event)
@@ -194,7 +194,7 @@ def _added(sums: Mapping[str, N], role: str, more: N) -> dict[str, N]:
     return {**sums, role: sums[role] + more if role in sums else more}
 
 
-def services(view: RunView, event: FaultSeen) -> RunView:
+def _services(view: RunView, event: FaultSeen) -> RunView:
     """Which services are away or fail, after the fault."""
     match event.kind:
         case "provider_down":

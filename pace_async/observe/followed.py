@@ -1,131 +1,98 @@
-"""The view of a run that another process drives, made from one moment of its rows.
+"""The view of a run that another process drives, folded from the facts of its journal.
 
-Pure. Invariant: it is the view that the run's own screen has at that moment. Excepted is what no row keeps: the length
-of the last pause of the engine and the stage of a rollout between its model's answer and its evaluation. The threads'
-busy share is that of the whole run.
+Pure. Invariant: after each fact it is the view that the run's own screen has. Excepted is what no fact tells: whether a
+person holds back new candidates, the machines of a cluster, and the stages of threads and learner, which are inferred.
 """
 
-from collections.abc import Mapping, Set
+import json
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from pace_async.baseline import Beside
 from pace_async.config import StopConfig
 from pace_async.events import (
+    Advised,
     Evaluated,
-    FaultSeen,
+    Fact,
     GroupEnded,
+    GroupShipped,
+    ImplementerCalled,
+    ImplementerReserved,
+    LearnerStageChanged,
     LeaseAborted,
+    LeaseOpened,
     RunHeader,
-    RunStateChanged,
+    SettingChanged,
+    StageChanged,
+    VersionPublished,
 )
-from pace_async.observe import formatting
-from pace_async.observe.fold import ALIVE, EXPERIMENT_CELLS, services
-from pace_async.observe.formatting import clean
-from pace_async.observe.history import with_progress
-from pace_async.observe.ledger import Ledger
-from pace_async.observe.model import NOTES_KEPT, LearnerView, Note, RunView, Stage
-from pace_async.population.reading.moment import Moment
-from pace_async.population.reading.news import News
-from pace_async.population.timings import Timings
+from pace_async.observe.fold import fold
+from pace_async.observe.model import Note, RunView, changed
+from pace_async.population.journal.bodies import Recorded
 
 
-def view_at(moment: Moment, best_known: float | None = None, beside: Beside | None = None) -> RunView:
-    """The view. `best_known` is the best score known for the run's task, `beside` what is recorded of such runs."""
-    ended = moment.changed_at if moment.state not in (*ALIVE, "created") else None
-    header = _in_force(moment)
-    view = RunView(
-        header=header,
-        stop=_stop(header),
-        state="starting" if moment.state == "created" else moment.state,
-        reason=formatting.reason(moment.state, moment.reason),
-        started_at=moment.started_at,
-        last_at=moment.last_at,
-        ended_at=ended,
-        seed_score=moment.seed_score,
-        best_known=best_known,
-        beside=beside,
-        candidates=moment.candidates,
-        finished_here=moment.finished,
-        times=moment.times,
-        threads=cast("dict[int, Stage]", dict(moment.stages)),
-        shipped=None if moment.training is None else moment.shipped[moment.training],
-        learner=LearnerView(stage=_learner_stage(moment), version=moment.version, published=moment.published),
-        spend_usd=moment.spend_usd,
-        reserved=moment.reserved if ended is None else {},
-    )
-    for fault in moment.services:
-        view = services(view, fault)
-    view = with_progress(view, moment.progress)
-    ledger = _ledger(moment.timings, view.elapsed(moment.last_at))
-    return replace(view, ledger=ledger, notes=notes_at(moment)[-NOTES_KEPT:])
+class Followed:
+    """A run as of the last fact that was taken. `header` is that of the run, `best_known` the best score known for its
+    task, `beside` what is recorded of such runs."""
 
+    def __init__(self, header: RunHeader, best_known: float | None = None, beside: Beside | None = None) -> None:
+        self.view = RunView(header, _stop(header), best_known=best_known, beside=beside)
+        self._islands: dict[int, int] = {}
 
-def notes_at(moment: Moment) -> tuple[Note, ...]:
-    """Every note of the moment, oldest first: more than a view keeps."""
-    improved = {one.candidate for one in moment.progress.improvements}
-    return tuple(_note(fact, moment, improved) for fact in moment.news)
+    def take(self, fact: Recorded) -> Note | None:
+        """Fold the next fact. Returns its note, None if it has none."""
+        if isinstance(fact, RunHeader):
+            self.view = changed(self.view, header=fact, stop=_stop(fact))
+            return None
+        self.view = fold(self.view, fact)
+        note = self.view.latest
+        if isinstance(fact, SettingChanged):
+            header = _in_force(self.view.header, fact)
+            self.view = changed(self.view, header=header, stop=_stop(header))
+        if (stage := self._stage(fact)) is not None:
+            self.view = fold(self.view, stage)
+        return note
+
+    def _stage(self, fact: Fact) -> StageChanged | LearnerStageChanged | None:
+        """The stage that begins with the fact, where folding the fact does not show it."""
+        match fact:
+            case LeaseOpened():
+                self._islands[fact.lease] = fact.island
+            case Advised():
+                return StageChanged(fact.island, fact.lease, "evaluate")
+            case ImplementerReserved(role="implementer") if fact.lease in self._islands:
+                return StageChanged(self._islands[fact.lease], fact.lease, "implement")
+            case ImplementerCalled(role="implementer") if fact.lease in self._islands:
+                return StageChanged(self._islands[fact.lease], fact.lease, "evaluate")
+            case Evaluated() | LeaseAborted():
+                self._islands.pop(fact.lease, None)
+            case GroupShipped():
+                return LearnerStageChanged("learn")
+            case GroupEnded():
+                return LearnerStageChanged("publish" if fact.version > self.view.learner.published else "waiting")
+            case VersionPublished():
+                return LearnerStageChanged("waiting")
+            case _:
+                pass
+        return None
 
 
 def cut_off(view: RunView) -> RunView:
-    """The view of a run whose process has died: it ended with its last row."""
+    """The view of a run whose process has died: it ended with its last fact."""
     return replace(view, state="cut_off", reason="", ended_at=view.last_at)
-
-
-def _in_force(moment: Moment) -> RunHeader:
-    """The header with the settings that resumes changed, as the run's own screen shows it."""
-    config = {
-        key: dict(cast("Mapping[str, Any]", part)) if isinstance(part, Mapping) else part
-        for key, part in moment.header.config.items()
-    }
-    for key, value in moment.changes.items():
-        section, _, name = key.partition(".")
-        part = config.setdefault(section, {})
-        if name and isinstance(part, dict):
-            cast("dict[str, object]", part)[name] = value
-    header, changes = moment.header, moment.changes
-    return replace(
-        header,
-        implementer=str(changes.get("implementer.model", header.implementer)),
-        max_staleness=int(cast("int", changes.get("staleness.max_staleness", header.max_staleness))),
-        config=config,
-    )
 
 
 def _stop(header: RunHeader) -> StopConfig:
     return StopConfig.model_validate(header.config.get("stop") or {})
 
 
-def _learner_stage(moment: Moment) -> Literal["waiting", "learn", "publish"]:
-    if moment.training is not None:
-        return "learn"
-    return "publish" if moment.version > moment.published else "waiting"
-
-
-def _ledger(timings: Timings, elapsed: float) -> Ledger:
-    """The ledger of the rows. Its busy seconds are those of the whole run, scaled to this process's time."""
-    share = timings.busy / timings.driven if timings.driven > 0 else 0.0
-    ledger = Ledger(busy=share * elapsed, learning=timings.learning, push=timings.push)
-    for times in timings.rollouts:
-        ledger = ledger.timed(times)
-    return ledger
-
-
-def _note(fact: News, moment: Moment, improved: Set[int]) -> Note:
-    """The fact as the run's own screen says it."""
-    match fact:
-        case Evaluated(lease=0):
-            return Note(fact.at, "seed", formatting.seed_program(fact))
-        case Evaluated():
-            experiment = clean(moment.experiments.get(fact.lease, ""), EXPERIMENT_CELLS)
-            better = fact.lease in improved
-            return Note(fact.at, "best" if better else "candidate", formatting.candidate_done(fact, better, experiment))
-        case GroupEnded():
-            said = formatting.group_ended(fact, moment.shipped.get(fact.number), moment.header.objective)
-            return Note(fact.at, "group", said)
-        case LeaseAborted():
-            return Note(fact.at, "fault", formatting.aborted(fact))
-        case FaultSeen():
-            return Note(fact.at, "fault", formatting.fault(fact))
-        case RunStateChanged():
-            return Note(fact.at, "state", formatting.state(fact))
+def _in_force(header: RunHeader, change: SettingChanged) -> RunHeader:
+    """The header with a setting that a resume changed, as the run's own screen shows it."""
+    value = json.loads(change.after)
+    section, _, name = change.key.partition(".")
+    part = header.config.get(section)
+    whole = {**(cast("Mapping[str, Any]", part) if isinstance(part, Mapping) else {}), name: value} if name else value
+    shown = {"implementer.model": "implementer", "staleness.max_staleness": "max_staleness"}.get(change.key)
+    named = {} if shown is None else {shown: value}
+    return replace(header, config={**header.config, section: whole}, **named)

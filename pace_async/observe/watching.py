@@ -1,7 +1,8 @@
-"""Follows a run that another process drives, from its rows alone.
+"""Shows a run that another process drives, by following its facts.
 
 Invariant: nothing is written to the population, and between two looks at least REST times the length of a look passes,
-so that a large population is not read all the time. A database that is away for a while is waited for.
+so that the first look at a long run does not take all of a processor. A database that is away for a while is waited
+for.
 """
 
 import time
@@ -13,15 +14,16 @@ import anyio
 
 from pace_async.baseline import Beside
 from pace_async.errors import UsageError
+from pace_async.events import EpochInForce
 from pace_async.observe.bus import BEAT_S
-from pace_async.observe.followed import cut_off, notes_at, view_at
+from pace_async.observe.followed import Followed, cut_off
 from pace_async.observe.formatting import duration, score
 from pace_async.observe.keyboard import Keyboard
-from pace_async.observe.model import GROUPS_KEPT, NOTES_KEPT, TIMES_KEPT, Note, RunView
+from pace_async.observe.model import Note, RunView
 from pace_async.observe.output import Output
 from pace_async.observe.plain import EVERY, SHOWN, figures, heading
 from pace_async.observe.rich_display import RichDisplay
-from pace_async.population.reading.moment import Moment
+from pace_async.population.reading.following import Following
 from pace_async.population.reading.reader import Reader
 
 REST = 4.0
@@ -32,7 +34,7 @@ LAST_NOTES = 10
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """A view, and every note of its moment, oldest first."""
+    """A view, and the notes since the last look, at first all of the run, oldest first."""
 
     view: RunView
     notes: tuple[Note, ...]
@@ -45,32 +47,38 @@ class Looked:
 
 class Source:
     """Looks at a run. `driven` says whether a process drives it, None if that is unknown, and why it waits, empty if it
-    does not. `stamp` changes when rows may have changed, None if that is unknown. `best_known` is the best score known
-    for its task, `beside` what is recorded of such runs."""
+    does not. `best_known` is the best score known for its task, `beside` what is recorded of such runs."""
 
     def __init__(
         self,
         reader: Reader,
         driven: Callable[[], tuple[bool | None, str]],
-        stamp: Callable[[], object],
         best_known: float | None,
         beside: Beside | None = None,
     ) -> None:
-        self._reader, self._driven, self._stamp = reader, driven, stamp
+        self._reader, self._driven = reader, driven
         self._best_known, self._beside = best_known, beside
-        self._seen: tuple[object, Moment] | None = None
+        self._notes: list[Note] = []
+        self._begin()
 
     def look(self) -> Looked:
         """The run now. Raises UsageError if it cannot be read."""
-        driven, stalled = self._driven()  # before the rows: a run that ends in between is never shown as cut off
-        stamp = self._stamp()
-        if self._seen is None or stamp is None or self._seen[0] != stamp:
-            self._seen = stamp, self._reader.moment(NOTES_KEPT, TIMES_KEPT, GROUPS_KEPT)
-        moment = self._seen[1]
-        view = view_at(moment, self._best_known, self._beside)
+        driven, stalled = self._driven()  # before the facts: a run that ends in between is never shown as cut off
+        before = self._following.seq
+        for entry in self._following.news():
+            if before and isinstance(entry.fact, EpochInForce):  # earlier candidates have other scores from now on
+                self._begin()
+                return replace(self.look(), notes=())
+            note = self._followed.take(entry.fact)
+            self._notes += () if note is None else (note,)
+        view, notes, self._notes = self._followed.view, tuple(self._notes), []
         if view.ended_at is None and driven is False:
             view = cut_off(view)
-        return Looked(replace(view, stalled=stalled), notes_at(moment))
+        return Looked(replace(view, stalled=stalled), notes)
+
+    def _begin(self) -> None:
+        self._following = Following(self._reader)
+        self._followed = Followed(self._reader.header(), self._best_known, self._beside)
 
 
 class Screen(Protocol):
@@ -119,20 +127,18 @@ class LinesScreen:
 
     def __init__(self, output: Output) -> None:
         self._output = output
-        self._told: set[Note] | None = None
-        self._figures_at = 0
+        self._figures_at: int | None = None
 
     async def show(self, looked: Looked, now: float) -> None:
-        told = self._told
-        if told is None:
+        view = looked.view
+        if self._figures_at is None:
             lines = snapshot(looked, now)
+            self._figures_at = view.candidates
         else:
-            lines = [_line(looked.view, note) for note in looked.notes if note.kind in SHOWN and note not in told]
-            if looked.view.candidates - self._figures_at >= EVERY:
-                lines.append(f"{_clock(looked.view, now)}  {figures(looked.view, now)}")
-        if told is None or looked.view.candidates - self._figures_at >= EVERY:
-            self._figures_at = looked.view.candidates
-        self._told = set(looked.notes)
+            lines = [_line(view, note) for note in looked.notes if note.kind in SHOWN]
+        if view.candidates - self._figures_at >= EVERY:
+            lines.append(f"{_clock(view, now)}  {figures(view, now)}")
+            self._figures_at = view.candidates
         self._output.write("".join(f"{line}\n" for line in lines))
         self._output.flush()
 

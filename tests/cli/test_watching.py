@@ -117,7 +117,7 @@ async def followed(tmp_path: Path, place: str | Path) -> tuple[list[int], list[s
         await store.create_run(replace(HEADER, config={"stop": {"candidates": 24}}))
         screen = Kept(store, tmp_path / "lines", commits)
         with open_readonly(place, "demo") as reader:
-            source = Source(reader, lambda: (None, ""), lambda: None, None)
+            source = Source(reader, lambda: (None, ""), None)
             with anyio.fail_after(60):
                 await follow(source, screen, lambda: BEGIN + 600, beat_s=0.0)
     return screen.candidates, (tmp_path / "lines").read_text(encoding="utf-8").splitlines()
@@ -155,6 +155,6 @@ def test_a_database_that_goes_away_for_a_moment_does_not_end_the_screen(shell: S
             return found if self.looks > 2 else replace(found, view=replace(found.view, ended_at=None))
 
     with open_readonly(shell.folder / RUN / "population.db") as reader, Path(os.devnull).open("w") as nowhere:
-        source = Away(reader, lambda: (True, ""), lambda: 1, None)
+        source = Away(reader, lambda: (True, ""), None)
         view = anyio.run(lambda: follow(source, LinesScreen(Output(nowhere)), beat_s=0.0))
     assert (source.looks, view.state) == (3, "done")

@@ -19,8 +19,8 @@ from pace_async.observe.watchers.records import record_of
 from pace_async.observe.watchers.replay import replay
 from pace_async.observe.watchers.texts import LONGEST, OpenTexts, completions_of
 from pace_async.observe.watchers.thread import WatcherDisplay
+from pace_async.population.reading.following import facts_of
 from pace_async.population.reading.load import find_run
-from pace_async.population.reading.logged import logged_of
 from pace_async.population.reading.said import Said, said_of, said_of_open
 from pace_async.population.store import Store
 from tests.doubles.watchers import Down, Hangs, KeptRecords, Late
@@ -73,10 +73,11 @@ async def test_the_rows_of_a_run_give_the_records_that_it_gave_live(tmp_path: Pa
     async with Store.open(empty_population(tmp_path)) as store:
         await store.create_run(HEADER)
         await store.commit(*facts)
-        found = await store.read(lambda connection: logged_of(connection, find_run(connection, "demo")))
+        entries = await store.read(lambda connection: list(facts_of(connection, find_run(connection, "demo"))))
         said = await store.read(lambda connection: said_of(connection, find_run(connection, "demo"), range(100)))
         still = await store.read(lambda connection: said_of_open(connection, find_run(connection, "demo")))
     kept = KeptRecords()
+    found = [entry.fact for entry in entries]
     assert replay(kept, LOGGED, HEADER, found, lambda leases: {lease: said[lease] for lease in leases}) == len(
         kept.records
     )

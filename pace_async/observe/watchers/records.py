@@ -1,7 +1,7 @@
 """The figures of one fact, as a logger gets them.
 
-Pure. Invariant: the committed facts of a run, folded in the order of their times, give the same records as the run gave
-live. Excepted is the record of the task's own program, which is scored before the run has a logger.
+Pure. Invariant: the facts of a run's journal, folded in their order, give the same records as the run gave live.
+Excepted is the record of the task's own program, which is scored before the run has a logger.
 """
 
 import math

@@ -69,9 +69,9 @@ def entry_of(fact: Recorded, at: float | None = None) -> Entry:
     return Entry(type(fact).__name__, when, getattr(fact, "lease", None), body, blobs)
 
 
-def fact_of(kind: str, body: str, content: Lookup) -> Recorded:
-    """The fact of a row. `content` gives what a digest stands for. Raises ValueError, in words, for a body that no
-    version of pace wrote, and for content that is missing."""
+def fact_of(kind: str, body: str, content: Lookup | None) -> Recorded:
+    """The fact of a row. `content` gives what a digest stands for. Without it long texts are empty and calls have no
+    tokens. Raises ValueError, in words, for a body that no version of pace wrote, and for content that is missing."""
     known = _KINDS.get(kind)
     if known is None:
         raise ValueError(f"no fact is called {kind!r}")
@@ -123,7 +123,7 @@ class _Codec:
             values[name] = there(values[name], blobs)
         return self.struct(**values)
 
-    def given(self, stored: Any, content: Lookup) -> Any:
+    def given(self, stored: Any, content: Lookup | None) -> Any:
         """The value that was stored."""
         values = {name: getattr(stored, name) for name in self._names}
         for name, back in self._back.items():

@@ -108,15 +108,18 @@ Lookup = Callable[[str], bytes]
 """The text or the tokens with a digest, as bytes. Raises KeyError."""
 
 
-def text_of(stored: str | Ref, content: Lookup) -> str:
-    """The text that a body holds or refers to."""
-    return stored if isinstance(stored, str) else content(stored.digest).decode()
+def text_of(stored: str | Ref, content: Lookup | None) -> str:
+    """The text that a body holds or refers to. Without `content` a long one is empty."""
+    if isinstance(stored, str):
+        return stored
+    return "" if content is None else content(stored.digest).decode()
 
 
-def call_of(body: CallBody, content: Lookup) -> AdvisorCall:
-    """The call that was kept. Raises ValueError for tokens of another length."""
+def call_of(body: CallBody, content: Lookup | None) -> AdvisorCall:
+    """The call that was kept. Without `content` it has no tokens. Raises ValueError for tokens of another length."""
     prompt, completion, logprobs, spans = b"", b"", b"", b""
-    if body.tokens is not None and body.lengths is not None:
+    prompt_ids, completion_ids = (0, 0) if content is None else body.counts or (0, 0)
+    if content is not None and body.tokens is not None and body.lengths is not None:
         packed = content(body.tokens)
         if len(packed) != sum(body.lengths):
             raise ValueError(f"the tokens have {len(packed)} bytes, and {sum(body.lengths)} belong to them")
@@ -124,7 +127,6 @@ def call_of(body: CallBody, content: Lookup) -> AdvisorCall:
         prompt, completion, logprobs, spans = (
             packed[end - length : end] for end, length in zip(ends, body.lengths, strict=True)
         )
-    prompt_ids, completion_ids = body.counts or (0, 0)
     return AdvisorCall(
         purpose=body.purpose,  # pyright: ignore[reportArgumentType]  the fact's own Purpose
         prompt_ids=unpack_ids(prompt, prompt_ids),

@@ -66,24 +66,25 @@ def has_journal(connection: Connection, run_id: int) -> bool:
     return connection.execute(select(JournalRow.seq).where(JournalRow.run_id == run_id).limit(1)).first() is not None
 
 
-def entries_of(connection: Connection, run_id: int, after: int = 0) -> Iterator[Entered]:
-    """The facts whose number is greater than `after`, whether the run has a journal or not. Raises DamagedJournal, in
-    words, for a gap, and for a body or a blob that does not read, and PaceBug for rows that no run can have written."""
+def entries_of(connection: Connection, run_id: int, after: int = 0, *, texts: bool = True) -> Iterator[Entered]:
+    """The facts whose number is greater than `after`, whether the run has a journal or not. Without `texts` no long
+    text and no tokens are read from a journal. Raises DamagedJournal, in words, for a gap, and for a body or a blob
+    that does not read, and PaceBug for rows that no run can have written."""
     if has_journal(connection, run_id):
-        yield from _stored(connection, run_id, after)
+        yield from _stored(connection, run_id, after, texts)
     else:
         for seq, (at, fact) in enumerate(inferred_facts(connection, run_id, after), start=after + 1):
             yield Entered(seq, at, fact)
 
 
-def _stored(connection: Connection, run_id: int, after: int) -> Iterator[Entered]:
+def _stored(connection: Connection, run_id: int, after: int, texts: bool) -> Iterator[Entered]:
     contents = _Contents(connection, run_id)
     while rows := _rows(connection, run_id, after):
         for seq, at, kind, lease, body in rows:
             if seq != after + 1:
                 raise DamagedJournal(f"fact {after + 1} is missing")
             try:
-                fact = fact_of(kind, body, contents.of(lease))
+                fact = fact_of(kind, body, contents.of(lease) if texts else None)
             except ValueError as error:
                 raise DamagedJournal(f"fact {seq}: {error}") from None
             yield Entered(seq, at, fact)

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, select
 from sqlalchemy.exc import DatabaseError
 
 from pace_async.errors import UsageError
-from pace_async.events import AdvisorCall, Fact, IslandActed, RunHeader
+from pace_async.events import AdvisorCall, IslandActed, RunHeader
 from pace_async.events.causes import Answers
 from pace_async.population.connect import (
     Place,
@@ -32,12 +32,12 @@ from pace_async.population.reading import questions, stream
 from pace_async.population.reading.account import Account, account_of
 from pace_async.population.reading.along import Along, along_of
 from pace_async.population.reading.browse import Page, Selection, browse
+from pace_async.population.reading.following import facts_of
+from pace_async.population.reading.journal import Entered
 from pace_async.population.reading.load import find_run, header_of, load_record, load_standing
-from pace_async.population.reading.logged import logged_of
 from pace_async.population.reading.lost import rows_given_up
 from pace_async.population.reading.machines import Attempted, attempts_of
 from pace_async.population.reading.measured import Measured, measured_of
-from pace_async.population.reading.moment import Moment, moment_of
 from pace_async.population.reading.money import Money, money_of
 from pace_async.population.reading.progress import Improvement, improvements_of, recent_answers
 from pace_async.population.reading.read_facts import actions_of, advice_of
@@ -78,16 +78,15 @@ class Reader:
         with self._open() as connection:
             return tuple(connection.execute(select(RunRow.name).order_by(RunRow.run_id)).scalars())
 
-    def moment(self, kept: int, times_kept: int, groups_kept: int) -> Moment:
-        """See `moment.moment_of`."""
+    def facts(self, after: int = 0, run: str | None = None) -> Iterator[Entered]:
+        """See `following.facts_of`."""
         with self._open() as connection:
-            return moment_of(connection, self._run, kept=kept, times_kept=times_kept, groups_kept=groups_kept)
+            yield from facts_of(connection, find_run(connection, run or self._run), after)
 
-    def logged(self) -> tuple[float, tuple[Fact, ...]]:
-        """When the run was made, and its facts for a logger: see `logged.logged_of`."""
+    def made_at(self) -> float:
+        """When the run was made, in seconds since the epoch."""
         with self._open() as connection:
-            run_id = find_run(connection, self._run)
-            return made_at(connection, run_id), logged_of(connection, run_id)
+            return made_at(connection, find_run(connection, self._run))
 
     def said(self, leases: Collection[int]) -> dict[int, Said]:
         """See `said.said_of`."""
