@@ -1,5 +1,5 @@
 """How a fact changes the state of a run: one fold, for the facts of a running search as they are committed and for
-those that a resume reads back from the rows.
+those that a resume reads back from the journal.
 
 Invariant: nothing else assigns to a `RunState` or to what it holds (`RunState.claimed` is the one part that is not
 committed yet). Facts of different leases may come in another order than that of their commits. If the facts of each

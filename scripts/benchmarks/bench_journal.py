@@ -2,17 +2,24 @@
 
     python scripts/benchmarks/bench_journal.py               # 1,000 synthetic candidates, three turns
     python scripts/benchmarks/bench_journal.py --candidates 100 --turns 1
+    python scripts/benchmarks/bench_journal.py --resume 10000    # processor time of what a resume reads
 
 The facts are those of whole rollouts with programs of some 10,000 characters, each different: of an advisor that reads
 a catalogue, of a model that is asked over the network, and of a trained advisor with long answers. The database is in
-memory, so no disk is measured.
+memory, so no disk is measured. With `--resume` it is a file, and its run that of `large_population`: its record is read
+from the journal and, without one, from the rows, in turns, and then the rows give it a journal again.
 """
 
 import argparse
 import asyncio
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+from sqlalchemy import Connection, delete
 
 from pace_async.events import (
     Advised,
@@ -29,8 +36,13 @@ from pace_async.events import (
     RunHeader,
     TokenSpan,
 )
+from pace_async.population.connect import Place, engine, locate
+from pace_async.population.import_journal import import_journal
 from pace_async.population.memory import MemoryPopulation
+from pace_async.population.models import BlobRow, JournalRow
+from pace_async.population.reading.load import load_record
 from pace_async.task import load_task
+from scripts.benchmarks.large_population import fill
 
 HEADER = RunHeader(
     *("bench", "eplb", "bench", 0, "none", "tiny", "embedded", "catalog", "none", 128, 8, 2, 20, 0.0, 1.0),
@@ -108,12 +120,49 @@ async def _measured(commits: list[tuple[Fact, ...]], candidates: int, *, with_jo
     return took / candidates * 1000, size["bytes"] / candidates
 
 
+def _seconds(do: Callable[[Connection], object], place: Place, purpose: Literal["read", "write"]) -> float:
+    """Processor time of one transaction."""
+    opened = engine(place, purpose)
+    begun = time.process_time()
+    with opened.begin() as connection:
+        do(connection)
+    took = time.process_time() - begun
+    opened.dispose()
+    return took
+
+
+def _forget(connection: Connection) -> None:
+    connection.execute(delete(JournalRow))
+    connection.execute(delete(BlobRow))
+
+
+def measure_resume(candidates: int, turns: int) -> None:
+    """Print the processor time of reading a run's record, and of giving it a journal."""
+    with TemporaryDirectory() as folder:
+        place = locate(Path(folder) / "population.db")
+        fill(place, candidates)
+        for _ in range(turns):
+            journal = _seconds(lambda connection: load_record(connection, None), place, "read")
+            _seconds(_forget, place, "write")
+            rows = _seconds(lambda connection: load_record(connection, None), place, "read")
+            made = _seconds(lambda connection: import_journal(connection, 1), place, "write")
+            print(
+                f"{candidates:,} candidates: read from the journal in {journal:.2f} s, from the rows in {rows:.2f} s; "
+                f"a journal made of the rows, and compared, in {made:.1f} s",
+                flush=True,
+            )
+
+
 def main() -> None:
     """Print a line for each kind of rollout."""
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--candidates", type=int, default=1000)
     asked.add_argument("--turns", type=int, default=3)
+    asked.add_argument("--resume", type=int)
     given = asked.parse_args()
+    if given.resume is not None:
+        measure_resume(given.resume, given.turns)
+        return
     for kind in CALLS:
         count = max(int(given.candidates * IN_TOTAL[kind]), 1)
         commits = [facts for lease in range(1, count + 1) for facts in commits_of(kind, lease)]

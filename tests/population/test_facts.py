@@ -245,9 +245,9 @@ async def test_the_practice_of_a_leases_last_program_is_told_with_it_also_after_
     last = replace(first, program_digest=digest, outcome="ok", detail="", score=0.5, metrics={"reach": 2.0})
     own = replace(last, lease=0, program_digest=digest_as_it_is(seed_program().program or ""))
     async with fresh(tmp_path) as store:
-        await store.commit(opened(1), advised(1), first)
+        await store.commit(own, opened(1), advised(1), first)
         assert (await store.load()).run_state.running[1].practice == first
-        await store.commit(last, own)
+        await store.commit(last)
         await store.commit(evaluated(1), LeaseReleased(1, "skipped", 5.0))
         await store.commit(opened(2), advised(2), replace(first, lease=2), evaluated(2))
         state = (await store.load()).run_state

@@ -13,7 +13,7 @@ from pace_async.population.reading.importing.order import Step, in_order
 from pace_async.population.reading.journal import Entered, entries_of, has_journal
 from pace_async.population.reading.reader import open_readonly
 from pace_async.population.store import Store
-from tests.population.test_journal import change, committed, one_of_each, problems
+from tests.support.every_fact import change, committed, one_of_each, problems
 from tests.support.population_facts import HEADER, fresh, opened, rollout, seed_program
 
 pytestmark = pytest.mark.anyio

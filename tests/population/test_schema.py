@@ -27,7 +27,10 @@ from tests.support.population_facts import downgrade, empty_place, empty_populat
 
 async def _with_rollouts(folder: Path) -> Place:
     async with fresh(folder) as store:
-        await store.commit(*rollout(1), *rollout(2))
+        for lease in (1, 2):
+            opening, advice, ended = rollout(lease)
+            assert isinstance(ended, Evaluated)
+            await store.commit(opening, advice, replace(ended, gained=True))
         return store.place
 
 

@@ -1,5 +1,5 @@
-"""The state of a running run is, after each of its commits, the state that a resume would fold from the rows. At its
-end it is also the state that the facts of its journal give."""
+"""The state of a running run is, after each of its commits, the state that a resume would fold from its journal. At its
+end it is also the state that its facts give one by one, those of the journal and those inferred from the rows."""
 
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -52,7 +52,7 @@ def contexts(state: RunState) -> list[Context]:
 
 @dataclass(slots=True)
 class Comparing(Recorder):
-    """Folds the rows anew after each commit, once no other one is under way."""
+    """Folds the journal anew after each commit, once no other one is under way."""
 
     config: Config | None = None
     under_way: int = 0
@@ -151,11 +151,10 @@ def as_stored(fact: Fact) -> Fact:
     return fact
 
 
-def forget_and_import(connection: Connection) -> None:
-    """Make the run one of a version without a journal, and then give it one."""
+def forget_journal(connection: Connection) -> None:
+    """Make the run one of a version without a journal."""
     connection.execute(delete(JournalRow))
     connection.execute(delete(BlobRow))
-    import_journal(connection, 1)
 
 
 LONG = frozenset({"the run remembered", "notes untrained", "going back"})
@@ -165,7 +164,7 @@ LONG = frozenset({"the run remembered", "notes untrained", "going back"})
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.long] if name in LONG else []) for name in RUNS]
 )
-def test_after_every_commit_the_rows_fold_to_the_live_state(name: str, tmp_path: Path) -> None:
+def test_after_every_commit_the_facts_fold_to_the_live_state(name: str, tmp_path: Path) -> None:
     changed, faults = RUNS[name]
     config = settings(**{**SEARCH, "seed": 3, "stop__candidates": 32, **changed})
     task = with_sites(tmp_path)
@@ -199,7 +198,9 @@ def test_after_every_commit_the_rows_fold_to_the_live_state(name: str, tmp_path:
         assert differences(core.state, followed) == []
         check = await population.read(lambda connection: check_journal(connection, population.run_id, "journal"))
         assert check.wrong == () and check.found.startswith(f"{len(facts)} facts")
-        await population.read(forget_and_import)
+        await population.read(forget_journal)
+        assert differences(core.state, restore(population.load(), config)) == []
+        await population.read(lambda connection: import_journal(connection, population.run_id))
         check = await population.read(lambda connection: check_journal(connection, population.run_id, "journal"))
         assert check.wrong == () and check.found.startswith(f"{len(facts)} facts")
         for entry in await population.read(lambda connection: list(entries_of(connection, population.run_id, 2))):

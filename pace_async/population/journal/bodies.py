@@ -43,6 +43,8 @@ REPLACED: tuple[type, ...] = (Claimed, ImplementerCalled, Practised)
 """Facts whose rows may be replaced or removed later, so that their long texts are blobs. Of ImplementerCalled this is
 the row of the advisor's answer."""
 
+NOTHING: Mapping[str, Any] = {}
+
 Recorded = Fact | RunHeader
 """What has a row in the journal. The header is the first."""
 
@@ -69,15 +71,16 @@ def entry_of(fact: Recorded, at: float | None = None) -> Entry:
     return Entry(type(fact).__name__, when, getattr(fact, "lease", None), body, blobs)
 
 
-def fact_of(kind: str, body: str, content: Lookup | None) -> Recorded:
+def fact_of(kind: str, body: str, content: Lookup | None, instead: Mapping[str, Any] = NOTHING) -> Recorded:
     """The fact of a row. `content` gives what a digest stands for. Without it long texts are empty and calls have no
-    tokens. Raises ValueError, in words, for a body that no version of pace wrote, and for content that is missing."""
+    tokens. `instead` has values of fields in place of those of the body. Raises ValueError, in words, for a body that
+    no version of pace wrote, and for content that is missing."""
     known = _KINDS.get(kind)
     if known is None:
         raise ValueError(f"no fact is called {kind!r}")
     codec = _codec(known)
     try:
-        return cast("Recorded", codec.given(codec.decode(body), content))
+        return cast("Recorded", codec.given(codec.decode(body), content, instead))
     except msgspec.MsgspecError as error:
         raise ValueError(f"the body of a {kind} does not read: {error}") from None
     except KeyError as error:
@@ -98,7 +101,8 @@ class _Codec:
         keep = cls in REPLACED
         parts = {name: _part(hints[name], long=name in LONG.get(cls, ()), keep=keep) for name in self._names}
         self._there: dict[str, _Part] = {name: part.there for name, part in parts.items() if part.there is not None}
-        self._back: dict[str, _Part] = {name: part.back for name, part in parts.items() if part.back is not None}
+        backs = [(place, name, parts[name].back) for place, name in enumerate(self._names)]
+        self._back = [(place, name, back) for place, name, back in backs if back is not None]
         definitions: list[Any] = []
         for field in fields(cast("Any", cls)):
             if field.default is not MISSING:
@@ -123,12 +127,12 @@ class _Codec:
             values[name] = there(values[name], blobs)
         return self.struct(**values)
 
-    def given(self, stored: Any, content: Lookup | None) -> Any:
-        """The value that was stored."""
-        values = {name: getattr(stored, name) for name in self._names}
-        for name, back in self._back.items():
-            values[name] = back(values[name], content)
-        return self._cls(**values)
+    def given(self, stored: Any, content: Lookup | None, instead: Mapping[str, Any] = NOTHING) -> Any:
+        """The value that was stored, but with the values of `instead`."""
+        values = [getattr(stored, name) for name in self._names]
+        for place, name, back in self._back:
+            values[place] = instead[name] if name in instead else back(values[place], content)
+        return self._cls(*values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, select
 
-from pace_async.events import Outcome
 from pace_async.population.models import CandidateRow, EpochScoreRow, EvaluationEpochRow, LeaseRow
 from pace_async.search.state import Member
 from pace_async.state.rescored import NewScore, Rescoring
@@ -107,26 +106,14 @@ def last_lease_of(connection: Connection, run_id: int) -> int:
     return connection.execute(select(func.coalesce(func.max(row.lease), 0)).where(row.run_id == run_id)).scalar_one()
 
 
-def first_scores_of(connection: Connection, run_id: int) -> dict[int, tuple[Outcome, float | None]]:
-    """Outcome and score of each candidate by the evaluator that first scored it, of those that were scored again or
-    left out since."""
-    row, epoch = EpochScoreRow, EvaluationEpochRow
-    in_force = select(epoch.epoch).where(epoch.run_id == run_id, epoch.in_force_at.is_not(None))
-    statement = (
-        select(row.candidate, row.outcome, row.score)
-        .where(row.run_id == run_id, (row.epoch == 0) | row.epoch.in_(in_force))
-        .order_by(row.epoch.desc())
-    )
-    return {found.candidate: (found.outcome, found.score) for found in connection.execute(statement)}
-
-
 def rescoring_of(connection: Connection, run_id: int, epoch: int) -> Rescoring:
-    """The results of an epoch for every program that it scored."""
+    """The results of an epoch for every program that it scored. Scores that were kept in it when the next one came into
+    force have the time of their candidates."""
     row, made = EpochScoreRow, CandidateRow
     statement = (
         select(row.candidate, row.outcome, row.score, row.reward, made.island, made.program)
         .join(made, (made.run_id == row.run_id) & (made.candidate == row.candidate))
-        .where(row.run_id == run_id, row.epoch == epoch)
+        .where(row.run_id == run_id, row.epoch == epoch, row.at != made.at)
         .order_by(row.candidate)
     )
     scores: dict[int, NewScore] = {}

@@ -22,15 +22,6 @@ def choices_of(connection: Connection, run_id: int, leases: Collection[int] | No
     return {row.lease: ImplementerChosen(**{name: getattr(row, name) for name in CHOICE_FIELDS}) for row in rows}
 
 
-def gains_of(connection: Connection, run_id: int) -> set[int]:
-    """The leases whose candidate scores better than its parent, by the scores in force."""
-    made, parent = CandidateRow, aliased(CandidateRow)
-    better = select(made.candidate).join(
-        parent, and_(parent.run_id == made.run_id, parent.candidate == made.parent, made.merit > parent.merit)
-    )
-    return set(connection.execute(better.where(made.run_id == run_id)).scalars())
-
-
 def paid_of(connection: Connection, run_id: int, leases: Collection[int] | None) -> dict[int, dict[str, float]]:
     """USD paid to each implementer for a lease, in the order of its calls. For all leases if `leases` is None."""
     statement = select(ImplementerCallRow.lease, ImplementerCallRow.model, ImplementerCallRow.cost_usd).where(

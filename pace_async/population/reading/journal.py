@@ -78,7 +78,7 @@ def entries_of(connection: Connection, run_id: int, after: int = 0, *, texts: bo
 
 
 def _stored(connection: Connection, run_id: int, after: int, texts: bool) -> Iterator[Entered]:
-    contents = _Contents(connection, run_id)
+    contents = Contents(connection, run_id)
     while rows := _rows(connection, run_id, after):
         for seq, at, kind, lease, body in rows:
             if seq != after + 1:
@@ -101,7 +101,7 @@ def _rows(connection: Connection, run_id: int, after: int) -> Sequence[Row[int, 
     ).all()
 
 
-class _Contents:
+class Contents:
     """What the facts of a run refer to, by digest: blobs, and the texts and tokens in the rows of the fact's lease."""
 
     def __init__(self, connection: Connection, run_id: int) -> None:

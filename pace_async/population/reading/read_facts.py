@@ -8,7 +8,7 @@ import json
 from collections import defaultdict
 from collections.abc import Collection
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 
 from pace_async.events import (
     Advised,
@@ -42,7 +42,6 @@ from pace_async.population.models import (
     FreshScoreRow,
     IdeaRow,
     IslandActionRow,
-    LeaseRow,
     PracticeRow,
     ProposalRow,
     SecretRow,
@@ -53,9 +52,11 @@ from pace_async.task import PRACTICE
 NOTES_AT_A_TIME = 5000
 
 
-def advice_of(connection: Connection, run_id: int, leases: Collection[int]) -> dict[int, Advised]:
-    """The advisor's decisions, with tokens."""
-    calls = answers_of(connection, run_id, leases)
+def advice_of(
+    connection: Connection, run_id: int, leases: Collection[int], with_calls: Collection[int] | None = None
+) -> dict[int, Advised]:
+    """The advisor's decisions, with their calls, or only those of the leases `with_calls`."""
+    calls = answers_of(connection, run_id, leases if with_calls is None else with_calls)
     notes = notes_of(connection, run_id, leases)
     rows = connection.execute(
         select(ExperimentRow)
@@ -177,18 +178,6 @@ def stages_of(connection: Connection, run_id: int, leases: Collection[int]) -> d
         ended = CascadeStageEnded(row.lease, row.number, score, row.program, row.mechanism, row.at)
         found[row.lease].append(ended)
     return {lease: tuple(listed) for lease, listed in found.items()}
-
-
-def attempts_of(connection: Connection, run_id: int) -> dict[tuple[int, str, int], int]:
-    """The newest attempt by (lease, stage, fresh), of leases that are open and of the task's own program."""
-    row = EvaluationAttemptRow
-    open_leases = select(LeaseRow.lease).where(LeaseRow.run_id == run_id, LeaseRow.state == "open")
-    newest = connection.execute(
-        select(row.lease, row.stage, row.fresh, func.max(row.attempt).label("attempt"))
-        .where(row.run_id == run_id, (row.lease == 0) | row.lease.in_(open_leases))
-        .group_by(row.lease, row.stage, row.fresh)
-    )
-    return {(found.lease, found.stage, found.fresh): found.attempt for found in newest}
 
 
 def practices_of(connection: Connection, run_id: int, leases: Collection[int]) -> dict[int, Practised]:

@@ -2,12 +2,12 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import get_args
 
 from sqlalchemy import Connection, and_, func, select
 
-from pace_async.events import ImplementerChecked, ImplementerReserved, ImplementerTry, Role
+from pace_async.events import ImplementerReserved, ImplementerTry, Role
 from pace_async.population.models import (
     ImplementerCallRow,
     ImplementerCheckRow,
@@ -45,21 +45,6 @@ def reserved_of(connection: Connection, run_id: int) -> tuple[ImplementerReserve
         .order_by(ReservationRow.number)
     )
     return tuple(ImplementerReserved(row.number, row.lease, row.model, row.cost_usd, row.at, row.role) for row in rows)
-
-
-def checks_of(connection: Connection, run_id: int) -> Iterator[ImplementerChecked]:
-    """The cost of the checks of models."""
-    row = ImplementerCheckRow
-    for found in connection.execute(select(row.model, row.cost_usd).where(row.run_id == run_id).order_by(row.number)):
-        yield ImplementerChecked(found.model, 0, 0, found.cost_usd, 0.0, 0.0)
-
-
-def last_reservation(connection: Connection, run_id: int) -> Iterator[ImplementerReserved]:
-    """The newest reservation, for the number of the next. Its call ended with its process."""
-    row = ReservationRow
-    newest = select(row).where(row.run_id == run_id).order_by(row.number.desc()).limit(1)
-    for found in connection.execute(newest):
-        yield ImplementerReserved(found.number, found.lease, found.model, found.cost_usd, found.at)
 
 
 def changes_of(connection: Connection, run_id: int) -> dict[str, object]:
@@ -101,17 +86,6 @@ def tries_by_call(
         )
         for row in rows
     }
-
-
-def deviations_of(connection: Connection, run_id: int) -> dict[int, str]:
-    """What the author of each lease's last program corrected in the experiment, without leases where it is nothing."""
-    row = ImplementerTryRow
-    found = connection.execute(
-        select(row.lease, row.detail)
-        .where(row.run_id == run_id, row.outcome == "ok", row.detail != "")
-        .order_by(row.lease, row.number)
-    )
-    return {each.lease: each.detail for each in found}  # the last of a lease counts
 
 
 def tries_of(connection: Connection, run_id: int, lease: int) -> tuple[ImplementerTry, ...]:

@@ -1,7 +1,7 @@
-"""A run's record from its committed rows: the only value from which the runtime continues after a crash.
+"""A run's record from its journal and its rows: the only value from which the runtime continues after a crash.
 
-Invariant: the same rows give the same record. The same fold that made the state rebuilds it: the rows hold events, not
-pools. Not a cache: it is read once, when a run starts or resumes.
+Invariant: the same facts give the same record. The same fold that made the state rebuilds it. Not a cache: it is read
+once, when a run starts or resumes.
 """
 
 from collections.abc import Mapping

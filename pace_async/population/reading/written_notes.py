@@ -1,12 +1,10 @@
 """Reads the pages of notes, each with the call that wrote it."""
 
-from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, and_, select
 
-from pace_async.events import ImplementerCalled, NotesPage
+from pace_async.events import NotesPage
 from pace_async.population.fields import NOTES_FIELDS
 from pace_async.population.models import ImplementerCallRow, NotesPageRow
 
@@ -43,10 +41,3 @@ def notes_of_run(connection: Connection, run_id: int) -> tuple[WrittenNotes, ...
         )
         for row in rows
     )
-
-
-def facts_of_notes(pages: deque[WrittenNotes], before: float | None) -> Iterator[ImplementerCalled]:
-    """Takes the pages that were written before this time, or all without one, from `pages`: their facts without the
-    cost."""
-    while pages and (before is None or pages[0].at < before):
-        yield ImplementerCalled(0, "", "", 0, 0, 0.0, 0.0, 0.0, role="notes", notes=pages.popleft().page)

@@ -1,4 +1,4 @@
-"""The state of a resumed run: the fold over its rows, under the present configuration."""
+"""The state of a resumed run: the fold over its facts, under the present configuration."""
 
 from pace_async.config import Config
 from pace_async.population.reading.record import RunRecord

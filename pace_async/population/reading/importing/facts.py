@@ -4,7 +4,7 @@ What no row keeps is left out: a claim or an answer that a later one replaced, a
 facts give the same rows again, and come in the order that `order` states.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import replace
 
 from sqlalchemy import Connection, select
@@ -26,9 +26,12 @@ from pace_async.population.reading.importing.rollouts import Rollouts
 from pace_async.population.reading.importing.texts import Texts
 
 
-def inferred_facts(connection: Connection, run_id: int, after: int = 0) -> Iterator[tuple[float, Recorded]]:
-    """The facts, each with its time, the run's header first, without the first `after`. Raises PaceBug for rows that
-    no run can have written."""
+def inferred_facts(
+    connection: Connection, run_id: int, after: int = 0, whole: Set[int] | None = None
+) -> Iterator[tuple[float, Recorded]]:
+    """The facts, each with its time, the run's header first, without the first `after`. With `whole` those of other
+    leases come without the advisor's calls and the implementers' tries. Raises PaceBug for rows that no run can have
+    written."""
     row = connection.execute(select(RunRow).where(RunRow.run_id == run_id)).one()
     header = RunHeader(**{name: getattr(row, name) for name in HEADER_FIELDS})
     if not after:
@@ -43,4 +46,4 @@ def inferred_facts(connection: Connection, run_id: int, after: int = 0) -> Itera
         *steps_of_epochs(connection, run_id),
         *steps_of_run(connection, run_id),
     ]
-    yield from Texts(connection, run_id).facts(in_order(steps)[max(0, after - 1) :])
+    yield from Texts(connection, run_id, whole).facts(in_order(steps)[max(0, after - 1) :])

@@ -1,14 +1,14 @@
 """The facts of steps, those with long texts and tokens read a few hundred at a time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, and_, func, select
+from sqlalchemy.orm import aliased
 
 from pace_async.events import Evaluated, Fact, ImplementerCalled, NotesPage
 from pace_async.population.fields import NOTES_FIELDS
-from pace_async.population.models import EpochScoreRow, NotesPageRow
-from pace_async.population.reading.implementers_chosen import gains_of
+from pace_async.population.models import CandidateRow, EpochScoreRow, ImplementerTryRow, NotesPageRow
 from pace_async.population.reading.importing.calls import answering_calls
 from pace_async.population.reading.importing.order import Step
 from pace_async.population.reading.read_facts import (
@@ -19,18 +19,18 @@ from pace_async.population.reading.read_facts import (
     practices_of,
     stages_of,
 )
-from pace_async.population.reading.read_spending import deviations_of, tries_by_call
+from pace_async.population.reading.read_spending import tries_by_call
 
 BATCH = 200
 
 
 class Texts:
-    """Completes the steps of one run."""
+    """Completes the steps of one run, those of the leases `whole` or, without, of all."""
 
-    def __init__(self, connection: Connection, run_id: int) -> None:
-        self._connection, self._run_id = connection, run_id
+    def __init__(self, connection: Connection, run_id: int, whole: Set[int] | None) -> None:
+        self._connection, self._run_id, self._whole = connection, run_id, whole
         self._claims = claims_of(connection, run_id)
-        self._gains, self._deviations = gains_of(connection, run_id), deviations_of(connection, run_id)
+        self._gains, self._deviations = _gains_of(connection, run_id), _deviations_of(connection, run_id)
         self._answering = answering_calls(connection, run_id)
         self._answers = answers_of(connection, run_id, {lease for lease, _ in self._answering})
         self._rescored = connection.execute(
@@ -49,12 +49,12 @@ class Texts:
         def leases(what: str) -> list[int]:
             return [step.key[1] for step in steps if step.texts and step.key[0] == what]
 
-        called = set(leases("called"))
-        advice = advice_of(connection, run_id, leases("advised"))
+        called, decided = set(leases("called")), set(leases("advised"))
+        advice = advice_of(connection, run_id, decided, self._among(decided))
         ended = self._evaluations(leases("ended"))
         stages = stages_of(connection, run_id, set(leases("stage")))
         practices = practices_of(connection, run_id, leases("practised"))
-        tries, pages = tries_by_call(connection, run_id, called), self._pages(called)
+        tries, pages = tries_by_call(connection, run_id, self._among(called)), self._pages(called)
         for step in steps:
             what, lease, number = step.key
             if isinstance(step.fact, ImplementerCalled) and step.texts:
@@ -76,6 +76,9 @@ class Texts:
                 yield self._claims[lease]
             else:
                 yield {"advised": advice, "ended": ended, "practised": practices}[what][lease]
+
+    def _among(self, leases: set[int]) -> set[int]:
+        return leases if self._whole is None else leases & self._whole
 
     def _evaluations(self, candidates: list[int]) -> dict[int, Evaluated]:
         """Complete rollouts with the results of the evaluator that first scored them."""
@@ -108,3 +111,23 @@ class Texts:
             (page.lease, page.ordinal): NotesPage(**{name: getattr(page, name) for name in NOTES_FIELDS})
             for page in pages
         }
+
+
+def _gains_of(connection: Connection, run_id: int) -> set[int]:
+    """The leases whose candidate scores better than its parent, by the scores in force."""
+    made, parent = CandidateRow, aliased(CandidateRow)
+    better = select(made.candidate).join(
+        parent, and_(parent.run_id == made.run_id, parent.candidate == made.parent, made.merit > parent.merit)
+    )
+    return set(connection.execute(better.where(made.run_id == run_id)).scalars())
+
+
+def _deviations_of(connection: Connection, run_id: int) -> dict[int, str]:
+    """What the author of each lease's last program corrected in the experiment, without leases where it is nothing."""
+    row = ImplementerTryRow
+    found = connection.execute(
+        select(row.lease, row.detail)
+        .where(row.run_id == run_id, row.outcome == "ok", row.detail != "")
+        .order_by(row.lease, row.number)
+    )
+    return {each.lease: each.detail for each in found}  # the last of a lease counts
