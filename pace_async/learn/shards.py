@@ -1,8 +1,9 @@
 """Weights that lie in equal parts on several ranks, by torch's `fully_shard`.
 
 Each layer is one part of the model that is gathered for its pass and freed after it. What no layer holds (embeddings,
-the head) is another. Gradients are summed over the ranks, not averaged, because each micro-batch's loss is already
-divided by the tokens of the whole group.
+the head) is another. Where passes are in bfloat16, so are the weights of a layer's matrices while they are whole: a
+pass rounds them in any case, and half as many bytes are sent. Gradients are summed over the ranks, not averaged,
+because each micro-batch's loss is already divided by the tokens of the whole group.
 
 Adapters are small and are not sharded: each rank has all of them, and their gradients are summed after the passes.
 Only imported in the learner's child process.
@@ -14,8 +15,9 @@ from typing import Any, cast
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.nn import Linear
 
 from pace_async.learn.passes import layers
 from pace_async.learn.ranks import Ranks
@@ -24,11 +26,16 @@ _sharded = cast("Any", fully_shard)
 _distributed = cast("Any", distribute_tensor)
 
 
-def shard(model: Any, ranks: Ranks) -> None:
-    """Leave this rank's part of every weight in `model`, on this rank's device. Needs all ranks. Call it before the
-    optimizer is made."""
+def shard(model: Any, ranks: Ranks, *, half: bool) -> None:
+    """Leave this rank's part of every weight in `model`, on this rank's device, in its own number type. `half`: passes
+    are in bfloat16. Needs all ranks. Call it before the optimizer is made."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     mesh = init_device_mesh(device, (ranks.count,))
+    for module in (matrix for layer in layers(model) for matrix in layer.modules() if type(matrix) is Linear):
+        if half:
+            # Gradients are summed in float32. Inputs are rounded where the pass rounds them, and not before.
+            policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32, cast_forward_inputs=False)
+            _sharded(module, mesh=mesh, reshard_after_forward=True, mp_policy=policy)
     for part in (*layers(model), model):
         # The root too is freed after its pass. Otherwise a pass after the optimizer's step would use the old weights.
         _sharded(part, mesh=mesh, reshard_after_forward=True)

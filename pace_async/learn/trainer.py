@@ -91,16 +91,15 @@ class GroupTrainer(GRPOTrainer):
         self.settings, self.ranks = settings, ranks
         base = cast("Any", super())
         policy, reference = models.policy, models.reference
-        arguments = arguments_of(settings, out)
         if settings.gradient_checkpointing:
             recompute(policy)
         if ranks.count > 1 and settings.lora_rank is None:
             for model in (policy, reference) if reference is not None else (policy,):
-                shard(model, ranks)
+                shard(model, ranks, half=settings.precision == "bf16")
         base.__init__(
             policy,
             _never_called,
-            arguments,
+            arguments_of(settings, out),
             never_read,
             processing_class=models.tokenizer,
             peft_config=models.adapters,
@@ -110,10 +109,11 @@ class GroupTrainer(GRPOTrainer):
         self.beta = settings.kl_penalty if reference is not None else 0.0
         self.adamw: torch.optim.AdamW = base.create_optimizer()
         self._pad_id = cast("int", self._tokenizer.pad_token_id)
-        refuse_noise(self.policy, ranks)
+        with in_half(self.accelerator.device.type, half=settings.precision == "bf16"):
+            refuse_noise(self.policy, ranks)
+            refuse_dependent_rows(self.policy, self._longest)
         both, text, eps = (self.policy, self.reference), fixed_text(self.policy), self._rounding
         self._head_chunk = settings.head_chunk if prepared(both, self._run, text, eps) else 0
-        refuse_dependent_rows(self.policy, self._longest)
 
     def step(self, group: Group) -> StepResult:
         """Train on every valid token of `group` once. Raises TooLong, after which nothing has changed."""

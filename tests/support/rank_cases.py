@@ -81,6 +81,7 @@ FEW = {
     "undone": Case(replace(USUAL, learning_rate=3e-3, limits=MovementLimits(k3=1e-7))),
     "recomputed with a rate by sample size": Case(replace(USUAL, gradient_checkpointing=True, ess_rate=True)),
     "clipped": Case(replace(USUAL, max_grad_norm=1e-3)),
+    "half precision": Case(replace(USUAL, precision="bf16", gradient_checkpointing=True, kl_penalty=0.1)),
     "a head in chunks": Case(replace(USUAL, head_chunk=3, kl_penalty=0.1)),
     "a head in chunks and fewer calls than ranks": Case(replace(USUAL, head_chunk=3), rollouts=1, calls=1),
 }
@@ -99,19 +100,26 @@ CASES = {**OBJECTIVE_CASES, **CORRECTION_CASES, **MASK_CASES, **FEW, **ADAPTER_C
 @dataclass(frozen=True, slots=True)
 class Took:
     """The result of a case: the first group's gradient, each step's reason and metrics, the last weights and moments.
-    `share` is the part of the trained weights that this rank keeps."""
+    `share` is the part of the trained weights that this rank keeps, and `kind` the number type of a layer's matrix in a
+    pass."""
 
     gradient: dict[str, torch.Tensor]
     steps: list[tuple[str, dict[str, float]]]
     state: dict[str, torch.Tensor]
     share: float
+    kind: str
 
 
 def take(case: Case, model: Path, out: Path, ranks: Ranks = ALONE) -> Took:
     """Take a case's steps. Needs all ranks."""
     trainer = load_trainer(model, case.settings, out, model, ranks=ranks)
     groups = case.groups()
+    kinds: set[str] = set()
+    matrix = next(module for module in trainer.policy.modules() if isinstance(module, torch.nn.Linear))
+    seen = matrix.register_forward_pre_hook(lambda module, _: kinds.add(str(module.weight.dtype)))
     trainer.accumulate(groups[0])
+    seen.remove()
+    [kind] = kinds
     gradient = {
         name: whole(weight.grad).clone()
         for name, weight in trainer.policy.named_parameters()
@@ -123,7 +131,7 @@ def take(case: Case, model: Path, out: Path, ranks: Ranks = ALONE) -> Took:
     trained = [weight for weight in trainer.policy.parameters() if weight.requires_grad]
     kept = sum(local(weight.detach()).untyped_storage().nbytes() for weight in trained)
     share = kept / sum(weight.numel() * weight.element_size() for weight in trained)
-    return Took(gradient, [(one.reason, one.metrics) for one in taken], state, share)
+    return Took(gradient, [(one.reason, one.metrics) for one in taken], state, share, kind)
 
 
 def on_ranks(names: Sequence[str], count: int, folder: Path) -> dict[str, Took]:
@@ -150,7 +158,9 @@ def _rank(meeting: Meeting, names: Sequence[str], folder: Path) -> None:
         with tempfile.TemporaryDirectory() as out:
             took = take(CASES[name], folder / "model", Path(out), ranks)
         if ranks.first:
-            torch.save((took.gradient, took.steps, took.state, took.share), _place(folder, ranks.count, name))
+            torch.save(
+                (took.gradient, took.steps, took.state, took.share, took.kind), _place(folder, ranks.count, name)
+            )
 
 
 def main() -> int:
