@@ -175,7 +175,8 @@ class _Engine:
     @property
     def _weights(self) -> float:
         """On each card."""
-        return (self.step.parameters - self._added) * self.served.weight / self._ranks
+        head = self.served.head if engine_of(self.config.advisor.engine).serves_adapters else 0
+        return ((self.step.parameters - self._added) * self.served.weight + head) / self._ranks
 
     @property
     def _ranks(self) -> int:

@@ -10,7 +10,7 @@ from typing import cast
 from pace_async.config import Config
 from pace_async.configure import flat, resolve
 from pace_async.plan.counted import counted
-from pace_async.plan.needs import GIB, Owner, RunNeeds, longest_answer, longest_call, longest_prompt, needs_of, shape_of
+from pace_async.plan.needs import GIB, Owner, RunNeeds, longest_call, longest_prompt, needs_of, shape_of
 from pace_async.plan.places import Capacity, CardMemory, Owned, Place, faults, places_of
 from pace_async.plan.served import served_model
 from pace_async.plan.step import StepBytes, StepShape
@@ -19,6 +19,8 @@ from pace_async.registry.transports import TRANSPORTS
 
 Counter = Callable[[StepShape], StepBytes]
 LORA_RANK = 16
+OWN_CARD = 0.9
+"""vLLM's share of a card that it has alone."""
 SHORT_PROMPT, SHORT_ANSWER = 8192, 2048
 """Tokens that are enough for most tasks."""
 
@@ -88,7 +90,10 @@ def _remedy(
 ) -> Mapping[str, object] | None:
     """The first settings with which the run fits."""
     without_passes = replace(plan.step, peak=plan.step.peak - plan.step.passes)
-    for changes in _remedies(config, plan, _free_card(config, owned, capacity)):
+    card = _free_card(config, owned, capacity)
+    shared = set(owned.get("learner", ())) & set(owned.get("engine", ()))
+    alone = card is not None or bool(owned.get("engine") and not shared)
+    for changes in _remedies(config, plan, card, alone):
         changed = resolve(None, {**flat(config.model_dump(mode="json")), **changes}, environment={})
         own = changes.get("advisor.gpus")
         places: Owned = {**owned, "engine": cast("list[str]", own)} if own is not None else owned
@@ -130,23 +135,30 @@ def _of(config: Config, model: Model, owned: Owned, capacity: Capacity, count: C
     return Plan(shape, step, needs, places, tuple(faults(places, needs)), None)
 
 
-def _remedies(config: Config, plan: Plan, card: str | None) -> Iterator[dict[str, object]]:
+def _remedies(config: Config, plan: Plan, card: str | None, alone: bool) -> Iterator[dict[str, object]]:
     """Settings to try when a run does not fit, the cheapest first: each with all the earlier ones. `card` is a free
-    one."""
+    one. `alone`: the engine has, or would have, a card of its own."""
     learner, changes = config.learner, dict[str, object]()
     cache_all, tokens = plan.needs.cache_all, plan.shape.tokens
     long_prompt = tokens - plan.shape.answers > SHORT_PROMPT and longest_prompt(config) > SHORT_PROMPT
-    long_answer = longest_answer(config) > SHORT_ANSWER and not config.advisor.max_tokens_by_call
+    long_answer = (config.advisor.max_tokens or 0) > SHORT_ANSWER
     adapters = engine_of(config.advisor.engine).serves_adapters
+    by_call = config.advisor.max_tokens_by_call
+    shorter = {call: min(longest, SHORT_ANSWER) for call, longest in by_call.items()}
+    given = config.advisor.kv_cache_gib
+    wider = given is None and alone and config.advisor.gpu_memory < OWN_CARD
+    small = given is None or plan.needs.cache_one > plan.needs.cache
     steps: tuple[tuple[bool, str, object], ...] = (
         (card is not None, "advisor.gpus", [card]),
-        (adapters and config.advisor.kv_cache_gib is None, "advisor.kv_cache_gib", max(1, math.ceil(cache_all / GIB))),
+        (adapters and wider, "advisor.gpu_memory", OWN_CARD),
+        (adapters and small, "advisor.kv_cache_gib", max(1, math.ceil(cache_all / GIB))),
         (not learner.gradient_checkpointing, "learner.gradient_checkpointing", True),
         (learner.precision == "fp32", "learner.precision", "bf16"),
         (learner.micro_tokens >= 2 * tokens, "learner.micro_tokens", tokens),
         (adapters and learner.lora_rank is None, "learner.lora_rank", LORA_RANK),
         (long_prompt, "advisor.max_prompt_tokens", SHORT_PROMPT),
         (long_answer, "advisor.max_tokens", SHORT_ANSWER),
+        (shorter != by_call, "advisor.max_tokens_by_call", shorter),
     )
     for applies, key, value in steps:
         if applies:

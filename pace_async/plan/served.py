@@ -15,13 +15,15 @@ _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 class ServedModel:
     """Bytes of a weight, of the keys and values of one token, and of the state that layers of linear attention keep for
     one request, whatever its length. `heads`: heads of keys and values of one layer. `has_more_than_text`: the run
-    copies the text part."""
+    copies the text part. `head`: bytes of the output head that the model ties to its embedding, which vLLM serves
+    apart."""
 
     weight: int
     token: int
     request: int
     heads: int = 1
     has_more_than_text: bool = False
+    head: int = 0
 
     def cached(self, tokens: int, ranks: int) -> float:
         """Bytes that a request of so many tokens takes on each of so many cards. Each card has its share of the heads,
@@ -44,7 +46,9 @@ def served_model(folder: Path) -> ServedModel:
         weight = _BYTES.get(str(text.get("dtype") or given.get("dtype") or given.get("torch_dtype")), 4)
         full = int(text["num_hidden_layers"]) - linear
         state = linear * _state(text, weight) if linear else 0
-        return ServedModel(weight, full * 2 * heads * width * weight, state, heads, text is not given)
+        tied = bool(text.get("tie_word_embeddings") or given.get("tie_word_embeddings"))
+        head = int(text["vocab_size"]) * int(text["hidden_size"]) * weight if tied else 0
+        return ServedModel(weight, full * 2 * heads * width * weight, state, heads, text is not given, head)
     except (KeyError, TypeError, ZeroDivisionError) as error:
         raise UsageError(f"{file} does not describe a language model ({type(error).__name__}: {error}).") from None
 

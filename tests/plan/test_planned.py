@@ -33,6 +33,8 @@ STEP = StepBytes(
     layer=10**8,
     root=8 * 10**8,
 )
+SERVED = 8e9 + 2 * 248_320 * 2560
+"""Bytes that vLLM serves: all weights, and the head that the model ties to its embedding."""
 ONE: Owned = {"learner": ["0"], "engine": ["0"]}
 TWO: Owned = {"learner": ["0"], "engine": ["1"]}
 
@@ -112,8 +114,8 @@ def test_each_card_of_a_divided_engine_has_its_share_of_weights_and_heads() -> N
         return {part.what: part.size for part in place.parts}, plan
 
     (one, whole), (half, two), (eighth, eight) = (engine_on(count) for count in (1, 2, 8))
-    assert [parts["weights"] for parts in (one, half, eighth)] == [8e9, 4e9, 1e9]
-    assert half["keys and values"] == one["keys and values"] + 4e9, "what the weights leave of the share"
+    assert [parts["weights"] for parts in (one, half, eighth)] == [SERVED, SERVED / 2, SERVED / 8]
+    assert half["keys and values"] == one["keys and values"] + SERVED / 2, "what the weights leave of the share"
     served, tokens = served_model(QWEN), whole.shape.tokens
     assert whole.needs.cache_one == tokens * served.token + served.request
     assert two.needs.cache_one == whole.needs.cache_one / 2
@@ -184,7 +186,7 @@ def test_each_part_lies_with_its_owner_and_sums_are_those_of_the_parts() -> None
     assert {part.owner for part in places["card 0"].parts} == {"learner"}
     assert {part.owner for part in places["card 1"].parts} == {"engine"}
     sizes = {part.what: part.size for part in places["card 1"].parts}
-    assert sizes["weights"] == STEP.parameters * 2
+    assert sizes["weights"] == SERVED
     assert sizes["keys and values"] == 2 * GIB
     disk = {part.what: part.size for part in places["disk"].parts}
     assert disk == {"4 versions": 4 * 8e9, "3 checkpoints": 3 * 48e9}
@@ -278,6 +280,25 @@ def test_where_only_another_card_helps_it_says_so() -> None:
     assert plan.another_card
     assert plan.refusal is not None
     assert plan.refusal.endswith('It fits with a second such card for the engine and advisor.gpus=["1"].')
+
+
+def test_a_larger_share_of_a_card_of_its_own_is_a_remedy_and_so_is_a_larger_cache() -> None:
+    cards = {"0": 200.0, "1": 23.6}
+    assert planned({**LORA, "advisor.gpu_memory": 0.5}, cards, TWO).remedy == {"advisor.gpu_memory": 0.9}
+    assert planned({**LORA, "advisor.kv_cache_gib": 0.01}, cards, TWO).remedy == {"advisor.kv_cache_gib": 1}
+
+
+def test_answers_of_one_kind_of_call_become_shorter_too() -> None:
+    def count_answers(shape: StepShape) -> StepBytes:
+        return replace(count(shape), peak=int(8.48e9 + 3e6 * shape.answers))
+
+    given = {**LORA, "advisor.max_tokens": 1024, "advisor.max_tokens_by_call.propose": 8192, "advisor.kv_cache_gib": 2}
+    given |= {"advisor.max_prompt_tokens": 4096}
+    capacity = Capacity({"0": CardMemory("0", 38 * GIB)})
+    plan = plan_of(config_of(given), Model(QWEN, 262_144), ONE, capacity, count_answers)
+    assert plan.remedy == {"advisor.max_tokens_by_call": {"propose": 2048}}
+    assert plan.refusal is not None
+    assert plan.refusal.endswith('It fits with advisor.max_tokens_by_call={"propose":2048}.')
 
 
 def test_shorter_calls_are_the_last_remedy() -> None:
