@@ -1,0 +1,61 @@
+"""The ready configs of models that need a card: what each promises in its header, and what its runs have in common."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pace_async.config import Config
+from pace_async.configure import resolve
+
+FOLDER = Path(__file__).parents[2] / "configs"
+FILES = sorted(
+    file for file in FOLDER.glob("*.yaml") if re.search(r"^  model: models/", file.read_text("utf-8"), re.MULTILINE)
+)
+SHORT = "qwen3.5_4b_two_24gb"
+"""Its cards have no room for thoughts."""
+
+
+def header(file: Path) -> str:
+    """The comment on top, without the plan."""
+    return file.read_text("utf-8").partition("# What it needs")[0]
+
+
+def configured(file: Path) -> Config:
+    return resolve(file, environment={})
+
+
+def test_there_is_one_for_each_kind_of_machine() -> None:
+    assert {file.stem for file in FILES} == {
+        "qwen3.5_4b_h200",
+        "qwen3.5_4b_h200_lora",
+        "qwen3.5_4b_h100_lora",
+        SHORT,
+        "deepseek_8b_h200_lora",
+        "deepseek_8b_two_gpus",
+        "deepseek_8b_eight_h100",
+    }
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_each_header_names_an_implementer_its_limit_and_what_it_makes_and_costs(file: Path) -> None:
+    said = " ".join(header(file).replace("#", " ").split())
+    assert re.search(rf"pace run --config configs/{re.escape(file.name)} --implementer \S+ --budget \d+", said)
+    assert re.search(r"\d+ candidates an hour", said)
+    assert re.search(r"0\.\d+ USD a candidate", said)
+    assert "hf download" in said or "is downloaded as configs/" in said
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_each_has_room_for_thoughts_where_its_cards_do(file: Path) -> None:
+    config = configured(file)
+    assert (config.advisor.thinking is False) is (file.stem == SHORT)
+    lengths = (config.learner.max_length, config.advisor.longest("propose"), config.advisor.longest("select"))
+    assert lengths == ((4096, 2048, 2048) if file.stem == SHORT else (12288, 8192, 4096))
+    assert config.learner.micro_tokens == config.learner.max_length, "one longest call a pass"
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_each_has_the_threads_and_the_staleness_that_the_simulator_prefers(file: Path) -> None:
+    config = configured(file)
+    assert (config.search.threads, config.bound) == (24, 4)
