@@ -1,7 +1,7 @@
 """A run as plain lines, for pipes, logs and terminals that cannot be redrawn.
 
 One line for each important event (the seed program, a new best, a group, a fault, a change of state), and a line of
-figures every few candidates. When the bottleneck has changed, a second line says what would help. Candidates that are
+figures every few candidates, and after a minute without a line. When the bottleneck has changed, a second line says what would help. Candidates that are
 no new best print nothing.
 """
 
@@ -19,6 +19,8 @@ from pace_async.observe.standing import on_fresh, to_best_known
 SHOWN = ("seed", "best", "group", "fault", "state")
 EVERY = 20
 DRAIN_S = 2.0
+QUIET_S = 60.0
+"""Seconds without a line after which the figures are written: a run that waits for a slow model is not hung."""
 
 
 class PlainDisplay:
@@ -34,6 +36,8 @@ class PlainDisplay:
         self._cause: Cause | None = None
         self._alarmed = False
         self._nodes = 0
+        self._wrote = False
+        self._quiet_since: float | None = None
 
     def take(self, event: Event, view: RunView) -> None:
         self._begin(view)
@@ -54,6 +58,10 @@ class PlainDisplay:
 
     async def refresh(self, view: RunView, now: float) -> None:
         self._begin(view)
+        if self._wrote or self._quiet_since is None:
+            self._wrote, self._quiet_since = False, now
+        elif now - self._quiet_since >= QUIET_S and view.ended_at is None:
+            self._line(f"{_clock(view, now)}  {figures(view, now)}")
         self._output.flush()
 
     async def close(self, view: RunView, now: float) -> None:
@@ -96,6 +104,7 @@ class PlainDisplay:
 
     def _line(self, text: str) -> None:
         self._output.write(text + "\n")
+        self._wrote = True
 
 
 def heading(view: RunView) -> str:

@@ -112,6 +112,21 @@ async def test_every_few_candidates_a_line_gives_the_runs_figures() -> None:
     ]
 
 
+async def test_after_a_quiet_minute_the_figures_say_that_the_run_goes_on() -> None:
+    buffer = io.StringIO()
+    display = PlainDisplay(Output(buffer))
+    view = fold_all(EMPTY, [RunStateChanged("running", "", BEGIN), seed_program(), replace(opened(1), at=BEGIN)])
+    seen: list[int] = []
+    for second in (1, 2, 59, 61, 62, 100, 121, 122, 183):
+        await display.refresh(view, BEGIN + second)
+        seen.append(buffer.getvalue().count("0 of 24 candidates"))
+    await display.refresh(replace(view, ended_at=BEGIN + 184), BEGIN + 300)
+    await display.close(view, BEGIN + 300)
+    assert buffer.getvalue().count("0 of 24 candidates") == seen[-1]
+    assert seen == [0, 0, 0, 1, 1, 1, 1, 2, 2]
+    assert "   1:01  0 of 24 candidates · best" in buffer.getvalue()
+
+
 async def test_advice_is_printed_when_the_bottleneck_changes() -> None:
     paid = replace(EMPTY, stop=StopConfig(budget=2.0))
     facts: list[Fact] = [RunStateChanged("running", "", BEGIN), ImplementerCalled(1, "m", "ok", 1, 1, 0.5, 1.0, BEGIN)]
