@@ -1,8 +1,8 @@
 """A run as plain lines, for pipes, logs and terminals that cannot be redrawn.
 
 One line for each important event (the seed program, a new best, a group, a fault, a change of state), and a line of
-figures every few candidates, and after a minute without a line. When the bottleneck has changed, a second line says what would help. Candidates that are
-no new best print nothing.
+figures every few candidates, and after a minute without a line. When the bottleneck has changed, a second line says
+what would help. Candidates that are no new best print nothing.
 """
 
 from pace_async.events import Cause, Evaluated, NodesSeen, Starting
