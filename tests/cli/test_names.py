@@ -48,7 +48,7 @@ def test_only_documents_for_programs_are_printed_as_they_are() -> None:
     assert {name: count for name, count in echoes.items() if count} == {
         "comparing.py": 1,
         "configuration.py": 2,
-        "output.py": 5,
+        "output.py": 4,
     }
 
 
