@@ -50,7 +50,10 @@ def doctor(
     import anyio
 
     from pace_async.configure import resolve
+    from pace_async.registry.advisors import advisor_of
+    from pace_async.runtime.children.advisor_choice import with_advisor
     from pace_async.runtime.start.machine_checks import examine
+    from pace_async.task import load_task
 
     given: dict[str, object] = {
         "implementer.model": implementer,
@@ -58,7 +61,8 @@ def doctor(
         "evaluation.evaluators": evaluators,
     }
     config = resolve(files, overrides_of(sets, given))
-
+    if files and advisor_of(config.advisor.model).chosen_for_task:
+        config = with_advisor(config, load_task(config.task))
     findings = anyio.run(
         examine,
         config.implementer if files or implementer is not None else None,

@@ -8,13 +8,14 @@ from pace_async.interface.reading import Run
 from pace_async.report.compared import Comparison
 from pace_async.report.compared_runs import compared_run, refuse_unless_comparable
 from pace_async.report.comparison import CHOICES, By, ComparedRun
-from pace_async.runtime.run_paths import is_run, runs_under
+from pace_async.runtime.run_paths import RUNS, is_run, runs_under
 
 
 def compare(*runs: str | Path | Run, by: By = "candidates") -> Comparison:
-    """Runs of one task side by side, as `pace compare` compares them. A run is a folder, a folder of runs, a name, the
-    URL of a database, or a `Run`. They are compared after as many candidates, hours of search or USD as the shortest
-    has. Raises UsageError for runs that cannot be read or have different tasks, and without a run."""
+    """Runs of one task side by side, as `pace compare` compares them. A run is a folder, a folder of runs, a name of
+    either under ./runs, the URL of a database, or a `Run`. They are compared after as many candidates, hours of search
+    or USD as the shortest has. Raises UsageError for runs that cannot be read or have different tasks, and without a
+    run."""
     if by not in CHOICES:
         raise UsageError(f"Runs are compared by {', '.join(CHOICES)}, not by {by!r}.")
     names = dict.fromkeys(name for given in runs for name in _named(given.name if isinstance(given, Run) else given))
@@ -27,12 +28,14 @@ def compare(*runs: str | Path | Run, by: By = "candidates") -> Comparison:
 
 def _named(given: str | Path) -> list[str]:
     """The run of that name, or the runs in the folder of that name, by name. Raises UsageError for a folder without."""
-    folder, name = Path(given), str(given)
-    if "://" in name or is_run(name) or not folder.is_dir():
+    name = str(given)
+    if "://" in name or is_run(name):
         return [name]
-    if not (inside := sorted(str(paths.folder) for paths in runs_under(folder))):
+    folders = [folder for folder in (Path(given), RUNS / given) if folder.is_dir()]
+    inside = [sorted(str(paths.folder) for paths in runs_under(folder)) for folder in folders]
+    if folders and not any(inside):
         raise UsageError(f"There is no run in the folder {name!r}.")
-    return inside
+    return next(filter(None, inside), [name])
 
 
 def _read(run: str, by: By) -> ComparedRun:

@@ -170,6 +170,11 @@ class Comparison:
             earliest = min((side for side in sides if side[2] is not None), key=lambda side: side[2] or 0, default=None)
             if earliest is not None and (at := share_in_words(earliest[2], place, self.by)):
                 found.append(f"{earliest[0].name} reaches the final mean of {earliest[1].name} after {at}.")
+        for arm in self.arms:
+            for run in arm.repeats:
+                found.append(
+                    f"{run.run} repeats a run of {arm.name} with equal seed and scores, and counts for no mean."
+                )
         if len({run.task_digest for _, run in self.every}) > 1:
             found.append("The evaluators of these runs differ, so their scores may not be comparable.")
         return found
@@ -228,7 +233,7 @@ class Comparison:
         mean, fresh = arm.mean(self.place), arm.mean(self.place, fresh=True)
         return {
             "arm": arm.name,
-            "seeds": len(arm.runs),
+            "seeds": len(arm.apart),
             "settings": dict(arm.settings),
             "mean": mean and mean.value,
             "low": mean and mean.low,

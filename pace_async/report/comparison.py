@@ -1,9 +1,10 @@
 """Compares runs of one task: which share their settings, how good each arm is, and how far two arms differ.
 
-Pure. An arm is a set of runs whose settings differ only in the seed. All runs are compared at one place: after as many
-candidates, hours of search or USD as the shortest one has. The intervals are Student's, with Welch's degrees of freedom
-for a difference: so they need two seeds in each arm, assume nothing about equal spread, and are wide where seeds are
-few. Runs of two arms are not paired, also where they have equal seeds.
+Pure. An arm is a set of runs whose settings differ only in the seed, and in when they end where nothing depends on it.
+A run with the seed and the scores of another one of its arm is that run once more, and counts for no mean. All runs are
+compared at one place: after as many candidates, hours of search or USD as the shortest one has. The intervals are
+Student's, with Welch's degrees of freedom for a difference: so they need two seeds in each arm, assume nothing about
+equal spread, and are wide where seeds are few. Runs of two arms are not paired, also where they have equal seeds.
 """
 
 import math
@@ -13,12 +14,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, get_args
 
+from pace_async.registry.objectives import trains
 from pace_async.report.diagnostics import NO_SIGNS, Signs, reached
 from pace_async.reward import better
 
 LEVEL = 0.95
 _NOT_OF_THE_ARM = ("seed", "population.url")
 _SLICES = 20_000
+
+SURELY = 3
+"""So many equal improvements in a row, the seed program's score included, are no coincidence."""
 
 
 By = Literal["candidates", "hours", "usd"]
@@ -59,6 +64,12 @@ class ComparedRun:
         """The score at fresh seeds of the program that was the best at a place, None if it has none."""
         return _at(self.fresh, place)
 
+    def repeats(self, other: "ComparedRun") -> bool:
+        """Whether this is the other run once more, perhaps longer or shorter."""
+        shared = min(len(self.curve), len(other.curve))
+        ours, theirs = ([score for _, score in run.curve[:shared]] for run in (self, other))
+        return self.seed == other.seed and shared >= SURELY and ours == theirs
+
 
 def _at(curve: Sequence[tuple[float, float | None]], place: float) -> float | None:
     return next((score for at, score in reversed(curve) if at <= place), None)
@@ -86,9 +97,24 @@ class Arm:
     settings: Mapping[str, object]
     runs: tuple[ComparedRun, ...]
 
+    @property
+    def repeats(self) -> tuple[ComparedRun, ...]:
+        """The runs that repeat an earlier one: they have its seed, and its scores as far as the shorter one goes."""
+        firsts, again = list[ComparedRun](), list[ComparedRun]()
+        for run in self.runs:
+            (again if any(run.repeats(other) for other in firsts) else firsts).append(run)
+        return tuple(again)
+
+    @property
+    def apart(self) -> tuple[ComparedRun, ...]:
+        """The runs that repeat no other one."""
+        again = self.repeats
+        return tuple(run for run in self.runs if all(run is not other for other in again))
+
     def scores(self, place: float, *, fresh: bool = False) -> list[float]:
-        """The best scores at a place, or those of the best programs at fresh seeds, of the runs that have one."""
-        found = (run.fresh_after(place) if fresh else run.best_after(place) for run in self.runs)
+        """The best scores at a place, or those of the best programs at fresh seeds, of the runs that have one and
+        repeat no other one."""
+        found = (run.fresh_after(place) if fresh else run.best_after(place) for run in self.apart)
         return [score for score in found if score is not None]
 
     def mean(self, place: float, *, fresh: bool = False) -> Estimate | None:
@@ -101,16 +127,25 @@ def arms_of(runs: Sequence[ComparedRun]) -> tuple[Arm, ...]:
     """The arms, in the order of their first runs, named A, B, …"""
     groups: dict[tuple[tuple[str, str], ...], list[ComparedRun]] = {}
     for run in runs:
-        of_arm = {key: value for key, value in run.settings.items() if key not in _NOT_OF_THE_ARM}
+        of_arm = {key: value for key, value in run.settings.items() if _is_of_arm(key, run.settings)}
         key = (("task_digest", run.task_digest), *sorted((name, repr(value)) for name, value in of_arm.items()))
         groups.setdefault(key, []).append(run)
     first = [group[0].settings for group in groups.values()]
-    names = sorted({name for settings in first for name in settings} - set(_NOT_OF_THE_ARM))
+    names = sorted({name for settings in first for name in settings if _is_of_arm(name, settings)})
     differing = [name for name in names if len({repr(settings.get(name)) for settings in first}) > 1]
     return tuple(
         Arm(_letters(number), {name: group[0].settings.get(name) for name in differing}, tuple(group))
         for number, group in enumerate(groups.values())
     )
+
+
+def _is_of_arm(key: str, settings: Mapping[str, object]) -> bool:
+    """Whether a setting tells arms apart. When a run ends does not, unless its schedule of learning is that long."""
+    if key in _NOT_OF_THE_ARM:
+        return False
+    if not key.startswith("stop."):
+        return True
+    return trains(str(settings.get("learner.objective", ""))) and settings.get("learner.horizon") is None
 
 
 def _letters(number: int) -> str:

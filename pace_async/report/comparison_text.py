@@ -51,7 +51,7 @@ def arms(comparison: Comparison) -> list[dict[str, object]]:
                 {
                     "arm": arm.name,
                     **({"scores": "at fresh seeds" if fresh else "of the search"} if comparison.has_fresh else {}),
-                    "seeds": len(arm.scores(place, fresh=True)) if fresh else len(arm.runs),
+                    "seeds": len(arm.scores(place, fresh=True)) if fresh else len(arm.apart),
                     f"mean after {in_words(place, comparison.by)}": mean and mean.value,
                     "95 %": _interval(mean),
                     f"minus {first.name}": against and against.value,

@@ -113,6 +113,9 @@ def test_a_folder_stands_for_all_its_runs(shell: Shell) -> None:
     another(shell, "seed", SEED, WORSE)
     of_folder = json.loads(shell.pace("compare", "runs", "--json").out)
     assert [each["run"] for each in of_folder["runs"]] == [RUN, "seed"]
+    another(shell, "mine/mine-s9", SEED)
+    by_name = json.loads(shell.pace("compare", "mine", "--json").out)
+    assert [each["run"] for each in by_name["runs"]] == ["mine-s9"]
     (shell.folder / "empty").mkdir()
     said = shell.pace("compare", "empty")
     assert (said.code, said.err) == (2, "pace: There is no run in the folder 'empty'.\n")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import pace_async
+from pace_async.cli.series import _row
 from pace_async.configure import resolve
 from pace_async.context.bill import CallBill, in_words
 from pace_async.errors import SeedProgramFails, UsageError
@@ -219,3 +220,8 @@ def test_from_python_a_series_has_a_run_and_a_folder_before_its_process_begins(p
     command = series_command(TASK, FEW, (), "mine", 2)
     assert read_series(command.folder).number == 2
     assert command.arguments[-4:] == ("--seeds", "2", "--display", "none")
+
+
+def test_a_packaged_advisor_costs_nothing_and_is_no_unknown_price(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "single")
+    assert _row(3, find_run_paths(str(run)))["spend"] == "$0.00"

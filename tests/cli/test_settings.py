@@ -102,6 +102,12 @@ def test_a_page_written_from_the_code_is_up_to_date(script: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_doctor_chooses_the_advisor_as_a_run_does(shell: Shell) -> None:
+    (shell.folder / "mine.yaml").write_text("task: circle_packing\nstop: {candidates: 16}\n")
+    looked = json.loads(shell.pace("doctor", "--config", "mine.yaml", "--json").out)
+    assert {finding["ok"] for finding in looked if finding["check"] == "advisor tiny"} == {True}
+
+
 def test_the_doctor_looks_at_what_a_file_of_settings_names(shell: Shell) -> None:
     (shell.folder / "mine.yaml").write_text("advisor: {model: nowhere}\n")
     (shell.folder / "later.yaml").write_text("advisor: {model: bandit}\n")

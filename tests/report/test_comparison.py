@@ -12,7 +12,7 @@ from pace_async.observe.chart import curves
 from pace_async.report.comparison import ComparedRun, arms_of, band, common, difference, sampled, t_quantile, verdict
 
 
-def run(seed: int, *curve: tuple[int, float], candidates: int = 20, **settings: object) -> ComparedRun:
+def run(seed: int, *curve: tuple[float, float], candidates: int = 20, **settings: object) -> ComparedRun:
     return ComparedRun(
         run=f"run-{seed}",
         task="packing",
@@ -56,6 +56,34 @@ def test_runs_that_differ_only_in_the_seed_are_one_arm_and_the_rest_is_named() -
     one, other = arms_of([run(1, k=1, x=5), run(2, k=2, x=5), run(3, k=1, x=5)])
     assert [each.seed for each in one.runs] == [1, 3]
     assert (one.name, one.settings, other.name, other.settings) == ("A", {"k": 1}, "B", {"k": 2})
+
+
+def test_a_run_that_repeats_another_one_counts_once() -> None:
+    curve = ((0, 1.0), (3, 2.0), (7, 2.5))
+    repeated = [run(5, *curve), run(5, *curve, (18, 3.0), candidates=30), run(6, (0, 1.0), (2, 1.5), (4, 1.75))]
+    [arm] = arms_of(repeated)
+    assert [each.candidates for each in arm.repeats] == [30]
+    assert arm.scores(20) == [2.5, 1.75]
+    other_places = run(5, *((at / 100, score) for at, score in curve))
+    assert other_places.repeats(repeated[0]), "by hours the same run has other places"
+    assert not run(6, *curve).repeats(repeated[0])
+    without_luck = run(5, (0, 1.0))
+    assert not without_luck.repeats(run(5, (0, 1.0))), "two runs that found nothing may be two runs"
+
+
+@pytest.mark.parametrize(
+    ("settings", "arms"),
+    [
+        ({"learner.objective": "none"}, 1),
+        ({"learner.objective": "pace", "learner.horizon": None}, 2),
+        ({"learner.objective": "pace", "learner.horizon": 100}, 1),
+    ],
+)
+def test_a_longer_run_is_of_the_same_arm_where_nothing_depends_on_its_end(
+    settings: dict[str, object], arms: int
+) -> None:
+    runs = [run(seed, **settings, **{"stop.candidates": stop}) for seed, stop in ((1, 24), (2, 24), (3, 30))]
+    assert len(arms_of(runs)) == arms
 
 
 def test_runs_are_compared_after_the_candidates_of_the_shortest() -> None:
