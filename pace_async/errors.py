@@ -6,7 +6,7 @@
     ├── RunLocked             another live process drives this run         (RuntimeError)  exit 4
     ├── BudgetReached         the next call would cost more than is left     (RuntimeError)  exit 3
     ├── SeedProgramFails      the task's own initial program fails          (RuntimeError)  exit 5
-    ├── Interrupted           Ctrl-C before the search began                (RuntimeError)  exit 130
+    ├── Interrupted           Ctrl-C before or after the search             (RuntimeError)  exit 130
     ├── GaveUp                an outside service was down beyond patience    (RuntimeError)  exit 6
     └── StageFault            one candidate's stage ended badly
         ├── CandidateFault        a bad idea, bad code, or no change: reward -1, recorded, trained on
@@ -58,7 +58,7 @@ class SeedProgramFails(PaceError, RuntimeError):
 
 
 class Interrupted(PaceError, RuntimeError):
-    """Ctrl-C before the search began. Later a Ctrl-C drains the run."""
+    """Ctrl-C before or after the search. While it goes on, a Ctrl-C drains the run."""
 
     exit_code = 130
 

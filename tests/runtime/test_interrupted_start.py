@@ -43,7 +43,7 @@ def test_before_anything_was_written_nothing_is(tmp_path: Path) -> None:
 def test_while_the_stages_start_a_resume_begins_the_search(tmp_path: Path) -> None:
     run = tmp_path / "run"
     code, said = interrupt_at("starting the engine", run)
-    assert (code, said) == (130, f"pace: interrupted before the search began: `pace resume {run}` begins it.\n")
+    assert (code, said) == (130, f"pace: interrupted while it started or ended: `pace resume {run}` goes on.\n")
     resumed = subprocess.run(
         [PACE, "resume", str(run), "--display", "plain"], capture_output=True, text=True, check=False
     )

@@ -158,7 +158,7 @@ def go_on(
 
 def _interrupted(paths: RunPaths) -> Interrupted:
     if paths.holds_run:
-        return Interrupted(f"interrupted before the search began: `pace resume {paths.folder}` begins it.")
+        return Interrupted(f"interrupted while it started or ended: `pace resume {paths.folder}` goes on.")
     return Interrupted("interrupted before the run began; nothing was written.")
 
 
