@@ -41,6 +41,7 @@ def pace(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         (["run", "--objective", "ppo"], "objective"),
         (["run", "--engine", "ollama"], "there is embedded, vllm and http"),
         (["run", "--implementer", "gpt"], "--implementer gpt"),
+        (["run", "--implementer", "catalgo", "--dry-run"], "did you mean catalog?"),
         (["run", "--advisor", "nowhere"], "--advisor nowhere"),
         (["run", "--config", "missing.yaml"], "Cannot read missing.yaml"),
         (["resume", "nosuch"], "There is no run 'nosuch'"),
