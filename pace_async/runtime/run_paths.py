@@ -192,7 +192,7 @@ def find_run_paths(run: str | None) -> RunPaths:
         if there
         else "there is none under ./runs"
     )
-    raise UsageError(f"There is no run {run!r}: {hint}. `pace list --all` has those of other folders.")
+    raise UsageError(f"There is no run {run!r}: {hint}. Name one of another place by its folder.")
 
 
 def is_run(run: str) -> bool:

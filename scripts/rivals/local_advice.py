@@ -29,9 +29,9 @@ ADVICE_FAULTS: Mapping[str, str] = {
 one."""
 
 
-NOTES = "\nWrite the notes anew."
+NOTES = " Say why things worked or failed where the results show it,"
 PAGE = "I looked.\nWorked:\nlayout hex, in candidate 2\nFailed:\nrings\nOpen:\nmore restarts"
-"""What begins the request for a page of notes, and the answer to it."""
+"""What only the request for a page of notes says, and the answer to it."""
 
 
 def is_advice(question: str) -> bool:
