@@ -68,7 +68,8 @@ def test_an_unknown_run_is_refused_with_the_runs_that_exist(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     begun(*there)
-    with pytest.raises(UsageError, match=rf"^There is no run 'missing': {said}\. Name one of another place by its folder\.$"):
+    otherwise = "Name one of another place by its folder"
+    with pytest.raises(UsageError, match=rf"^There is no run 'missing': {said}\. {otherwise}\.$"):
         find_run_paths("missing")
 
 
