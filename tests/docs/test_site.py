@@ -15,6 +15,7 @@ ANCHORS = re.compile(r'<a\b[^>]*\bhref="([^"]*)"')
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_the_site_builds_without_a_warning_and_asks_no_other_host(tmp_path: Path) -> None:
     pytest.importorskip("sphinx", reason="the extra `docs` is not installed: make docs")
     site = tmp_path / "site"
@@ -23,7 +24,7 @@ def test_the_site_builds_without_a_warning_and_asks_no_other_host(tmp_path: Path
         capture_output=True,
         text=True,
         cwd=ROOT,
-        timeout=110,
+        timeout=800,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")

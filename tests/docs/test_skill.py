@@ -17,6 +17,7 @@ COMMANDS = [
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_every_command_of_the_skill_works_in_its_order(tmp_path: Path) -> None:
     assert len(COMMANDS) == 11
     for command in COMMANDS:

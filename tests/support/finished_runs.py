@@ -38,7 +38,7 @@ def pace(*arguments: str, cwd: Path, **environment: str) -> subprocess.Completed
         capture_output=True,
         text=True,
         cwd=cwd,
-        timeout=60,
+        timeout=600,
         check=False,
         stdin=subprocess.DEVNULL,
         env={**os.environ, **environment},
