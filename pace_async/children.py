@@ -9,6 +9,7 @@ stopped or its machine slept, one look may fail, and the next is answered.
 """
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 from anyio.abc import Process
@@ -68,6 +70,22 @@ def python_module(module: str, *arguments: str) -> list[str]:
     """Command line that runs a module of this package in a child interpreter. Files in the working folder cannot
     replace a package there (-P), as they cannot here."""
     return [sys.executable, "-P", "-m", module, *arguments]
+
+
+def answer_of(module: str, argument: str, seconds: float) -> Any:
+    """What a module of this package, run with `argument` in a child, prints as JSON. Raises ValueError with the last
+    line of its error, without a full stop, and if it takes over `seconds`."""
+    command = python_module(module, argument)
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=seconds, env=clean_environment(), check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise ValueError(f"no answer in {seconds:g} s") from None
+    if done.returncode != 0:
+        why = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "no message")
+        raise ValueError(why.strip().rstrip("."))
+    return json.loads(done.stdout)
 
 
 class KilledOutside(InfrastructureFault):

@@ -9,14 +9,13 @@ transformers says which tensors the text part has, in a separate process (`text_
 import json
 import shutil
 import struct
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from pace_async.children import clean_environment, python_module
+from pace_async.children import answer_of
 from pace_async.errors import UsageError
 from pace_async.model_folder import CONFIG, INDEX, companions
 from pace_async.weights import Stored, contents, record_digests, write_atomically
@@ -142,17 +141,7 @@ def _write_file(file: Path, tensors: Sequence[Stored]) -> None:
 
 def _ask(model: Path) -> TextModel:
     """Raises ValueError for a model that transformers does not know."""
-    command = python_module("pace_async.advise.text_names", str(model))
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_ASK_S, env=clean_environment(), check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise ValueError(f"transformers did not describe it in {_ASK_S:g} s") from None
-    if done.returncode != 0:
-        why = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "no message")
-        raise ValueError(why.strip().rstrip("."))
-    return TextModel(**json.loads(done.stdout))
+    return TextModel(**answer_of("pace_async.advise.text_names", str(model), _ASK_S))
 
 
 if __name__ == "__main__":

@@ -59,18 +59,18 @@ def dry_run(config: Config, run_dir: Path | None, runs: int = 1) -> Planned:
     from pace_async.runtime.children.advisor_choice import in_words, with_advisor
     from pace_async.runtime.children.cards import taken_cards
     from pace_async.runtime.start.asked import bill_of, hours_of, refuse_without_prices
-    from pace_async.runtime.start.elsewhere import planned_for_dry_run
-    from pace_async.runtime.start.lacking import note_the_rest, noted
     from pace_async.runtime.start.launch import prepare
+    from pace_async.runtime.start.missing import note_the_rest, noted
+    from pace_async.runtime.start.usual_cards import planned_for_dry_run
 
-    lacking: list[str] = []
+    missing: list[str] = []
     named, config = config, with_advisor(config, asked)
-    task, paths = prepare(config, asked, run_dir, lacking)
+    task, paths = prepare(config, asked, run_dir, missing)
     made, elsewhere = planned_for_dry_run(config, paths.folder)
     refuse_without_prices(config)
-    note_the_rest(config, task, lacking)
+    note_the_rest(config, task, missing)
     taken: Mapping[str, str] = {}
-    with noted(lacking):
+    with noted(missing):
         taken = taken_cards(config)
     granted = resources_of(task, of_this_machine(config.evaluation), taken)
     kind = EVALUATORS[config.evaluation.evaluators]
@@ -81,7 +81,7 @@ def dry_run(config: Config, run_dir: Path | None, runs: int = 1) -> Planned:
     hours = hours_of(config, task, made, slots)
     lines = {
         "bill": bill_of(config, task, runs),
-        **({"hours": hours} if hours else {}),
+        **({"hours": hours + (", for each of them" if runs > 1 else "")} if hours else {}),
         "task": f"{task.name}, from {task.folder}",
         "writes": f"{paths.folder}/ (population, configuration, weights, groups, logs)",
         "search": f"{config.search.threads} threads, {evaluations}, "
@@ -99,7 +99,7 @@ def dry_run(config: Config, run_dir: Path | None, runs: int = 1) -> Planned:
         else "the strongest that passes its self-check at the start; see `pace doctor`",
         "first": "the seed program is scored; if that fails, nothing is written (exit code 5)",
     }
-    return {"plan": lines, "missing": lacking, "config": config}
+    return {"plan": lines, "missing": missing, "config": config}
 
 
 def lines_of(planned: Planned) -> dict[str, str]:

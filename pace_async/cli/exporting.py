@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 What = Literal["candidates", "rollouts", "ideas", "updates", "programs"]
 Format = Literal["csv", "jsonl", "parquet"]
 _WHAT = typer.Option("candidates", "--what", help="One row for each of these; programs are files in a folder.")
-_FORMAT = typer.Option("csv", "--format", help="Of the rows. Parquet, with typed columns, needs pyarrow.")
+_FORMAT = typer.Option("csv", "--format", help="Of the rows. Parquet has typed columns.")
 
 
 def register(app: typer.Typer) -> None:
@@ -39,7 +39,7 @@ def export(
     """Write a run's rows as CSV, JSON lines or Parquet, or its programs as files.
 
     The columns are the same in each format. In Parquet each has a type: times are timestamps in UTC, and metrics are a
-    text of JSON. It needs a file and `pip install 'pace-async[parquet]'`.
+    text of JSON. It needs a file.
 
     With --json and no file, the rows are one JSON list. With --json and a file, a summary is printed as JSON.
 

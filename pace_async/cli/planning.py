@@ -58,8 +58,8 @@ def plan(flags: PlanFlags) -> None:
     from pace_async.gpus import visible_gpus
     from pace_async.runtime.children.advisor_choice import with_advisor
     from pace_async.runtime.run_paths import new_run_paths
-    from pace_async.runtime.start.elsewhere import without_cards
     from pace_async.runtime.start.planning import plan_for, plan_here
+    from pace_async.runtime.start.usual_cards import without_cards
     from pace_async.task import load_task
 
     resolved = resolve([*(flags.config or []), *(flags.files or [])], overrides_of(flags.sets))

@@ -16,6 +16,7 @@ DEADLINE_S = 20.0
 FIRST_DRIVERS = {11: 450, 12: 525, 13: 580}
 """The first driver of each major version of CUDA, from NVIDIA's table of compatible versions."""
 
+_VERSION_OF_TORCH = re.compile(r"^__version__(?:: *str)? *= *'([^']+)'", re.MULTILINE)
 _CUDA_OF_TORCH = re.compile(r"^cuda\b[^=\n]*=\s*['\"]([\d.]+)['\"]", re.MULTILINE)
 _DRIVER = re.compile(r"(?:Driver|KMD) Version\s*:\s*(\d[\d.]*)")
 _CUDA = re.compile(r"CUDA (?:UMD )?Version\s*:\s*(\d[\d.]*)")
@@ -77,10 +78,12 @@ def torch_here() -> Torch | None:
         return None
     file = Path(str(found.locate_file("torch/version.py")))
     try:
-        stated = _CUDA_OF_TORCH.search(file.read_text("utf-8"))
+        text = file.read_text("utf-8")
     except (OSError, ValueError):
-        stated = None
-    return Torch(found.version, None if stated is None else stated[1])
+        text = ""
+    version, cuda = _VERSION_OF_TORCH.search(text), _CUDA_OF_TORCH.search(text)
+    # A package of the usual index leaves out of its own version for which CUDA it is built.
+    return Torch(found.version if version is None else version[1], None if cuda is None else cuda[1])
 
 
 def driver_here() -> Driver | None:

@@ -12,8 +12,8 @@ from pace_async.report.diagnostics import signs_of
 def compared_run(reader: Reader, name: str | None = None, by: By = "candidates") -> ComparedRun:
     """A run as it is compared, under `name` or its own, with its places `by` candidates, hours or USD. Raises
     UsageError if it cannot be read."""
-    along = reader.along()
-    standing, header = along.standing, along.standing.header
+    trajectory = reader.trajectory()
+    standing, header = trajectory.standing, trajectory.standing.header
     return ComparedRun(
         run=name or header.name,
         task=header.task,
@@ -24,10 +24,10 @@ def compared_run(reader: Reader, name: str | None = None, by: By = "candidates")
         candidates=standing.candidates,
         spend_usd=standing.spend_usd,
         settings={**flat(header.config), **standing.changes},
-        curve=tuple((getattr(at, by), score) for at, score in along.scores if score is not None),
-        length=getattr(along.end, by),
-        fresh=tuple((getattr(at, by), score) for at, score in along.fresh),
-        signs=signs_of(along.entropy, along.grad_norm, [row.spread for row in along.rewards]),
+        curve=tuple((getattr(at, by), score) for at, score in trajectory.scores if score is not None),
+        length=getattr(trajectory.end, by),
+        fresh=tuple((getattr(at, by), score) for at, score in trajectory.fresh),
+        signs=signs_of(trajectory.entropy, trajectory.grad_norm, [row.spread for row in trajectory.rewards]),
     )
 
 

@@ -12,7 +12,7 @@ from pace_async.baseline import Beside, beside_of
 from pace_async.errors import UsageError
 from pace_async.events import IslandActed, RunHeader
 from pace_async.population.reading.account import Account, CompletedCandidate
-from pace_async.population.reading.measured import Measured
+from pace_async.population.reading.candidate_metrics import Measured
 from pace_async.population.reading.money import Money
 from pace_async.population.reading.reader import Reader
 from pace_async.population.reading.timeline import Timeline

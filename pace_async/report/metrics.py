@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from pace_async.observe import formatting
-from pace_async.population.reading.measured import Measured
+from pace_async.population.reading.candidate_metrics import Measured
 from pace_async.report.axes import Frame, path, plot, spread
 from pace_async.report.markup import Markup, joined, tag
 from pace_async.report.parts import card

@@ -1,4 +1,4 @@
-"""Writes rows as a Parquet file, each column with a type. Needs pyarrow, an extra.
+"""Writes rows as a Parquet file, each column with a type.
 
 Invariant: the types are fixed, so a file has the same columns and types for every run, also for one without rows. NULL
 stays NULL. Times are timestamps in UTC. Metrics are a text of JSON, because their names differ between tasks.
@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import IO, Any
 
-from pace_async.errors import UsageError
 from pace_async.population.reading.stream import Kind
 
 ROWS_AT_ONCE = 2000
@@ -83,8 +82,9 @@ _AS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def write_parquet(rows: Iterable[Mapping[str, Any]], kind: Kind, stream: IO[bytes]) -> int:
-    """Write the rows. Returns their number. Raises UsageError without pyarrow, OSError if the disk fails."""
-    arrow, parquet = _pyarrow()
+    """Write the rows. Returns their number. Raises OSError if the disk fails."""
+    arrow: Any = importlib.import_module("pyarrow")  # has no types, and takes long to load
+    parquet: Any = importlib.import_module("pyarrow.parquet")
     alias: Mapping[str, Any] = {"time": arrow.timestamp("us", tz="UTC")}
     schema = arrow.schema([(name, alias.get(type_, type_)) for name, type_ in TYPES[kind].items()])
     number, left = 0, iter(rows)
@@ -97,10 +97,3 @@ def write_parquet(rows: Iterable[Mapping[str, Any]], kind: Kind, stream: IO[byte
 
 def _typed(row: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     return {name: None if row[name] is None else _AS[type_](row[name]) for name, type_ in TYPES[kind].items()}
-
-
-def _pyarrow() -> tuple[Any, Any]:
-    try:
-        return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
-    except ImportError:
-        raise UsageError("--format parquet needs pyarrow: pip install 'pace-async[parquet]'.") from None

@@ -38,8 +38,7 @@ def write_rows(rows: Rows, form: Format, target: Path, *, force: bool) -> int:
 
 
 def write_rows_as_parquet(rows: Rows, kind: Kind, target: Path, *, force: bool) -> int:
-    """Write rows of one kind to a Parquet file. Returns their number. Raises UsageError as `write_rows` does, and
-    without pyarrow."""
+    """Write rows of one kind to a Parquet file. Returns their number. Raises UsageError as `write_rows` does."""
     with _draft(target, force) as draft, draft.open("xb") as stream:
         return write_parquet(rows, kind, stream)
 

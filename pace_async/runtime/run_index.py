@@ -55,14 +55,19 @@ def indexed_runs() -> list[IndexedRun]:
 
 def remember_run(folder: Path) -> None:
     """Put the run at the end of the index."""
-    place = Path(os.path.abspath(folder))  # noqa: PTH100 (a link stays the name that the user gave)
+    place = _place(folder)
     _beside(lambda: _change(lambda runs: [*_without(runs, place), IndexedRun(place, time.time())]))
 
 
 def forget_run(folder: Path) -> None:
     """Take the run out of the index."""
-    place = Path(os.path.abspath(folder))  # noqa: PTH100
+    place = _place(folder)
     _beside(lambda: _change(lambda runs: _without(runs, place)))
+
+
+def _place(folder: Path) -> Path:
+    """The absolute path without `..`. Unlike `Path.resolve` it keeps the name of a link, which the user knows."""
+    return Path(os.path.abspath(folder))  # noqa: PTH100
 
 
 def _without(runs: list[IndexedRun], folder: Path) -> list[IndexedRun]:

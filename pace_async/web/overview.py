@@ -6,8 +6,8 @@ from urllib.parse import urlencode
 from pace_async.errors import UsageError
 from pace_async.events import IslandActed
 from pace_async.observe import formatting
+from pace_async.population.reading.candidate_metrics import Measured
 from pace_async.population.reading.machines import Attempted
-from pace_async.population.reading.measured import Measured
 from pace_async.population.reading.money import Money
 from pace_async.population.reading.reader import Reader
 from pace_async.population.reading.timeline import Timeline

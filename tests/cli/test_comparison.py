@@ -1,12 +1,12 @@
 """pace compare: runs side by side, as a table, a drawing, JSON and a picture."""
 
 import json
-import sqlite3
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
+from tests.support.changed_runs import OTHER, SEED, WORSE, changed_runs
 from tests.support.command_line import Shell
 from tests.support.finished_runs import copy_run, make_run, poison
 
@@ -25,17 +25,9 @@ def shell(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
 
 
 def another(shell: Shell, name: str, *statements: str) -> None:
-    folder = make_run(shell.folder / "runs" / name)
-    database = sqlite3.connect(folder / "population.db")
-    with database:
-        for statement in statements:
-            database.execute(statement)
-    database.close()
+    changed_runs(shell.folder / "runs", {name: statements})
 
 
-SEED = "update runs set seed = 9, config = json_set(config, '$.seed', 9)"
-OTHER = "update runs set config = json_set(config, '$.learner.k', 4)"
-WORSE = "update candidates set score = score - 0.1, merit = merit - 0.1"
 BEST = "(select candidate from candidates where merit is not null order by merit desc, candidate limit 1)"
 
 

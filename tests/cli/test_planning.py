@@ -16,7 +16,7 @@ from pace_async.plan import counted as counting
 from pace_async.plan import planned
 from pace_async.plan.step import StepBytes
 from pace_async.runtime.children.advisor_folder import TINY, refuse_unless_transformers_knows
-from pace_async.runtime.start import elsewhere, planning
+from pace_async.runtime.start import planning, usual_cards
 from scripts.benchmarks.toys import write_llama
 from tests.support.command_line import Shell
 
@@ -46,7 +46,7 @@ def each_step_is_counted_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(planned.plan_of, "__defaults__", (once,))
         patch.setattr(planning.plan_for, "__defaults__", (once,))
-        patch.setattr(elsewhere.without_cards, "__defaults__", (once,))
+        patch.setattr(usual_cards.without_cards, "__defaults__", (once,))
         yield
 
 

@@ -2,14 +2,12 @@
 
 import csv
 import importlib
-import importlib.util
 import io
 import json
 import os
 import pty
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
@@ -26,10 +24,6 @@ from pace_async.report.rows import write_rows_as_parquet
 from pace_async.report.visible import visible
 from tests.support.command_line import PACE, Shell
 from tests.support.finished_runs import copy_run, make_run, poison
-
-needs_pyarrow = pytest.mark.skipif(
-    importlib.util.find_spec("pyarrow") is None, reason="pip install 'pace-async[parquet]'"
-)
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +154,6 @@ def test_no_text_in_a_csv_is_a_formula_and_json_lines_keep_it(shell: Shell) -> N
 KINDS: tuple[Kind, ...] = ("candidates", "rollouts", "ideas", "updates")
 
 
-@needs_pyarrow
 @pytest.mark.parametrize("what", KINDS)
 def test_parquet_has_the_columns_and_values_of_json_lines_with_types(shell: Shell, what: Kind) -> None:
     parquet = importlib.import_module("pyarrow.parquet")
@@ -182,7 +175,6 @@ def test_parquet_has_the_columns_and_values_of_json_lines_with_types(shell: Shel
                 assert value == wanted[name]
 
 
-@needs_pyarrow
 def test_parquet_of_no_rows_has_the_columns_and_long_runs_come_in_groups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,7 +187,6 @@ def test_parquet_of_no_rows_has_the_columns_and_long_runs_come_in_groups(
     assert from_file(tmp_path / "five.parquet").num_row_groups == 3
 
 
-@needs_pyarrow
 def test_parquet_needs_a_file_and_overwrites_none(shell: Shell) -> None:
     arguments = ("export", "circle_packing-1", "--format", "parquet")
     assert "name it, as in `-o candidates.parquet`" in shell.pace(*arguments).err
@@ -203,15 +194,6 @@ def test_parquet_needs_a_file_and_overwrites_none(shell: Shell) -> None:
     assert shell.pace(*arguments, "-o", "mine").code == 2
     assert (shell.folder / "mine").read_text() == "mine"
     assert shell.pace(*arguments, "-o", "mine", "--force").code == 0
-
-
-def test_without_pyarrow_parquet_is_refused_in_a_sentence(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    before = shell.files()
-    said = shell.pace("export", "circle_packing-1", "--format", "parquet", "-o", "rows.parquet")
-    assert said.code == 2
-    assert said.err == "pace: --format parquet needs pyarrow: pip install 'pace-async[parquet]'.\n"
-    assert shell.files() == before
 
 
 def on_a_terminal(folder: Path, *arguments: str, **environment: str) -> str:

@@ -13,7 +13,7 @@ from pace_async import gpus
 from pace_async.advise.engines import vllm_found
 from pace_async.config import Config
 from pace_async.plan.step import StepBytes, StepShape
-from pace_async.runtime.start import elsewhere
+from pace_async.runtime.start import usual_cards
 from tests.support.command_line import Said, Shell
 
 ROOT = Path(__file__).parents[2]
@@ -50,15 +50,15 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     monkeypatch.setattr(gpus, "DEVICES", tmp_path / "dev")
     monkeypatch.setattr(vllm_found, "WINDOWS", tmp_path / "dev" / "dxg")
     monkeypatch.setattr(vllm_found, "_version", no_version)
-    monkeypatch.setattr(elsewhere.without_cards, "__defaults__", (counted,))
-    monkeypatch.setattr(elsewhere, "capacity_here", small_machine)
+    monkeypatch.setattr(usual_cards.without_cards, "__defaults__", (counted,))
+    monkeypatch.setattr(usual_cards, "capacity_here", small_machine)
     for name in ("GEMINI_API_KEY", "GOOGLE_API_KEY", "CUDA_VISIBLE_DEVICES"):
         monkeypatch.delenv(name, raising=False)
     return Shell(folder, monkeypatch, capsys)
 
 
-def small_machine(_: object, __: Path) -> elsewhere.Capacity:
-    return elsewhere.Capacity({}, host=2.0**34, disk=2.0**40)
+def small_machine(_: object, __: Path) -> usual_cards.Capacity:
+    return usual_cards.Capacity({}, host=2.0**34, disk=2.0**40)
 
 
 def asked(shell: Shell, command: tuple[str, ...], *names: str | None) -> Said:
@@ -75,7 +75,9 @@ def test_a_dry_run_says_cards_hours_usd_and_all_that_is_missing(
     found = json.loads(said.out)
     plan, missing, config = found["plan"], found["missing"], Config.model_validate(found["config"])
     assert re.search(r"8000 candidates: .* \d+ USD$", plan["bill"])
-    low, high = map(float, re.match(r"([\d.]+) to ([\d.]+), by speeds", plan["hours"]).groups())  # type: ignore[union-attr]
+    hours = re.match(r"([\d.]+) to ([\d.]+), by speeds", plan["hours"])
+    assert hours is not None, plan["hours"]
+    low, high = map(float, hours.groups())
     assert 0 < low < high
     timeout_h = 1000 * (config.evaluation.timeout_s or 0) / 3600
     assert high >= 0.95 * timeout_h  # two digits
@@ -106,7 +108,7 @@ def test_a_plan_without_a_card_is_made_for_the_smallest_usual_ones(
     cards = [place for place in told["places"] if place["name"].startswith("card ")]
     assert len(cards) == (2 if advisor else 1) - (advisor is not None and method == "no_rl")
     assert all(place["fits"] for place in cards)
-    usual = [gib * 2**30 for _, gib in elsewhere.CARDS]
+    usual = [gib * 2**30 for _, gib in usual_cards.CARDS]
     assert {place["total_bytes"] for place in cards} == {
         next(size for size in usual if all(place["needed_bytes"] <= size for place in cards))
     }

@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import takewhile
-from pathlib import Path
 from typing import cast
 
 import pytest
@@ -12,16 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pace_async.config import PromptsConfig
-from pace_async.context.briefing import briefing_of, named_candidates
-from pace_async.context.checked import check, first_questions
-from pace_async.context.figures import CHARACTERS_PER_TOKEN, digits_for, gain_text, score_text
+from pace_async.context.briefing import briefing_of
+from pace_async.context.checked import first_questions
+from pace_async.context.figures import CHARACTERS_PER_TOKEN
 from pace_async.context.questions import Prompts
 from pace_async.context.table import row_text
-from pace_async.context.templates import ADVISORS, NAMES, Templates, copied
+from pace_async.context.templates import Templates
 from pace_async.context.texts import limits_text, member_levels, metrics_text
 from pace_async.context.value import Surroundings, context_of, row_of
-from pace_async.errors import UsageError
-from pace_async.events import ImplementerTry, LeaseOpened, LeaseReleased, Outcome, Practised
+from pace_async.events import ImplementerTry, LeaseReleased, Outcome, Practised
 from pace_async.events.complaint import in_short
 from pace_async.implement.agent_prompt import files_for
 from pace_async.implement.base import Experiment
@@ -169,58 +167,6 @@ def test_the_implementer_gets_reasons_named_programs_and_errors_of_its_line() ->
     assert "Candidate 2, score 1.50000001" in text and "Candidate 99: its program is not kept." in text
     assert "# Failed on this program and its line" in text and "ZeroDivisionError" in text
     assert parent.program in text
-
-
-def test_programs_are_named_by_numbers() -> None:
-    assert named_candidates("use candidate 17, Candidates 3, 5 and 8; not idea 40 or candidate #17") == [17, 3, 5, 8]
-
-
-def test_scores_have_as_many_digits_as_tell_them_apart() -> None:
-    digits = digits_for([1.0003731, 1.0003729, 0.5])
-    assert score_text(1.0003731, digits) != score_text(1.0003729, digits)
-    assert digits_for([0.25, 0.5]) == 5 and gain_text(-0.25) == "-0.25" and gain_text(0.0) == "same as its parent"
-
-
-def test_the_package_has_every_template_in_full_and_a_copy_renders_the_same(tmp_path: Path) -> None:
-    copied(tmp_path / "mine", PromptsConfig())
-    own = Templates.of(PromptsConfig(folder=str(tmp_path / "mine")))
-    assert own.digest == Templates.of(PromptsConfig()).digest
-    assert sorted(file.stem for file in (tmp_path / "mine").iterdir()) == sorted(NAMES)
-    with pytest.raises(UsageError, match="exists"):
-        copied(tmp_path / "mine", PromptsConfig())
-
-
-@pytest.mark.parametrize(
-    ("source", "place"),
-    [
-        ("one\n{{ nobody }}", "line 2"),
-        ("one\ntwo\n{% if %}", "line 3"),
-        ("{{ section.nothing }}", "line 1"),
-        ("{{ 1 / 0 }}", "line 1"),
-        ("{{ ''.__class__.__mro__ }}", "line 1"),
-    ],
-)
-def test_a_template_that_does_not_render_is_refused_with_its_file_and_line(
-    source: str, place: str, tmp_path: Path
-) -> None:
-    (tmp_path / "one.j2").write_text(source)
-    templates = Templates.of(PromptsConfig(folder=str(tmp_path)))
-    with pytest.raises(UsageError) as raised:
-        check(templates, TASK)
-    assert str(tmp_path / "one.j2") in str(raised.value) and place in str(raised.value)
-
-
-def test_a_file_that_no_prompt_uses_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "onee.j2").write_text("text")
-    with pytest.raises(UsageError, match="onee"):
-        Templates.of(PromptsConfig(folder=str(tmp_path)))
-
-
-def test_both_sets_render() -> None:
-    for name in ("full", "paper"):
-        check(Templates.of(PromptsConfig.model_validate({"set": name})), TASK)
-    assert Templates.of(PromptsConfig(set="paper")).digest != Templates.of(PromptsConfig()).digest
-    assert set(ADVISORS) < set(NAMES)
 
 
 def test_both_roles_are_told_how_long_an_answer_may_be() -> None:
@@ -444,12 +390,3 @@ def test_the_latest_results_are_those_that_the_best_do_not_show() -> None:
     text = told(state)
     latest = text.partition("Latest others:\n")[2].partition(" tried in all")[0]
     assert [line.split(" ")[2] for line in latest.split("\n")[:-1]] == ["4", "3"]
-
-
-def test_threads_that_are_asked_at_once_leave_one_another_the_first_ideas() -> None:
-    state = begun()
-    for lease in (1, 2):
-        apply(state, LeaseOpened(lease, lease, 2, 0, 0.0, None))
-    assert "Another thread is being asked the same now. So that you differ, pass over the first idea" in told(
-        state, island=2
-    )

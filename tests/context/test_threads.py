@@ -135,3 +135,12 @@ def test_a_row_says_the_gain_over_the_best_then_where_that_was_not_the_parent() 
         "1": "0.5, -0.5",
     }
     assert "in brackets over the best of a lower number" in section(state, 1, "results")
+
+
+def test_threads_that_are_asked_at_once_leave_one_another_the_first_ideas() -> None:
+    state = begun()
+    for lease in (1, 2):
+        opened(state, lease, lease)
+    own = state.islands[2]
+    text = PROMPTS.questions(state, own, own.members[0]).one(PROMPTS.budget).text
+    assert "Another thread is being asked the same now. So that you differ, pass over the first idea" in text

@@ -1,9 +1,7 @@
 """Comparing runs from Python: the value that the command prints, with its figures, its sentences and its plot."""
 
 import json
-import sqlite3
 import sys
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,26 +9,15 @@ import pytest
 
 import pace_async
 from pace_async.errors import UsageError
-from tests.support.finished_runs import make_run, pace
+from tests.support.changed_runs import OTHER, SEED, WORSE, changed_runs
+from tests.support.finished_runs import pace
 
-CHANGES = {
-    "one": (),
-    "two": ("update runs set seed = 9, config = json_set(config, '$.seed', 9)",),
-    "three": (
-        "update runs set config = json_set(config, '$.learner.k', 4)",
-        "update candidates set score = score - 0.1, merit = merit - 0.1",
-    ),
-}
+CHANGES = {"one": (), "two": (SEED,), "three": (OTHER, WORSE)}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    runs = tmp_path_factory.mktemp("runs")
-    for name, statements in CHANGES.items():
-        with closing(sqlite3.connect(make_run(runs / name) / "population.db")) as database, database:
-            for statement in statements:
-                database.execute(statement)
-    return runs
+    return changed_runs(tmp_path_factory.mktemp("runs"), CHANGES)
 
 
 def test_it_is_what_the_command_prints(folder: Path) -> None:

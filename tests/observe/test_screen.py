@@ -20,12 +20,10 @@ from rich.cells import cell_len
 
 from pace_async.config import StopConfig
 from pace_async.events import FaultSeen, ImplementerCalled, ImplementerReserved, RunStateChanged
-from pace_async.observe.chart import area, bar, spark
 from pace_async.observe.choose import NoDisplay, choose
 from pace_async.observe.fold import fold, fold_all
 from pace_async.observe.layout import frame
 from pace_async.observe.ledger import Ledger
-from pace_async.observe.lines import elided
 from pace_async.observe.model import Note, RunView
 from pace_async.observe.output import PENDING_BYTES, Output
 from pace_async.observe.plain import PlainDisplay
@@ -191,15 +189,6 @@ def test_an_event_too_long_for_the_screen_keeps_what_happened_and_the_value(colu
     assert cell_len(line) <= columns
 
 
-@given(st.text(), st.integers(1, 200))
-def test_what_is_elided_is_no_wider_than_its_room_and_begins_and_ends_as_before(text: str, width: int) -> None:
-    shown = elided(text, width)
-    assert shown == text or (width >= 24 and cell_len(shown) <= width)
-    if shown != text:
-        first, last = shown.split(" … ")[0], shown.rpartition(" … ")[2]
-        assert text.startswith(first) and text.endswith(last)
-
-
 def test_the_learner_section_uses_plain_words() -> None:
     view = fold_all(RunView(HEADER), life(4))
     busy = replace(view, leases=replace(view.leases, buffered=15), header=replace(HEADER, group_size=8))
@@ -270,19 +259,6 @@ def test_ordinary_candidates_take_at_most_half_of_the_events() -> None:
     assert [note.text for note in recent(notes, 4)] == ["g1", "b1", "c18", "c19"]
     assert [note.text for note in recent(ordinary, 3)] == ["c17", "c18", "c19"]
     assert recent([], 3) == [] and recent(notes, 0) == []
-
-
-@given(values=st.lists(st.floats(-1e6, 1e6), max_size=80), width=st.integers(0, 60), height=st.integers(0, 8))
-def test_a_chart_has_the_given_size(values: list[float], width: int, height: int) -> None:
-    lines = area(values, width, height)
-    assert [len(line) for line in lines] == [width] * height
-
-
-def test_a_chart_rises_from_the_lowest_to_the_highest_value() -> None:
-    assert spark([0, 1, 2, 3, 4, 5, 6, 7], 8) == "▁▂▃▄▅▆▇█"
-    assert area([0.0, 7.5, 15.0], 3, 2) == [" ▁█", "▁██"]
-    assert spark([1.0], 3) == "▄  "
-    assert [bar(0.0, 4), bar(0.5, 4), bar(0.001, 4), bar(1.0, 4)] == ["    ", "██  ", "▏   ", "████"]
 
 
 async def draw(screen: Screen, environment: dict[str, str], *views: RunView) -> str:

@@ -10,8 +10,6 @@ import pytest
 from pace_async.config import Config
 from pace_async.configure import resolve
 from pace_async.errors import UsageError
-from pace_async.plan import machine
-from pace_async.plan.machine import lies_in_memory, told
 from pace_async.plan.needs import GIB
 from pace_async.plan.places import Capacity, CardMemory, Owned
 from pace_async.plan.planned import Model, Plan, plan_of
@@ -352,14 +350,6 @@ def test_the_longest_call_is_what_all_limits_allow(settings: dict[str, object], 
     assert (shape.tokens, shape.rows) == (tokens, rows)
 
 
-def test_nvidia_smis_table_is_read_by_number_and_by_uuid_and_what_it_does_not_know_is_left_out() -> None:
-    table = "0, GPU-5a00, 143771, 12\n1, GPU-6b00, 81559, 4000\n2, GPU-7c00, [N/A], [N/A]\nfailed\n"
-    assert told(table, ["1", "GPU-5a", "2"]) == {
-        "1": CardMemory("1", 81559 * 2**20, 4000 * 2**20),
-        "GPU-5a": CardMemory("GPU-5a", 143771 * 2**20, 12 * 2**20),
-    }
-
-
 def test_the_shapes_that_the_ready_configs_are_planned_with_are_those_of_the_published_models() -> None:
     for folder, layers in ((QWEN, 32), (R1, 36)):
         assert json.loads((folder / "config.json").read_text())["num_hidden_layers"] == layers
@@ -387,14 +377,6 @@ def test_files_of_a_run_on_a_file_system_in_memory_take_host_memory_too() -> Non
         places = {place.name: place for place in plan_of(config, Model(QWEN, 2048), ONE, capacity, count).places}
         sums.append(places["host memory"].needed)
     assert sums[1] - sums[0] == places["disk"].needed
-
-
-def test_a_folder_in_memory_is_recognised_by_its_nearest_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mounts = tmp_path / "mounts"
-    mounts.write_text("overlay / overlay rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n/dev/sda /tmp/runs ext4 rw 0 0\n")
-    monkeypatch.setattr(machine, "MOUNTS", mounts)
-    found = {name: lies_in_memory(Path(name)) for name in ("/home/a", "/tmp", "/tmp/a", "/tmp/runs/a", "/tmpfoo")}
-    assert found == {"/home/a": False, "/tmp": True, "/tmp/a": True, "/tmp/runs/a": False, "/tmpfoo": False}
 
 
 def test_versions_of_a_run_that_goes_on_make_way_for_its_next_ones(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pace_async.errors import PaceBug, UsageError
+from pace_async.errors import PaceBug
 from pace_async.events import (
     AdvisorCall,
     CascadeScore,
@@ -29,7 +29,6 @@ from pace_async.events import (
 from pace_async.population.reading import read_facts
 from pace_async.population.reading.questions import show, status
 from pace_async.population.reading.record import RunRecord
-from pace_async.population.store import Store
 from pace_async.programs.compiled import digest_as_it_is
 from tests.support.population_facts import (
     HEADER,
@@ -382,30 +381,3 @@ async def test_the_best_of_a_minimising_task_is_the_lowest_score(tmp_path: Path)
     assert record.best is not None
     assert (record.best.candidate, record.best.score) == (1, 0.5)
     assert [row["candidate"] for row in ranked] == [1, 2, 0]
-
-
-async def test_a_run_name_is_taken_once_and_several_runs_share_a_database(tmp_path: Path) -> None:
-    async with fresh(tmp_path) as store:
-        await store.commit(*rollout(1))
-        with pytest.raises(UsageError, match="already holds a run 'demo'"):
-            await store.create_run(HEADER)
-        await store.create_run(replace(HEADER, name="other"))
-        await store.commit(seed_program(), *rollout(1), *rollout(2))
-        assert (await store.load("other")).candidates == 2
-        assert (await store.load("demo")).candidates == 1
-        with pytest.raises(UsageError, match="several runs \\(demo, other\\)"):
-            await store.load()
-        with pytest.raises(UsageError, match="no run 'dem'; did you mean 'demo'"):
-            await store.load("dem")
-
-
-async def test_a_seed_beyond_the_database_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    async with Store.open(tmp_path / "population.db") as store:
-        with pytest.raises(UsageError, match="too large"):
-            await store.create_run(replace(HEADER, seed=2**63))
-
-
-async def test_nothing_is_committed_before_a_run_is_chosen(tmp_path: Path) -> None:
-    async with Store.open(tmp_path / "population.db") as store:
-        with pytest.raises(PaceBug, match="before a run"):
-            await store.commit(opened(1))

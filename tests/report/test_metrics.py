@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pace_async.population.reading.measured import Measured, measured_of
+from pace_async.population.reading.candidate_metrics import Measured, measured_of
 from pace_async.population.reading.reader import open_readonly
 from pace_async.report.facts import gather
 from pace_async.report.metrics import MOST, metrics

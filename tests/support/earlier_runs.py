@@ -40,7 +40,9 @@ _DECODE: dict[type, Callable[[Any], object]] = {BOOLEAN: bool, JSON: json.loads,
 def earlier_run(which: Which, runs: Path) -> Path:
     """The run's folder in `runs`, unpacked."""
     with tarfile.open(DATA / MADE_BY[which] / f"{which}.tar.xz") as archive:
-        archive.extractall(runs, filter="data")
+        # The first releases of Python 3.11 have no filter and no such argument: there the attribute does nothing.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(runs)
     return runs / which
 
 

@@ -11,28 +11,17 @@ from playwright.sync_api import Browser
 
 from tests.support.browsers import LONG_MS, served
 from tests.support.finished_runs import make_run, poison
+from tests.support.pages import OF_A_RUN
 
 AXE = Path(__file__).parent / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 LEVELS = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
 ASKED = f"""axe.run(document, {{runOnly: {list(LEVELS)}, resultTypes: ['violations']}}).then((found) =>
     [found.passes.length, ...found.violations.map((one) => `${{one.id}}: ${{one.nodes[0].html}}`)])"""
-OF_A_RUN = (
-    "",
-    "/candidates",
-    "/tree",
-    "/islands",
-    "/metrics",
-    "/learner",
-    "/spend",
-    "/machines",
-    "/candidate/0",
-    "/candidate/3",
-)
 PAGES = (
     "/",
     "/compare",
     "/run/nosuch",
-    *[f"/run/plain{part}" for part in OF_A_RUN],
+    *[f"/run/plain{part}" for part in (*OF_A_RUN, "/candidate/3")],
     "/run/hostile",
     "/run/hostile/spend",
 )

@@ -14,24 +14,16 @@ from starlette.testclient import TestClient
 from pace_async.population.reading.reader import open_readonly
 from pace_async.web.app import application
 from pace_async.web.runs import OpenRun
+from tests.support.changed_runs import OTHER, SEED, WORSE, changed_runs
 from tests.support.finished_runs import HOSTILE, make_run, pace
 
-SEED = "update runs set seed = 9, config = json_set(config, '$.seed', 9)"
-OTHER = "update runs set config = json_set(config, '$.learner.k', 4)"
-WORSE = "update candidates set score = score - 0.1, merit = merit - 0.1"
-CHANGES = {"one": (), "two": (SEED, WORSE), "three": (OTHER,), "four": (OTHER, SEED, WORSE), "stranger": ()}
+STRANGE = "update runs set task = '{}'".format(HOSTILE.replace("'", "''"))
+CHANGES = {"one": (), "two": (SEED, WORSE), "three": (OTHER,), "four": (OTHER, SEED, WORSE), "stranger": (STRANGE,)}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    runs = tmp_path_factory.mktemp("compared")
-    for name, statements in CHANGES.items():
-        with closing(sqlite3.connect(make_run(runs / name) / "population.db")) as database, database:
-            for statement in statements:
-                database.execute(statement)
-            if name == "stranger":
-                database.execute("update runs set task = ?", (HOSTILE,))
-    return runs
+    return changed_runs(tmp_path_factory.mktemp("compared"), CHANGES)
 
 
 @pytest.fixture(scope="module")

@@ -27,19 +27,7 @@ from pace_async.web.candidates import View, as_csv
 from pace_async.web.guard import HEADERS
 from pace_async.web.runs import OpenRun
 from tests.support.finished_runs import make_run, poison
-
-PAGES = (
-    "",
-    "/candidates",
-    "/tree",
-    "/islands",
-    "/metrics",
-    "/learner",
-    "/spend",
-    "/machines",
-    "/candidate/0",
-    "/candidate/1",
-)
+from tests.support.pages import OF_A_RUN
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +74,7 @@ class Text(HTMLParser):
         self.said += data
 
 
-@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("path", OF_A_RUN)
 def test_each_page_is_there_and_names_the_others(client: TestClient, path: str) -> None:
     answer = client.get(f"/run/a run{path}")
     assert answer.status_code == 200, answer.text
@@ -186,7 +174,7 @@ def test_hostile_text_adds_no_element_to_any_page(folder: Path, tmp_path: Path) 
     with open_readonly(run / "population.db") as reader:
         client = _client(reader)
         best = reader.best()["candidate"]
-        for path in (*PAGES, f"/candidate/{best}"):
+        for path in (*OF_A_RUN, f"/candidate/{best}"):
             answer = client.get(f"/run/a run{path}")
             tags = Tags(answer.text)
             assert "owned" in answer.text or path in ("/learner", "/machines", "/candidate/0", "/candidate/1"), path
@@ -301,7 +289,7 @@ def test_the_ways_to_a_candidate_are_links_and_each_page_names_its_run(client: T
         page = client.get(f"/run/a run{path}").text
         for number, said in ((0, "seed"), (best["candidate"], f"#{best['candidate']}")):
             assert f'<a href="/run/a%20run/candidate/{number}">{said}</a>' in page, path
-    for path in PAGES[1:]:
+    for path in OF_A_RUN[1:]:
         assert '<b class="named">a run</b>' in client.get(f"/run/a run{path}").text, path
     spend = client.get("/run/a run/spend").text
     for outcome, number in ended.items():

@@ -9,11 +9,10 @@ which tensors it ties and their names (`tied`). That runs in a separate process:
 
 import json
 import struct
-import subprocess
 from pathlib import Path
 from typing import Any
 
-from pace_async.children import clean_environment, python_module
+from pace_async.children import answer_of
 from pace_async.model_folder import CONFIG, INDEX, companions, weight_files
 from pace_async.weights import DIGESTS, Stored, TensorBytes, contents, tensors, write_atomically
 
@@ -72,17 +71,10 @@ def _has_both_ends(config: dict[str, Any], held: dict[str, Stored]) -> bool:
 
 def _ask(model: Path) -> dict[str, tuple[str, list[int]]]:
     """By name of each tied tensor: name and shape of the tensor that it repeats."""
-    command = python_module("pace_async.advise.engines.tied", str(model))
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_ASK_S, env=clean_environment(), check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise ValueError(f"{model}: finding its tied tensors took over {_ASK_S:g} s") from None
-    if done.returncode != 0:
-        why = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "no message")
-        raise ValueError(f"{model}: its tied tensors cannot be determined: {why}")
-    return json.loads(done.stdout)
+        return answer_of("pace_async.advise.engines.tied", str(model), _ASK_S)
+    except ValueError as error:
+        raise ValueError(f"{model}: its tied tensors cannot be determined: {error}") from None
 
 
 def _config(model: Path) -> dict[str, Any]:

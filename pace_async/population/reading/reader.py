@@ -30,14 +30,13 @@ from pace_async.population.models import RunRow
 from pace_async.population.postgres import mark as server_mark
 from pace_async.population.reading import questions, stream
 from pace_async.population.reading.account import Account, account_of
-from pace_async.population.reading.along import Along, along_of
 from pace_async.population.reading.browse import Page, Selection, browse
+from pace_async.population.reading.candidate_metrics import Measured, measured_of
 from pace_async.population.reading.following import facts_of
 from pace_async.population.reading.journal import Entered
 from pace_async.population.reading.load import find_run, header_of, load_record, load_standing
 from pace_async.population.reading.lost import rows_given_up
 from pace_async.population.reading.machines import Attempted, attempts_of
-from pace_async.population.reading.measured import Measured, measured_of
 from pace_async.population.reading.money import Money, money_of
 from pace_async.population.reading.progress import Improvement, improvements_of, recent_answers
 from pace_async.population.reading.read_facts import actions_of, advice_of
@@ -46,6 +45,7 @@ from pace_async.population.reading.said import Said, said_of
 from pace_async.population.reading.summaries import RunSummary, made_at, summaries_of
 from pace_async.population.reading.timeline import Timeline, timeline_of
 from pace_async.population.reading.timings import recorded_seconds, timings_of
+from pace_async.population.reading.trajectory import Trajectory, trajectory_of
 from pace_async.population.reading.typed import Answer, statements
 from pace_async.population.reading.written_notes import WrittenNotes, notes_of_run
 from pace_async.population.schema import refuse_unless_current, schema_state, state_of
@@ -98,10 +98,10 @@ class Reader:
         with self._open() as connection:
             return improvements_of(connection, find_run(connection, self._run))
 
-    def along(self) -> Along:
-        """See `along.along_of`."""
+    def trajectory(self) -> Trajectory:
+        """See `trajectory.trajectory_of`."""
         with self._open() as connection:
-            return along_of(connection, self._run)
+            return trajectory_of(connection, self._run)
 
     def standing(self) -> Standing:
         """See `load.load_standing`."""

@@ -71,8 +71,8 @@ from pace_async.runtime.run_paths import ROWS_LOST, RunPaths, claimed, find_run_
 from pace_async.runtime.start.asked import bill_of
 from pace_async.runtime.start.assemble import RunResources, conduct, say, waiting
 from pace_async.runtime.start.descriptors import ensure_descriptors
-from pace_async.runtime.start.lacking import noted, refuse_unless_data
 from pace_async.runtime.start.lost_rows import accept_loss, refuse_if_lost
+from pace_async.runtime.start.missing import noted, refuse_unless_data
 from pace_async.runtime.start.own_memory import own_memory
 from pace_async.runtime.start.planning import refuse_unless_it_fits
 from pace_async.runtime.start.refusals import asking, limits_of, with_bounds
@@ -108,14 +108,14 @@ def start(config: Config, asked: Task, run_dir: Path | None, display: str, logs:
 
 
 def prepare(
-    config: Config, asked: Task, run_dir: Path | None, lacking: list[str] | None = None
+    config: Config, asked: Task, run_dir: Path | None, missing: list[str] | None = None
 ) -> tuple[Task, RunPaths]:
     """The task and the folder of a run that can begin. Makes every check that needs no process. Writes nothing. Other
     machines may have runs in a database on a server: a run that was given no folder takes no name of theirs. What this
-    machine lacks is added to `lacking` where that is given. Raises UsageError."""
+    machine lacks is added to `missing` where that is given. Raises UsageError."""
     task = limits_of(config, asked)
-    _refuse_unknown_stages(config, task, lacking)
-    with noted(lacking):
+    _refuse_unknown_stages(config, task, missing)
+    with noted(missing):
         refuse_incomplete(config)
     refuse_unless_transformers_knows(config)
     refuse_missing_mechanisms(config.implementer.model, task)
@@ -123,7 +123,7 @@ def prepare(
     refuse_unless_written(config)
     if config.search.remembers != "pool":
         check(Templates.of(config.prompts, task.folder), task)
-    with noted(lacking):
+    with noted(missing):
         resources_of(task, of_this_machine(config.evaluation), taken_cards(config))
     return task, new_run_paths(task.name, run_dir, _names_taken(config) if run_dir is None else ())
 
@@ -378,11 +378,11 @@ def header_of(config: Config, task: Task, name: str, tier: Tier) -> RunHeader:
     )
 
 
-def _refuse_unknown_stages(config: Config, task: Task, lacking: list[str] | None = None) -> None:
+def _refuse_unknown_stages(config: Config, task: Task, missing: list[str] | None = None) -> None:
     ensure_descriptors(config)
-    with noted(lacking):
+    with noted(missing):
         refuse_unless_served(config.advisor.engine)
-    with noted(lacking):
+    with noted(missing):
         if cards_of(config).engine and config.advisor.ranks > 1:
             model = config.advisor.model
             refuse_unless_divisible(model, advisor_folder(model), config.advisor.ranks)

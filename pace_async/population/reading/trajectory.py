@@ -35,9 +35,9 @@ class Better(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Along:
-    """A run along its way. `scores` are the improvements, oldest first. `fresh` are the scores of the best program on
-    the fresh instances that confirmed it: the one that `pace best` names where the best is chosen by them, else the one
+class Trajectory:
+    """How a run went. `scores` are the improvements, oldest first. `fresh` are the scores of the best program on the
+    fresh instances that confirmed it: the one that `pace best` names where the best is chosen by them, else the one
     with the best score. `end` is the place of the last candidate. `entropy` and `grad_norm` have a value for each
     trained group, and `rewards` those of each group."""
 
@@ -50,7 +50,7 @@ class Along:
     rewards: tuple[RewardsOfGroup, ...]
 
 
-def along_of(connection: Connection, run: str | None) -> Along:
+def trajectory_of(connection: Connection, run: str | None) -> Trajectory:
     """One run. Raises UsageError if there is no such run."""
     standing = load_standing(connection, run)
     run_id, direction = standing.run_id, standing.header.direction
@@ -67,7 +67,7 @@ def along_of(connection: Connection, run: str | None) -> Along:
         .where(GroupRow.run_id == run_id, GroupRow.state == "trained")
         .order_by(GroupRow.group_number)
     ).all()
-    return Along(
+    return Trajectory(
         standing=standing,
         scores=tuple(placed[: len(scores)]),
         fresh=tuple(placed[len(scores) :]),

@@ -1,11 +1,11 @@
-"""A run along its way, and the metrics of its candidates, on both kinds of database."""
+"""How a run went, and the metrics of its candidates, on both kinds of database."""
 
 from pathlib import Path
 
 import pytest
 
 from pace_async.population.connect import engine
-from pace_async.population.reading.measured import measured_of
+from pace_async.population.reading.candidate_metrics import measured_of
 from pace_async.population.reading.reader import open_readonly
 from scripts.benchmarks.large_population import fill
 from tests.support.population_facts import empty_place
@@ -28,17 +28,17 @@ def test_places_fresh_scores_and_metrics_are_what_the_rows_say(tmp_path: Path) -
             connection.exec_driver_sql(statement)
     writer.dispose()
     with open_readonly(place) as reader:
-        along, measured = reader.along(), reader.measured()
+        trajectory, measured = reader.trajectory(), reader.measured()
         some = reader.answer(lambda connection: measured_of(connection, 1, most=5))
         calls = reader.query("select at, cost_usd from implementer_calls")
         rows = reader.query("select candidate, at, score from candidates order by at, candidate")
     scored = [(number, row) for number, row in enumerate(rows) if row["score"] is not None]
     best = _records([(number, row["score"]) for number, row in scored])
     fresh = _records([(number, row["candidate"] % 5) for number, row in scored if row["candidate"]])
-    assert [(at.candidates, score) for at, score in along.scores] == best and len(best) > 3
-    assert [(at.candidates, score) for at, score in along.fresh] == fresh and len(fresh) > 1
-    assert along.end.candidates == len(rows) - 1
-    assert along.end.usd == pytest.approx(sum(call["cost_usd"] for call in calls if call["at"] <= rows[-1]["at"]))
+    assert [(at.candidates, score) for at, score in trajectory.scores] == best and len(best) > 3
+    assert [(at.candidates, score) for at, score in trajectory.fresh] == fresh and len(fresh) > 1
+    assert trajectory.end.candidates == len(rows) - 1
+    assert trajectory.end.usd == pytest.approx(sum(call["cost_usd"] for call in calls if call["at"] <= rows[-1]["at"]))
     assert [row.completed for row in measured] == [number for number, _ in scored]
     assert [row.completed for row in measured if row.improved] == [number for number, _ in best]
     apart = -(-len(rows) // 5)

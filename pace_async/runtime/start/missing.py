@@ -20,27 +20,27 @@ from pace_async.task import Task, settings_of
 
 
 @contextmanager
-def noted(lacking: list[str] | None) -> Generator[None]:
+def noted(missing: list[str] | None) -> Generator[None]:
     """Add the sentence of NotHere to the list, once, instead of raising it. Without a list it is raised."""
     try:
         yield
     except NotHere as error:
-        if lacking is None:
+        if missing is None:
             raise
-        if str(error) not in lacking:
-            lacking.append(str(error))
+        if str(error) not in missing:
+            missing.append(str(error))
 
 
-def note_the_rest(config: Config, task: Task, lacking: list[str]) -> None:
+def note_the_rest(config: Config, task: Task, missing: list[str]) -> None:
     """What the first checks of a run do not look at: weights, keys, and the data of a task whose settings name some,
     for which its evaluator is loaded in a process. Raises UsageError, also for settings that the evaluator refuses."""
-    with noted(lacking):
+    with noted(missing):
         refuse_without_weights(config)
     for caller, models, asked in asking(config):
-        with noted(lacking):
+        with noted(missing):
             refuse_without_keys(models, asked.api_base, os.environ, caller)
     if config.evaluation.settings and not task.spec.is_command:
-        with noted(lacking):
+        with noted(missing):
             anyio.run(refuse_unless_data, config, task)
 
 

@@ -1,0 +1,14 @@
+"""The pages that `pace web` has of one run, below its address."""
+
+OF_A_RUN = (
+    "",
+    "/candidates",
+    "/tree",
+    "/islands",
+    "/metrics",
+    "/learner",
+    "/spend",
+    "/machines",
+    "/candidate/0",
+    "/candidate/1",
+)
