@@ -287,7 +287,8 @@ def _bubblewrapped(
         argv += ["--ro-bind", str(path), str(path)]
     argv += ["--perms", "0755", "--dir", INSIDE, "--ro-bind", str(HERE / "inside"), f"{INSIDE}/inside"]
     for folder in shown.hidden:
-        if any(folder.is_relative_to(path) for path in python.paths):
+        below_hidden = any(folder.is_relative_to(other) for other in shown.hidden if other != folder)
+        if not below_hidden and any(folder.is_relative_to(path) for path in python.paths):
             argv += ["--perms", "0000", "--tmpfs", str(folder), "--remount-ro", str(folder)]
     if proc:
         argv += ["--proc", "/proc"]

@@ -75,6 +75,8 @@ async def test_a_hidden_folder_inside_the_installed_packages_cannot_be_read(sand
             return None
     """
     assert await value_of(sandbox, program, argument=pytest.__file__, hidden=(hidden,)) is None
+    below = hidden / "__pycache__"  # as a task of the package lies below the package
+    assert await value_of(sandbox, program, argument=pytest.__file__, hidden=(hidden, below)) is None
     assert await value_of(sandbox, program, argument=pytest.__file__) is not None
 
 
