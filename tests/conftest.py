@@ -87,7 +87,7 @@ def postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL server of this session. Skips if it is not installed (with PACE_NEEDS_POSTGRES=1: fails)."""
     tools, driver = binaries(), importlib.util.find_spec("psycopg")
     if tools is None or driver is None:
-        missing = "apt install postgresql" if tools is None else "pip install 'pace-async[postgres]'"
+        missing = "apt install postgresql" if tools is None else "pip install '.[postgres]'"
         without("POSTGRES", f"needs PostgreSQL: {missing}")
     with running(tools) as server:
         yield server

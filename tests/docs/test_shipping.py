@@ -4,6 +4,7 @@ import re
 import tomllib
 from email.message import Message
 from importlib.metadata import distribution
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,7 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from scripts.documentation.licences import PAGE, UNKNOWN, closure, licence_of
+from scripts.documentation.licences import PAGE, SET_UP, UNKNOWN, closure, licence_of
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -25,7 +26,9 @@ def listed() -> dict[str, tuple[str, str]]:
 
 
 def test_each_dependency_is_in_the_list_of_licences_with_its_pinned_version() -> None:
-    wanted = {canonicalize_name(Requirement(one).name) for one in PROJECT["project"]["dependencies"]}
+    project = PROJECT["project"]
+    named = [*project["dependencies"], *chain(*(project["optional-dependencies"][extra] for extra in SET_UP))]
+    wanted = {canonicalize_name(Requirement(requirement).name) for requirement in named}
     found = listed()
     assert wanted <= set(found)
     assert not [name for name, (_, licence) in found.items() if licence == UNKNOWN]

@@ -161,7 +161,7 @@ def test_a_wrong_name_a_name_given_twice_and_a_missing_package_are_refused(monke
     with pytest.raises(UsageError, match="did you mean tensorboard"):
         choose.watchers_of(["tensorbord"])
     monkeypatch.setattr(choose, "find_spec", dict[str, object]().get)
-    with pytest.raises(UsageError, match=r"pip install 'pace-async\[tensorboard\]'"):
+    with pytest.raises(UsageError, match=r"pip install .*\[tensorboard\]'"):
         choose.watchers_of(["tensorboard"])
     monkeypatch.setattr(choose, "find_spec", str)
     with pytest.raises(UsageError, match="given twice"):

@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 import pace_async
+from pace_async.installing import install_line
 
 REFUSED = pytest.fail.Exception
 
@@ -91,5 +92,5 @@ def test_a_machine_without_the_driver_of_postgresql_runs_on_sqlite_and_names_the
     )
     assert (asked.returncode, asked.stdout) == (2, "")
     assert asked.stderr.strip() == (
-        "pace: PostgreSQL needs a driver that is not installed: pip install 'pace-async[postgres]'."
+        f"pace: PostgreSQL needs a driver that is not installed: {install_line('postgres')}."
     )

@@ -25,7 +25,7 @@ MISSING = any(importlib.util.find_spec(one) is None for one in ("s3fs", "moto"))
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.long,
-    pytest.mark.skipif(MISSING and "PACE_NEEDS_EXTRAS" not in os.environ, reason="pip install 'pace-async[s3]' moto"),
+    pytest.mark.skipif(MISSING and "PACE_NEEDS_EXTRAS" not in os.environ, reason="pip install '.[s3]' moto"),
 ]
 BUCKET = "versions"
 

@@ -15,7 +15,7 @@ __all__ = ["NEEDS_RAY", "RUNNING", "RayNodes", "ray_nodes", "shared_node"]
 NEEDS_RAY = skipped_without(
     "RAY",
     find_spec("ray") is not None and sys.platform == "linux",
-    "Ray is not installed (pip install 'pace-async[ray]')",
+    "Ray is not installed (pip install '.[ray]')",
 )
 RUNNING: set[int] = set()
 """For each cluster of this process that runs, the process under which its others are. Some serve many tests."""

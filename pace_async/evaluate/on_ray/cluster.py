@@ -33,9 +33,9 @@ from pace_async.evaluate.on_ray.frames import (
     framed,
     next_message,
 )
+from pace_async.installing import install_line
 
 __all__ = ["Actor", "ActorLost", "Cluster", "NodeSeen", "Reservation", "Unanswered", "connected"]
-INSTALL = "pip install 'pace-async[ray]'"
 NO_LOG = Path(os.devnull)
 SHUTDOWN_S = 10.0
 ANSWER_S = 5.0
@@ -47,7 +47,7 @@ LONGEST_AGAIN_S = 30.0
 def refuse_unless_installed() -> None:
     """Raises UsageError without Ray."""
     if find_spec("ray") is None:
-        raise UsageError(f"Evaluations on Ray need Ray, which is not installed here: {INSTALL}.")
+        raise UsageError(f"Evaluations on Ray need Ray, which is not installed here: {install_line('ray')}.")
 
 
 @dataclass(eq=False, slots=True)

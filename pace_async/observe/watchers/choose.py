@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from typing import cast
 
 from pace_async.errors import UsageError
+from pace_async.installing import install_line
 from pace_async.observe.watchers.base import Watcher, WatcherFactory
 from pace_async.registry.watchers import WATCHERS
 
@@ -30,5 +31,5 @@ def _factory(name: str, flag: str) -> WatcherFactory:
     except ValueError as error:
         raise UsageError(f"{flag}: {error}.") from None
     if entry.needs and find_spec(entry.needs) is None:
-        raise UsageError(f"{flag} {name} needs a package: pip install 'pace-async[{name}]'.")
+        raise UsageError(f"{flag} {name} needs a package: {install_line(name)}.")
     return cast("WatcherFactory", entry.load())

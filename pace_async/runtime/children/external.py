@@ -14,6 +14,7 @@ from pace_async.advise.engines.vllm_versions import why_not
 from pace_async.advise.text_part import has_more_than_text
 from pace_async.config import Config
 from pace_async.errors import InfrastructureFault, UsageError
+from pace_async.installing import install_line
 from pace_async.publish.base import PushFailed
 from pace_async.publish.phases import Phases
 from pace_async.registry.engines import engine_of
@@ -83,7 +84,7 @@ def _refuse_more_than_text(config: Config) -> None:
 def _refuse_unless_readable(fetch_from: str | None) -> None:
     if fetch_from is not None and fetch_from.startswith("s3:") and find_spec("s3fs") is None:
         raise UsageError(
-            f"advisor.fetch_from {fetch_from} needs a package, here and at each server: pip install 'pace-async[s3]'."
+            f"advisor.fetch_from {fetch_from} needs a package, here and at each server: {install_line('s3')}."
         )
 
 

@@ -74,6 +74,7 @@ from pace_async.runtime.start.descriptors import ensure_descriptors
 from pace_async.runtime.start.lost_rows import accept_loss, refuse_if_lost
 from pace_async.runtime.start.missing import noted, refuse_unless_data
 from pace_async.runtime.start.own_memory import own_memory
+from pace_async.runtime.start.packages import refuse_without_packages
 from pace_async.runtime.start.planning import refuse_unless_it_fits
 from pace_async.runtime.start.refusals import asking, limits_of, with_bounds
 from pace_async.runtime.start.rescoring import refuse_unless_in_force
@@ -380,6 +381,8 @@ def header_of(config: Config, task: Task, name: str, tier: Tier) -> RunHeader:
 
 def _refuse_unknown_stages(config: Config, task: Task, missing: list[str] | None = None) -> None:
     ensure_descriptors(config)
+    with noted(missing):
+        refuse_without_packages(config)
     with noted(missing):
         refuse_unless_served(config.advisor.engine)
     with noted(missing):

@@ -15,6 +15,7 @@ from pace_async.evaluate.sandbox import cgroup
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.gpus import find_cards, in_words
 from pace_async.implement.shares import models_of, parse_shares
+from pace_async.installing import install_line
 from pace_async.plan.driver import too_old
 from pace_async.providers.base import ADVISOR
 from pace_async.providers.preflight import Checked, check_models
@@ -115,10 +116,11 @@ def _vllm() -> Finding:
 
 
 def _packages(name: str, package: str) -> Finding:
+    """A search without a trained advisor needs neither, so what is missing is no failure."""
     try:
         return Finding(name, True, f"torch {version('torch')}, {package} {version(package)}")
     except PackageNotFoundError as error:
-        return Finding(name, False, f"{error.name} is not installed", "make setup, or pip install pace-async")
+        return Finding(name, None, f"{error.name} is not installed", install_line("learn"))
 
 
 def _advisor(model: str = "tiny") -> Finding:

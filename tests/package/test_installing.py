@@ -1,0 +1,116 @@
+"""An installation without torch and litellm searches and reads runs, and says how to add what is missing."""
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from pace_async import installing
+from pace_async.config import Config
+from pace_async.errors import NotHere
+from pace_async.installing import EXTRAS, install_line
+from pace_async.runtime.start.packages import refuse_without_packages
+
+SMALL = """
+import sys
+for name in {hidden!r}:
+    sys.modules[name] = None
+from pace_async.cli.main import main
+main()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _forgotten() -> Iterator[None]:
+    installing._origin.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    yield
+    installing._origin.cache_clear()  # pyright: ignore[reportPrivateUsage]
+
+
+def small(folder: Path, line: str) -> subprocess.CompletedProcess[str]:
+    """The command line in a process that cannot import what the extras bring."""
+    hidden = [package for packages in EXTRAS.values() for package in packages]
+    code = SMALL.format(hidden=hidden)
+    command = [sys.executable, "-c", code, *shlex.split(line)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_a_small_installation_searches_reads_and_says_what_it_lacks(tmp_path: Path) -> None:
+    for line in (
+        "run circle_packing --advisor bandit --candidates 4 --display plain --run-dir run",
+        "status run",
+        "best run",
+        "report run -o run.html",
+        "db check run",
+    ):
+        done = small(tmp_path, line)
+        assert done.returncode == 0, (line, done.stderr)
+    for line, extra in (
+        ("run circle_packing --candidates 4 --run-dir other", "learn"),
+        ("run circle_packing --advisor bandit --implementer ollama/x --run-dir other", "api"),
+        ("plan", "learn"),
+        ("export run --format parquet -o run.parquet", "parquet"),
+    ):
+        done = small(tmp_path, line)
+        assert done.returncode == 2, (line, done.stdout, done.stderr)
+        assert install_line(extra) in done.stderr and "Traceback" not in done.stderr, (line, done.stderr)
+    assert not (tmp_path / "other").exists() and not (tmp_path / "run.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    ("record", "line"),
+    [
+        ({"url": "file://{place}", "dir_info": {"editable": True}}, "pip install -e '{place}[ray]'"),
+        ({"url": "file://{place}", "dir_info": {}}, "pip install '{place}[ray]'"),
+        ({"url": "file://{place}/pace%20async.whl", "archive_info": {}}, "pip install '{place}/pace async.whl[ray]'"),
+        ({"url": "file://{place}/gone.whl", "archive_info": {}}, "pip install 'pace-async[ray]'"),
+        ({"url": "https://example.org/pace_async.whl"}, "pip install 'pace-async[ray]'"),
+        (None, "pip install 'pace-async[ray]'"),
+    ],
+)
+def test_the_line_fits_how_pace_was_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: dict[str, Any] | None, line: str
+) -> None:
+    (tmp_path / "pace async.whl").touch()
+    text = None if record is None else json.dumps(record).replace("{place}", str(tmp_path))
+    recorded = SimpleNamespace(read_text=Mock(return_value=text))
+    monkeypatch.setattr(installing, "distribution", Mock(return_value=recorded))
+    assert install_line("ray") == line.replace("{place}", str(tmp_path))
+
+
+def test_a_copy_that_nobody_installed_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installing, "distribution", Mock(side_effect=PackageNotFoundError))
+    assert install_line("api") == "pip install 'pace-async[api]'"
+
+
+def config(advisor: str, implementer: str) -> Config:
+    return Config.model_validate({"advisor": {"model": advisor}, "implementer": {"model": implementer}})
+
+
+@pytest.mark.parametrize(
+    ("advisor", "implementer", "extra"),
+    [
+        ("tiny", "catalog", "learn"),
+        ("bandit", "openai/x", "api"),
+        ("api:openai/x", "catalog", "api"),
+        ("bandit", "catalog", ""),
+    ],
+)
+def test_a_run_needs_no_more_than_its_actors(
+    monkeypatch: pytest.MonkeyPatch, advisor: str, implementer: str, extra: str
+) -> None:
+    monkeypatch.setattr(installing, "find_spec", Mock(return_value=None))
+    if extra:
+        with pytest.raises(NotHere) as refused:
+            refuse_without_packages(config(advisor, implementer))
+        assert install_line(extra) in str(refused.value)
+    else:
+        refuse_without_packages(config(advisor, implementer))
