@@ -87,7 +87,7 @@ class Briefing:
         parts = {
             "Why": one_line(self.reasoning),
             "Programs that the experiment may use": self._named(parent, digits, whole=True),
-            "Failed on this program and its line": self._failed(digits)(0) or "",
+            "Failed on this program and its ancestors": self._failed(digits)(0) or "",
         }
         return "\n\n".join(f"# {name}\n\n{text}" for name, text in parts.items() if text) + "\n"
 

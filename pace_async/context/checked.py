@@ -11,17 +11,14 @@ from pace_async.context.notes_page import LONGEST
 from pace_async.context.questions import Near, Prompts, Questions, Rendered
 from pace_async.context.sections import CUT, SHARES
 from pace_async.context.templates import NAMES, Templates
-from pace_async.context.texts import fenced
+from pace_async.context.texts import answer_form, fenced, size_text
 from pace_async.context.value import NOT_KNOWN, Context, Surroundings
 from pace_async.search.results import KnownIdea, Results
 from pace_async.search.state import Member
 from pace_async.task import Task
 
 EXAMPLE = "Replace the greedy step by a search that takes back bad choices."
-FORM = {
-    **{"title": "Python", "bounds": "", "fence": "python", "content": "the block"},
-    **{"search": "<<<<<<< SEARCH", "divider": "=======", "replace": ">>>>>>> REPLACE"},
-}
+EDIT = {"search": "<<<<<<< SEARCH", "divider": "=======", "replace": ">>>>>>> REPLACE"}
 
 
 def first_questions(prompts: Prompts, calls: str, score: float | None = None) -> dict[str, Rendered]:
@@ -51,7 +48,8 @@ def check(templates: Templates, task: Task, around: Surroundings = NOT_KNOWN) ->
     for calls in ("one", "three"):
         first_questions(prompts, calls)
     section = dict.fromkeys((*SHARES, *CUT), "text")
-    values: dict[str, Any] = {**FORM, "idea": EXAMPLE, "specification": EXAMPLE, "request": "", "reasoning": EXAMPLE}
+    form = {**answer_form(task.spec, task.program), **EDIT}
+    values: dict[str, Any] = {**form, "idea": EXAMPLE, "specification": EXAMPLE, "request": "", "reasoning": EXAMPLE}
     lists = {"near": [Near(1, EXAMPLE, 1, EXAMPLE)], "proposed": [{"number": 1, "text": EXAMPLE}]}
     for name in NAMES:
         templates.render(name, section=section, cut=True, longest=LONGEST, answer_length="", **lists, **values)
@@ -81,9 +79,10 @@ def _implement(prompts: Prompts, seed: Member) -> Rendered:
     specification = f"{EXAMPLE}\nNeeds: {spec.entry or 'none'}"
     seen = briefing.seen(seed.program, specification)
     note = HIDDEN if seen != seed.program else ""
-    shown = f"It is candidate 0.{note}\n{fenced(seen, spec.written_in.fences[0])}"
+    shown = f"It is candidate 0, with {size_text(spec, seed.program)}.{note}\n{fenced(seen, spec.written_in.fences[0])}"
     values: dict[str, Any] = {
-        **FORM,
+        **answer_form(spec, seed.program),
+        **EDIT,
         "idea": EXAMPLE,
         "specification": fenced(specification, "text"),
         "request": "Carry out the specification.",

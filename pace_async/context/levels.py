@@ -11,7 +11,6 @@ from pace_async.task import Task
 
 def levels_of(context: Context, task: Task, around: Surroundings) -> dict[str, Levels]:
     """All sections of the advisor's questions."""
-    longest = task.spec.longest_program
     digits = digits_for(context.scores)
 
     def whole(text: str) -> Levels:
@@ -29,6 +28,6 @@ def levels_of(context: Context, task: Task, around: Surroundings) -> dict[str, L
         "other": member_levels(context, context.other, task.spec, alone=False),
         "lineage": lineage_levels(context),
         "failed": failed_levels(context, digits),
-        "program": whole(program_text(context, task.spec, longest)),
+        "program": whole(program_text(context, task.spec)),
         "practice": practice_levels(context.parent.practice),
     }

@@ -24,7 +24,7 @@ SHARES: Mapping[str, float] = {
     "lineage": 0.015,
     "practice": 0.045,
     "failed": 0.015,
-    "under_way": 0.015,
+    "under_way": 0.025,
     "best": 0.3,
     "other": 0.0375,
     "named": 0.5,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pace_async.context.figures import gain_text, score_text
 from pace_async.context.sections import Levels
 from pace_async.context.texts import gist, one_line
-from pace_async.context.value import Context, Row
+from pace_async.context.value import Context, Row, UnderWay
 from pace_async.search.results import counted
 
 ROWS: tuple[tuple[int, int, int, int], ...] = (
@@ -22,12 +22,19 @@ LISTED: tuple[tuple[int, int, int], ...] = (
     *((12, 300, 300), (12, 200, 120), (10, 160, 110), (8, 150, 90), (6, 130, 90), (4, 100, 80), (2, 80, 60)),
 )
 """Levels of a list: its items, characters of each of the FIRST, and of the others."""
+UNDER_WAY: tuple[tuple[int, int, int], ...] = (
+    *((24, 160, 160), (24, 120, 120), (24, 90, 90), (24, 70, 70), (24, 50, 50), (24, 40, 40)),
+    *((16, 40, 40), (12, 40, 40), (8, 40, 40), (4, 40, 40)),
+)
+"""The same for what is under way: its first words say enough to do something else."""
+TITLE = 50
+"""Characters from which on a candidate under way is named with its parent."""
 BRIEF = 120
 """Characters of an experiment outside the table."""
 USUAL = 4
 """The level of the table in the middle of a run."""
 FIRST = 3
-BEST_HEAD = "Best (score, gain over its parent, in brackets over the best of a lower number, seconds of evaluation):"
+BEST_HEAD = "Best (score, gain over its parent, in brackets over the best before it, seconds of evaluation):"
 AND = " / "
 FEWEST = 50
 """Characters of what was tried that metrics leave."""
@@ -87,10 +94,6 @@ def line_of(row: Row, digits: int) -> Callable[[int], str]:
     return lambda longest: row_text(row, digits, min(longest, BRIEF))
 
 
-def _of_idea(idea: int | None) -> str:
-    return "" if idea is None else f", idea {idea}"
-
-
 def _outcome(row: Row, digits: int, *, metrics: bool = False) -> str:
     tested = row.tested
     same = f", exactly as {row.same_as}" if row.same_as is not None else ""
@@ -126,18 +129,24 @@ def _counts(context: Context, shown: int) -> str:
     return f"{context.tested} tried in all, {context.scored} with a score{hidden}.{failed}"
 
 
-def listed(lines: Sequence[Callable[[int], str]], more: int = 0, what: str = "") -> Levels:
-    """A list of lines, each made for a longest length. `more` of them are not among these."""
+def listed(
+    lines: Sequence[Callable[[int], str]],
+    more: int = 0,
+    what: str = "",
+    levels: tuple[tuple[int, int, int], ...] = LISTED,
+) -> Levels:
+    """A list of lines, each made for a longest length. `more` of them are not among these. `what` ends
+    the sentence that counts those left out."""
 
     def text(level: int) -> str | None:
         if not lines:
             return ""
-        if level >= len(LISTED):
+        if level >= len(levels):
             return None
-        count, long, short = LISTED[level]
+        count, long, short = levels[level]
         gone = more + max(0, len(lines) - count)
         shown = [line(long if place < FIRST else short) for place, line in enumerate(lines[:count])]
-        return "\n".join([*shown, *([f"{gone} more {what}."] if gone else [])])
+        return "\n".join([*shown, *([f"{gone} more{f' {what}' if what else ''}."] if gone else [])])
 
     return text
 
@@ -199,16 +208,9 @@ def ideas_levels(context: Context) -> Levels:
 
 
 def under_way_levels(context: Context) -> Levels:
-    """What other threads are trying."""
-    lines: list[Callable[[int], str]] = [
-        (
-            lambda longest, each=each: (
-                f"- candidate {each.candidate} from {each.parent}{_of_idea(each.idea)}: {gist(each.what, longest)}"
-            )
-        )
-        for each in context.under_way
-    ]
-    rows = listed(lines)
+    """What other threads are trying: the idea of each, in fewer words before any is left out."""
+    lines = [_try_of(each) for each in context.under_way]
+    rows = listed(lines, what="under way", levels=UNDER_WAY)
 
     def text(level: int) -> str | None:
         below = rows(level)
@@ -217,6 +219,15 @@ def under_way_levels(context: Context) -> Levels:
         return "\n".join(part for part in (below, _asked(context.asked, context.left)) if part)
 
     return text
+
+
+def _try_of(each: UnderWay) -> Callable[[int], str]:
+    def line(longest: int) -> str:
+        idea = f"idea {each.idea}" if each.idea is not None else ""
+        where = f"candidate {each.candidate} from {each.parent}" if longest > TITLE or not idea else ""
+        return f"- {', '.join(part for part in (where, idea) if part)}: {gist(each.what, longest)}"
+
+    return line
 
 
 def _asked(others: int, left: int) -> str:

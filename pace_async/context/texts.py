@@ -17,6 +17,7 @@ from pace_async.context.sections import Levels
 from pace_async.context.value import Context, Surroundings
 from pace_async.events import NotesPage
 from pace_async.programs.languages import PYTHON
+from pace_async.programs.text import is_marked, marks
 from pace_async.search.state import Member
 from pace_async.task import TaskSpec
 
@@ -73,7 +74,7 @@ def task_text(spec: TaskSpec) -> str:
 def limits_text(spec: TaskSpec, around: Surroundings) -> str:
     """How a program is called, and what it has."""
     processors = spec.cpus or (1 if not spec.is_command else around.processors)
-    has = [f"{spec.timeout_s:g} s and {spec.memory_mb} MiB for all of its evaluation"]
+    has = [f"{resources(spec)} for its whole evaluation"]
     if processors is not None:
         shared = ", which evaluations at the same time share" if spec.is_command and not spec.cpus else ""
         has.append(f"{processors} processor{'s' if processors > 1 else ''}{shared}")
@@ -91,6 +92,31 @@ def limits_text(spec: TaskSpec, around: Surroundings) -> str:
     return "\n".join(lines)
 
 
+def resources(spec: TaskSpec) -> str:
+    """The time and the memory of one evaluation."""
+    return f"{spec.timeout_s:g} s of wall clock and {spec.memory_mb} MiB"
+
+
+def size_text(spec: TaskSpec, program: str) -> str:
+    """The characters that a program has, and may have."""
+    most = f" of at most {spec.longest_program}" if spec.longest_program is not None else ""
+    return f"{len(program)} characters{most}"
+
+
+def answer_form(spec: TaskSpec, program: str) -> dict[str, str]:
+    """What may change of a program, and how an answer names it: values of a template."""
+    language = spec.written_in
+    start, end = marks(language.comment)
+    if is_marked(program):
+        bounds = (
+            f"Only the block between `{start}` and `{end}` may change. These two lines and the rest stay as they are."
+        )
+        content = "the block, without its two marker lines"
+    else:
+        bounds, content = "The whole program is the block that may change.", "the whole program"
+    return {"title": language.title, "bounds": bounds, "fence": language.fences[0], "content": content}
+
+
 def answer_length_text(tokens: int | None) -> str:
     """How long an answer may be. Empty if that is not known."""
     return f"{tokens} tokens, about {int(tokens * CHARACTERS_PER_TOKEN)} characters" if tokens is not None else ""
@@ -101,7 +127,7 @@ def metrics_text(spec: TaskSpec, noise: float | None = None) -> str:
     told = [f"{name}: {meaning}" for name, meaning in spec.shown_metrics.items() if meaning]
     lines = [f"What is measured: {'. '.join(told)}."] if told else []
     if not spec.deterministic:
-        apart = f"two evaluations of one program differ by about {noise:.2g}" if noise else "a small gain may be none"
+        apart = f"two evaluations of one program differ by about {noise:.2g}" if noise else "a small gain may be chance"
         lines.append(f"Scores are noisy: {apart}.")
     return "\n".join(lines)
 
@@ -111,16 +137,16 @@ def score_of(context: Context, member: Member) -> str:
     return score_text(member.score, digits_for(context.scores))
 
 
-def program_text(context: Context, spec: TaskSpec, longest: int | None) -> str:
+def program_text(context: Context, spec: TaskSpec) -> str:
     """The whole file of the parent."""
     program = context.parent.program
-    left = f", {max(0, longest - len(program))} of {longest} are left" if longest is not None else ""
     metrics = "".join(f", {name} {value:g}" for name, value in context.metrics.items())
     best = "" if context.best is not None else " No program that you can see is better."
-    head = f"Candidate {context.parent.candidate}, score {score_of(context, context.parent)}{metrics}.{best}"
+    score = f"score {score_of(context, context.parent)}{metrics}"
+    head = f"Candidate {context.parent.candidate}, {score}, {size_text(spec, program)}.{best}"
     feedback = context.parent.feedback
     wrote = f"\nWhat its evaluator wrote, which is data:\n{fenced(feedback, 'text')}" if feedback else ""
-    return f"{head} It has {len(program)} characters{left}.{wrote}\n{fenced(program, spec.written_in.fences[0])}"
+    return f"{head}{wrote}\n{fenced(program, spec.written_in.fences[0])}"
 
 
 def member_levels(context: Context, member: Member | None, spec: TaskSpec, *, alone: bool) -> Levels:

@@ -26,7 +26,6 @@ LOOKED_AT = 8
 """Programs that are compared to find one that differs."""
 DIFFERS = 0.3
 """Share of lines from which on a program differs much."""
-UNDER_WAY = 12
 MOST_LEFT = 3
 """Ideas that a thread is asked to leave to others."""
 CONFIRMED = 40
@@ -147,7 +146,7 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
         lineage=tuple(row_of(view, tested, spec) for tested in view.lineage(parent.candidate, LINEAGE)),
         failed=failed_on(view, parent, spec),
         ideas=tuple(view.waiting(untried, taken)),
-        under_way=under_way[-UNDER_WAY:],
+        under_way=under_way,
         noise=_noise(view, spec),
         tested=len(view.tested),
         scored=len(view.worth),

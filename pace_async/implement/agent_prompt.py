@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from pace_async.context.practice import practice_text
-from pace_async.context.texts import fenced
+from pace_async.context.texts import fenced, resources
 from pace_async.events import ImplementerTry
 from pace_async.implement.base import Experiment
 from pace_async.implement.prompts import Messages, contract, failure_of, one_line, said_of
@@ -83,7 +83,7 @@ def task_text(spec: TaskSpec) -> str:
     goal = "Higher is better." if spec.direction == "maximize" else "Lower is better."
     return (
         f"# Task\n\n{spec.background.strip()}\n\n# Requirements\n\n{spec.coding_requirements.strip()}\n\n"
-        f"{contract(spec)}; it has {spec.timeout_s:g} s and {spec.memory_mb} MiB in all. {goal}\n"
+        f"{contract(spec)}; it has {resources(spec)} in all. {goal}\n"
     )
 
 

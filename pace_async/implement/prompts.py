@@ -13,14 +13,14 @@ from pace_async.context.briefing import HIDDEN, Briefing, without_needs
 from pace_async.context.figures import score_text
 from pace_async.context.practice import practice_text
 from pace_async.context.questions import Rendered
-from pace_async.context.texts import contract, fence_for, fenced, one_line
+from pace_async.context.texts import answer_form, contract, fence_for, fenced, one_line, resources, size_text
 from pace_async.events import ImplementerTry, Outcome
 from pace_async.events.complaint import complaint, of_evaluator
 from pace_async.implement.base import Experiment
 from pace_async.implement.edits import DIVIDER, REPLACE, SEARCH
 from pace_async.implement.nearest import nearest_lines
 from pace_async.implement.repair import program_to_change
-from pace_async.programs.text import editable, is_marked, marks
+from pace_async.programs.text import editable
 from pace_async.search.state import Member
 from pace_async.task import Task, TaskSpec
 
@@ -39,7 +39,7 @@ You change one {{title}} program so that it carries out one experiment, as it is
 
 1. One or more edits, each of this form:
 {SEARCH}
-whole lines of the block, copied exactly, that stand there once
+whole lines of the block, copied exactly, that occur there once
 {DIVIDER}
 the lines that take their place
 {REPLACE}
@@ -57,21 +57,7 @@ explanations outside the code are allowed.
 
 def _system(spec: TaskSpec, program: str) -> str:
     """Equal for all programs of a task."""
-    return _SYSTEM.format(**_form(spec, program))
-
-
-def _form(spec: TaskSpec, program: str) -> dict[str, str]:
-    """What may change, and how an answer names it."""
-    language = spec.written_in
-    start, end = marks(language.comment)
-    if is_marked(program):
-        bounds = (
-            f"Only the block between `{start}` and `{end}` may change. These two lines and the rest stay as they are."
-        )
-        content = "the block, without its two marker lines"
-    else:
-        bounds, content = "The whole program is the block that may change.", "the whole program"
-    return {"title": language.title, "bounds": bounds, "fence": language.fences[0], "content": content}
+    return _SYSTEM.format(**answer_form(spec, program))
 
 
 def messages_for(task: Task, parent: Member, experiment: Experiment) -> Messages:
@@ -93,8 +79,8 @@ def messages_for(task: Task, parent: Member, experiment: Experiment) -> Messages
     feedback += f"{practice}\n\n" if practice else ""
     user = (
         f"Task: {spec.background.strip()}\n\n"
-        f"Requirements: {spec.coding_requirements.strip()} {contract(spec)}; it has {spec.timeout_s:g} s and "
-        f"{spec.memory_mb} MiB in all. {goal}\n\n"
+        f"Requirements: {spec.coding_requirements.strip()} {contract(spec)}; it has {resources(spec)} "
+        f"in all. {goal}\n\n"
         f"The program, {what}:\n{fence}{spec.written_in.fences[0]}\n{program}{ending}{fence}\n\n{feedback}"
         f"Idea: {one_line(experiment.idea)}\n"
         f"Experiment: {one_line(experiment.description)}\n\n"
@@ -108,21 +94,19 @@ def question_for(task: Task, parent: Member, experiment: Experiment, briefing: B
     spec = task.spec
     program = program_to_change(parent.program, experiment.tries)
     begun = program != parent.program
-    longest = spec.longest_program
-    left = f", {max(0, longest - len(program))} of {longest} are left" if longest is not None else ""
     score = score_text(parent.score, briefing.digits(parent))
     what = "the program of your last try" if begun else f"candidate {parent.candidate}, score {score}"
     feedback = "" if begun or not parent.feedback else f"{said_of(parent.feedback)}\n\n"
     seen = seen_program(parent, experiment)
     note = HIDDEN if seen != program else ""
     code = fenced(seen, spec.written_in.fences[0])
-    shown = f"It is {what}, with {len(program)} characters{left}.{note}\n{feedback}{code}"
+    shown = f"It is {what}, with {size_text(spec, program)}.{note}\n{feedback}{code}"
 
     def whole(level: int) -> str | None:
         return shown if level == 0 else None
 
     values = {
-        **_form(spec, parent.program),
+        **answer_form(spec, parent.program),
         **{"search": SEARCH, "divider": DIVIDER, "replace": REPLACE},
         "idea": one_line(experiment.idea),
         "specification": fenced(without_needs(experiment.description), "text"),

@@ -9,6 +9,7 @@ import pytest
 from pace_async.advise.advisor import Advice, Sampling
 from pace_async.advise.base import Prompt, PromptTooLong
 from pace_async.advise.in_context import advise_in_context, reasoning_of
+from pace_async.advise.one_answer import parse_one
 from pace_async.config import PromptsConfig
 from pace_async.context.questions import Prompts, Questions
 from pace_async.context.templates import Templates
@@ -95,7 +96,7 @@ def test_an_answer_in_one_call_names_its_base_and_one_in_three_calls_never_does(
     choice = "Base: 1\nIdea ID: 26\nExperiment description: do it"
     assert advised(state, Answers({"propose": three(FRESH), "select": choice}), one=False).base is None
     asked = questions(state)
-    assert "Base:" in asked.one(20000).text and "may be named as base." in asked.one(20000).text
+    assert "\nBase: number of a listed program" in asked.one(20000).text
     assert "base" not in asked.propose(20000).text.split("# The parent")[0]
 
 
@@ -172,3 +173,11 @@ def test_what_cannot_be_read_is_unparsed_and_keeps_its_calls(state: RunState, sa
     for one in (True, False):
         advice = advised(state, Answers({"propose": said}), one=one)
         assert advice.unparsed and advice.experiment is None and len(advice.calls) == 1
+
+
+def test_the_form_of_the_answer_shows_how_a_second_and_a_third_idea_are_written(state: RunState) -> None:
+    text = questions(state).one(20000).text
+    ideas = [line for line in text.partition("exactly these lines")[2].split("\n") if line.startswith("Idea ")]
+    answer = parse_one("\n".join((*ideas, "Choice: C", "Reasoning: because", "Specification:", "do it")))
+    assert [kind for kind, _ in answer.ideas] == ["refine", "explore", "combine"] and answer.place == 3
+    assert text.count("if you have one") == 2

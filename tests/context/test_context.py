@@ -60,7 +60,7 @@ def test_what_was_tried_is_told_with_numbers_gains_causes_and_equal_results() ->
     assert "4 tried in all, 3 with a score" in text and "candidate_error 1" in text
     assert "- idea 11: (explore) other idea of lease 4" in text
     assert "- candidate 5 from 4, idea 13: idea of lease 5" in text and "idea 13: (refine)" not in text
-    assert "numpy 2.3" not in text and f"It has {len(PROGRAM)} characters" in text
+    assert "numpy 2.3" not in text and f", {len(PROGRAM)} characters" in text
     assert PROGRAM in text
 
 
@@ -165,7 +165,7 @@ def test_the_implementer_gets_reasons_named_programs_and_errors_of_its_line() ->
     text = user["content"]
     assert "Take the loop of candidates 2 and 99.\nKeep the rest." in text and "because it is slow" in text
     assert "Candidate 2, score 1.50000001" in text and "Candidate 99: its program is not kept." in text
-    assert "# Failed on this program and its line" in text and "ZeroDivisionError" in text
+    assert "# Failed on this program and its ancestors" in text and "ZeroDivisionError" in text
     assert parent.program in text
 
 
@@ -327,7 +327,7 @@ def test_a_row_says_what_changed_in_the_metrics_and_how_a_second_evaluation_went
         view.tested[candidate] = tested
     text = told(state, task=replace(TASK, spec=spec), parent=island.members[0])
     assert "What is measured: spread: how wide." in text
-    assert "Scores are noisy: a small gain may be none." in text  # what fresh instances say is not told
+    assert "Scores are noisy: a small gain may be chance." in text  # what fresh instances say is not told
     shared_context = context_of(state, spec.model_copy(update={"kind": "command"}), island, island.members[0], 12)
     assert shared_context.noise == pytest.approx(0.125)
     told_noise = metrics_text(spec, shared_context.noise)

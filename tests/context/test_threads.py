@@ -2,8 +2,11 @@
 
 import re
 
+import pytest
+
 from pace_async.config import PromptsConfig
 from pace_async.context.questions import Prompts
+from pace_async.context.table import listed
 from pace_async.context.templates import Templates
 from pace_async.context.value import context_of
 from pace_async.events import LeaseOpened
@@ -38,6 +41,36 @@ def test_of_each_candidate_under_way_the_number_and_the_sentence_of_its_idea_are
         "- candidate 4 from 0, idea 10: idea of lease 4",
     ]
     assert "candidate 4" not in section(state, 4, "under_way") and "candidate 3" in section(state, 4, "under_way")
+
+
+@pytest.mark.parametrize(("threads", "whole"), [(4, True), (12, False), (24, False)])
+def test_every_thread_is_told_the_ideas_of_all_others_in_fewer_words_where_there_are_many(
+    threads: int, whole: bool
+) -> None:
+    state = begun()
+    told = "spread the load of the hottest expert over every GPU that has room for another replica"
+    for lease in range(1, threads + 1):
+        rollout(state, lease, island=lease, text=f"(refine) {lease} times {told}", ends=False)
+    text = section(state, threads + 1, "under_way")
+    assert re.findall(r"idea \d+: (\d+) times spread the load", text) == [str(n) for n in range(1, threads + 1)]
+    assert text.count(told) == (threads if whole else 0)
+
+
+def test_ideas_of_other_threads_for_which_there_is_no_room_are_counted() -> None:
+    state = begun()
+    for lease in range(1, 31):
+        rollout(state, lease, island=lease, ends=False)
+    lines = section(state, 31, "under_way").split("\n")
+    assert len(lines) == 25 and lines[-1] == "6 more under way."
+
+
+def test_a_list_that_is_cut_counts_the_rest_in_a_sentence() -> None:
+    def item(_: int) -> str:
+        return "- item"
+
+    lines = [item] * 14
+    assert (listed(lines)(0) or "").endswith("- item\n2 more.")
+    assert (listed(lines, 1, "untried ideas are not shown")(0) or "").endswith("3 more untried ideas are not shown.")
 
 
 def test_an_idea_that_is_tried_out_or_covered_elsewhere_is_no_untried_one_and_is_not_counted() -> None:
@@ -134,7 +167,7 @@ def test_a_row_says_the_gain_over_the_best_then_where_that_was_not_the_parent() 
         "2": "0.75, +0.25 (-0.25)",
         "1": "0.5, -0.5",
     }
-    assert "in brackets over the best of a lower number" in section(state, 1, "results")
+    assert "in brackets over the best before it" in section(state, 1, "results")
 
 
 def test_threads_that_are_asked_at_once_leave_one_another_the_first_ideas() -> None:
