@@ -1,9 +1,14 @@
-"""The seam to the learner, which trains the advisor."""
+"""The seam to the learner, which trains the advisor: a group in, a version out, wherever its weights are.
 
-from collections.abc import Mapping
+The runtime's loop knows a `Learner` alone. What starts a run knows a `Trainer`: a learner whose versions outlive it.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+from pace_async.errors import InfrastructureFault
 
 GROUP_UNREADABLE = "group_unreadable"
 """Fault kind: a group's file is damaged or missing. Nothing was trained."""
@@ -41,6 +46,23 @@ class Learner(Protocol):
         Raises InfrastructureFault if the learner died or did not answer in time, if the disk failed
         (`durable.DISK_FAULTS`), or of kind GROUP_UNREADABLE. The same group may then be passed again, and it is trained
         once."""
+        ...
+
+
+class Trainer(Learner, Protocol):
+    """A `Learner` that saves each version and can go on from it after any fault of its own or of the runtime."""
+
+    tell: Callable[[InfrastructureFault], Awaitable[None]]
+    """Records what is not a failure of a request."""
+
+    async def ready(self) -> Path:
+        """Wait until it holds the run's version L again, weights and optimizer. Returns the folder of that version.
+        Raises InfrastructureFault, GaveUp if L cannot be had again."""
+        ...
+
+    async def wait_lost(self) -> InfrastructureFault:
+        """Return the fault once it is lost between two requests. The next request starts it again. May be called
+        again."""
         ...
 
 

@@ -49,7 +49,7 @@ USUAL = ChildLimits()
 
 
 class ProcessLearner:
-    """A `learn.base.Learner`, a `learn.base.LogprobScorer`, a `publish.base.Sender` and a `publish.base.Sharer`.
+    """A `learn.base.Trainer`, a `learn.base.LogprobScorer`, a `publish.base.Sender` and a `publish.base.Sharer`.
     Entering the context starts the child without waiting for it. Leaving the context ends it.
 
     `model` is version 0's directory. Versions and checkpoints go under `out`, the child's output to `log`. `history`
@@ -79,7 +79,6 @@ class ProcessLearner:
         self._share_ended: bool | None = None
         """How the sharing of a version ended, until the child learns it."""
         self.tell: Callable[[InfrastructureFault], Awaitable[None]] = _tell_nobody
-        """Records what is not a failure of a request."""
 
     async def __aenter__(self) -> Self:
         await self._spawn()
@@ -96,8 +95,8 @@ class ProcessLearner:
         return self._after + len(self._history)
 
     async def ready(self) -> Path:
-        """Wait until the child holds version L. Returns the directory of its weights (version 0: the given model).
-        Raises InfrastructureFault if the child died or did not answer in time, GaveUp if L cannot be rebuilt."""
+        """As `learn.base.Trainer.ready`. The folder of version 0 is the given model. Raises InfrastructureFault if the
+        child died or did not answer in time."""
         async with self._turn:
             return await self._ready()
 
@@ -182,7 +181,7 @@ class ProcessLearner:
         self._share_ended = closed
 
     async def wait_lost(self) -> InfrastructureFault:
-        """As `WatchedLearner.wait_lost`. If the learner is lost during a request, that request reports it."""
+        """As `learn.base.Trainer.wait_lost`. If the learner is lost during a request, that request reports it."""
         while True:
             await self._ranks.spawned.wait()
             running = self._ranks.running

@@ -8,6 +8,7 @@ import anyio
 
 from pace_async.errors import GaveUp, InfrastructureFault
 from pace_async.events import FaultSeen
+from pace_async.learn.base import Trainer
 from pace_async.runtime.run.core import Core
 
 
@@ -59,15 +60,7 @@ async def _revive(core: Core, engine: SupervisedEngine) -> None:
             await core.stages.clock.sleep(core.backoff(attempt))
 
 
-class WatchedLearner(Protocol):
-    """A learner that can be lost while it is idle. The next request starts it again."""
-
-    async def wait_lost(self) -> InfrastructureFault:
-        """Return the fault once it is lost between two requests. May be called again."""
-        ...
-
-
-async def watch_learner(core: Core, learner: WatchedLearner) -> None:
+async def watch_learner(core: Core, learner: Trainer) -> None:
     """Run beside the search until cancelled."""
     while True:
         await core.fault("learn", await learner.wait_lost())

@@ -25,8 +25,7 @@ from pace_async.gc_freeze import start_up_frozen
 from pace_async.implement.agent_folder import AgentFolders
 from pace_async.implement.assemble import open_implementer
 from pace_async.implement.notes_writer import open_notes_writer
-from pace_async.learn.client import ChildLimits, ProcessLearner
-from pace_async.learn.settings import TrainerConfig
+from pace_async.learn.base import Trainer
 from pace_async.observe.bus import Bus, observing
 from pace_async.observe.choose import choose
 from pace_async.observe.history import view_of
@@ -50,12 +49,13 @@ from pace_async.registry.displays import DISPLAYS
 from pace_async.registry.evaluators import EVALUATORS
 from pace_async.registry.objectives import trains
 from pace_async.runtime.best_program import how_to_apply, write_best
-from pace_async.runtime.children.cards import learner_cards, taken_cards
+from pace_async.runtime.children.cards import taken_cards
 from pace_async.runtime.children.catalogue_reading import chooser_for, run_folder, wording_for
 from pace_async.runtime.children.engine_supervisor import SupervisedEngine
 from pace_async.runtime.children.engines import serving
 from pace_async.runtime.children.killed import again_if_killed
 from pace_async.runtime.children.replica import Probing
+from pace_async.runtime.children.training import process
 from pace_async.runtime.run.clock import RealClock
 from pace_async.runtime.run.core import Core, Stages, prompts_of
 from pace_async.runtime.run.fresh import FreshInstances, fresh_seeds
@@ -195,7 +195,7 @@ async def say(lines: Sequence[str]) -> None:
 @asynccontextmanager
 async def _stages(
     resources: RunResources, recorder: Recorder
-) -> AsyncGenerator[tuple[Stages, SupervisedEngine | None, ProcessLearner | None]]:
+) -> AsyncGenerator[tuple[Stages, SupervisedEngine | None, Trainer | None]]:
     """The real stages, with all processes running. The engine serves the newest complete weights from its first
     token."""
     config, paths, state, bus = resources.config, resources.paths, recorder.state, recorder.bus
@@ -216,7 +216,10 @@ async def _stages(
         given = (
             await anyio.to_thread.run_sync(run_folder, config, paths, resources.task) if kind.served else paths.advisor
         )
-        learner = await stack.enter_async_context(await _learner(resources, given)) if learns else None
+        training = (
+            await stack.enter_async_context(process(config, paths, given, await _groups(resources))) if learns else None
+        )
+        learner = training.trainer if training is not None else None
         if learner is not None:
             learner.tell = say_learner_fault
         evaluator = await stack.enter_async_context(_evaluator(resources, partial(record, "evaluate")))
@@ -226,8 +229,9 @@ async def _stages(
         served, asked = None, None
         if kind.served:
             bus.publish(Starting("the engine"))
-            probing = Probing(learner, config.advisor.probe_limit, config.advisor.temperature, say_fault)
-            served = await stack.enter_async_context(serving(config, paths, given, state, probing, learner))
+            scorer, memory = (training.scorer, training.memory) if training is not None else (None, None)
+            probing = Probing(scorer, config.advisor.probe_limit, config.advisor.temperature, say_fault)
+            served = await stack.enter_async_context(serving(config, paths, given, state, probing, memory))
         elif kind.asked:
             caller = advisor_caller(config)
             asked = await stack.enter_async_context(open_asked_advisor(config, ledger.of(caller), caller))
@@ -281,18 +285,7 @@ def _agent_folders(resources: RunResources, state: RunState) -> AgentFolders:
     return AgentFolders(paths.agents, paths.logs / "agent.log", lambda lease: lease not in state.running, keep)
 
 
-async def _learner(resources: RunResources, given: Path) -> ProcessLearner:
-    """The learner with the record of the groups that made the versions so far. Version 0 is in folder `given`."""
-    groups = await resources.store.read(lambda connection: groups_of_versions(connection, resources.record.run_id))
-    return ProcessLearner(
-        given,
-        resources.paths.learner,
-        TrainerConfig.of(resources.config),
-        [group_path(resources.paths.groups, number) for number in groups],
-        log=resources.paths.logs / "learner.log",
-        limits=ChildLimits(
-            step_s=resources.config.learner.step_timeout_s,
-            hung_s=resources.config.faults.hung_s,
-            cards=learner_cards(resources.config),
-        ),
-    )
+async def _groups(resources: RunResources) -> list[Path]:
+    """The files of the groups that made the versions so far."""
+    numbers = await resources.store.read(lambda connection: groups_of_versions(connection, resources.record.run_id))
+    return [group_path(resources.paths.groups, number) for number in numbers]

@@ -12,7 +12,8 @@ import anyio
 from pace_async.errors import GaveUp, PaceError
 from pace_async.evaluate.base import Machines
 from pace_async.events import LoopMeasured, NodesSeen, RunStateChanged
-from pace_async.runtime.children.engine_supervisor import SupervisedEngine, WatchedLearner, keep_engine, watch_learner
+from pace_async.learn.base import Trainer
+from pace_async.runtime.children.engine_supervisor import SupervisedEngine, keep_engine, watch_learner
 from pace_async.runtime.run.core import INTERRUPTED, Core
 from pace_async.runtime.run.learning import learn_while_searching
 from pace_async.runtime.run.loop_turns import LoopTurns
@@ -32,7 +33,7 @@ STATES = {"budget": "stopped_by_budget", INTERRUPTED: "interrupted"}
 async def drive(
     core: Core,
     engine: SupervisedEngine | None = None,
-    learner: WatchedLearner | None = None,
+    learner: Trainer | None = None,
     *,
     signals: bool = False,
     keys: Keys | None = None,
@@ -78,7 +79,7 @@ async def _last_word(core: Core, state: str, reason: str) -> None:
 
 
 async def _search_and_learn(
-    core: Core, engine: SupervisedEngine | None, learner: WatchedLearner | None, scope: anyio.CancelScope
+    core: Core, engine: SupervisedEngine | None, learner: Trainer | None, scope: anyio.CancelScope
 ) -> None:
     """Return when the run has ended. A drain that takes too long cancels `scope`."""
     notes = NotesKeeper(core, core.stages.notes) if core.stages.notes is not None else None

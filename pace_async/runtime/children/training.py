@@ -1,0 +1,43 @@
+"""Puts a trainer behind the seams: the learner of the runtime's loop, the scorer of a push's probe, and the memory from
+which a transport may take a version.
+
+Invariant: a run knows its trainer by these alone, so a trainer may keep its weights on this machine or elsewhere.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pace_async.config import Config
+from pace_async.learn.base import LogprobScorer, Trainer
+from pace_async.learn.client import ChildLimits, ProcessLearner
+from pace_async.learn.settings import TrainerConfig
+from pace_async.publish.base import LearnerMemory
+from pace_async.runtime.children.cards import learner_cards
+from pace_async.runtime.run_paths import RunPaths
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """A trainer that is up. Without a `scorer` no push is probed, without a `memory` versions go by file only."""
+
+    trainer: Trainer
+    scorer: LogprobScorer | None = None
+    memory: LearnerMemory | None = None
+
+
+TrainerFactory = Callable[[Config, RunPaths, Path, Sequence[Path]], AbstractAsyncContextManager[Training]]
+"""Trains for as long as it is open. Arguments: the configuration, the run's paths, version 0's directory, and the files
+of the groups that made the versions so far, in order."""
+
+
+@asynccontextmanager
+async def process(config: Config, paths: RunPaths, given: Path, groups: Sequence[Path]) -> AsyncGenerator[Training]:
+    """The child process around TRL, one for each card."""
+    limits = ChildLimits(step_s=config.learner.step_timeout_s, hung_s=config.faults.hung_s, cards=learner_cards(config))
+    log = paths.logs / "learner.log"
+    async with ProcessLearner(
+        given, paths.learner, TrainerConfig.of(config), groups, log=log, limits=limits
+    ) as learner:
+        yield Training(learner, learner, learner)
