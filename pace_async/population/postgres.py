@@ -15,6 +15,8 @@ import socket
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import anyio
+import anyio.to_thread
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
@@ -33,6 +35,10 @@ CONNECT_S = 5
 """How long one connection attempt may take."""
 ANSWER_S, READ_S = 30.0, 300.0
 """How long one answer may take for the writer, whose statements are short, and for readers."""
+HEAR_S = 10.0
+"""How long a follower listens before it asks whether the server is still there."""
+CHANNEL = "pace"
+"""Every commit of a run notifies it."""
 QUERY = ("host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey", "application_name")
 POOLED = "is the address of a connection pooler, and a run's lock needs its own session: name the server's own address."
 PASSING = ("08", "53", "57P", "57014", "55P03", "40")
@@ -136,16 +142,57 @@ def in_words(error: DBAPIError) -> str:
 
 
 def mark(connection: Connection) -> str:
-    """A text that differs after every commit on the server, of this run or another."""
-    return str(connection.exec_driver_sql("SELECT pg_current_wal_insert_lsn()::text").scalar_one())
+    """A text that differs after every commit in the database, of this run or another."""
+    return str(connection.exec_driver_sql("SELECT pg_current_snapshot()::text").scalar_one())
+
+
+class Listening:
+    """Hears of commits on the server, by one connection from the first wait on."""
+
+    def __init__(self, reader: Engine) -> None:
+        self._reader = reader
+        self._connection: Connection | None = None
+
+    async def wait(self) -> None:
+        """Wait for a commit, at most HEAR_S seconds. The first wait returns once it listens, because earlier commits
+        are not heard. Raises DBAPIError."""
+        if self._connection is None:
+            self._connection = await anyio.to_thread.run_sync(self._opened)
+            return
+        told: Any = self._connection.connection.driver_connection
+        with anyio.move_on_after(HEAR_S):
+            await anyio.wait_readable(told.fileno())
+        try:
+            await anyio.to_thread.run_sync(self._connection.exec_driver_sql, "SELECT 1")  # reads what has come
+        except DBAPIError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Listen no longer."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _opened(self) -> Connection:
+        connection = self._reader.connect().execution_options(isolation_level="AUTOCOMMIT")
+        told: Any = connection.connection.driver_connection
+        told.add_notify_handler(_unread)  # without a handler the driver keeps them all
+        connection.exec_driver_sql(f"LISTEN {CHANNEL}")
+        return connection
+
+
+def _unread(_: object) -> None:
+    """Nothing of a notification is read: it came."""
 
 
 def number_of(connection: Connection, run_id: int | None) -> str:
-    """The number of the open transaction. The transaction also updates its run's row, if there is one yet, which so
-    carries the number."""
+    """The number of the open transaction, whose commit notifies those who listen. The transaction also updates its
+    run's row, if there is one yet, which so carries the number."""
     if run_id is not None:
         connection.execute(text("UPDATE runs SET seed = seed WHERE run_id = :run_id"), {"run_id": run_id})
-    return str(connection.exec_driver_sql("SELECT pg_current_xact_id()::text").scalar_one())
+    notifying = f"SELECT pg_current_xact_id()::text FROM pg_notify('{CHANNEL}', '')"
+    return str(connection.exec_driver_sql(notifying).scalar_one())
 
 
 def was_made(connection: Connection, number: str, run_id: int | None) -> bool:

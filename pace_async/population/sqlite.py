@@ -97,6 +97,22 @@ def engine(path: Path, access: Access) -> Engine:
     return made
 
 
+def data_version(connection: Connection) -> int:
+    """A number that differs, of the same connection, after every commit of another one."""
+    version = connection.exec_driver_sql("PRAGMA data_version").scalar_one()
+    connection.rollback()
+    return version
+
+
+def is_outdated(connection: Connection) -> bool:
+    """Whether this connection sees no more commits: it is immutable, and the file or its log has changed since."""
+    return _outdated(*connection.info[_OPENED])
+
+
+def _outdated(uri: str, path: Path, seen: str) -> bool:
+    return uri.endswith(_IMMUTABLE) and seen != mark(path)
+
+
 def changed_meanwhile(connection: Connection) -> bool:
     """`changed_since`, for a reading connection."""
     return changed_since(*connection.info[_OPENED])
@@ -215,8 +231,7 @@ def _decide_at_each_connection(engine: Engine, path: Path) -> None:
         record.info[_OPENED] = uri, path, seen
 
     def checked_out(_connection: Any, record: Any, _proxy: Any) -> None:
-        uri, _, seen = record.info[_OPENED]
-        if uri.endswith(_IMMUTABLE) and seen != mark(path):
+        if _outdated(*record.info[_OPENED]):
             raise DisconnectionError("the file has changed")
 
     event.listen(engine, "do_connect", connecting)

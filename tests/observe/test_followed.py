@@ -129,9 +129,9 @@ async def test_a_follower_gets_each_fact_once_from_where_it_begins_and_reads_not
 ) -> None:
     reads, read = list[int](), Reader.facts
 
-    def counted(reader: Reader, after: int = 0, run: str | None = None) -> Iterator[Entered]:
+    def counted(reader: Reader, after: int = 0, run: str | None = None, *, texts: bool = False) -> Iterator[Entered]:
         reads.append(after)
-        return read(reader, after, run)
+        return read(reader, after, run, texts=texts)
 
     monkeypatch.setattr(Reader, "facts", counted)
     place, facts = empty_population(tmp_path), list(life(1))

@@ -1,7 +1,8 @@
 """Follows a run that another process may drive: its facts in the order of their commits, each once.
 
-Invariant: nothing is read while nothing is committed. From a journal neither long texts nor tokens are read, so that a
-run of any length is followed cheaply. A candidate that was scored again has the score in force.
+Invariant: nothing is read while nothing is committed. From a journal neither long texts nor tokens are read unless
+they are asked for, so that a run of any length is followed cheaply. A candidate that was scored again has the score in
+force.
 """
 
 from collections.abc import Iterator
@@ -20,11 +21,12 @@ if TYPE_CHECKING:
     from pace_async.population.reading.reader import Reader
 
 
-def facts_of(connection: Connection, run_id: int, after: int = 0) -> Iterator[Entered]:
-    """The facts whose number is greater than `after`. Raises UsageError if the journal is damaged."""
+def facts_of(connection: Connection, run_id: int, after: int = 0, *, texts: bool = False) -> Iterator[Entered]:
+    """The facts whose number is greater than `after`, with their long texts and tokens if `texts`. Raises UsageError if
+    the journal is damaged."""
     scores = _scores_in_force(connection, run_id)
     try:
-        for entry in entries_of(connection, run_id, after, texts=False):
+        for entry in entries_of(connection, run_id, after, texts=texts):
             fact = entry.fact
             anew = scores.get(fact.lease) if isinstance(fact, Evaluated) else None
             yield entry if anew is None else replace(entry, fact=replace(fact, fresh=(), **anew))
@@ -49,12 +51,13 @@ def _scores_in_force(connection: Connection, run_id: int) -> dict[int, dict[str,
 
 
 class Following:
-    """One follower of the run that a reader was opened for. `seq` is the number of the last fact that it was given."""
+    """One follower of the run that a reader was opened for. `seq` is the number of the last fact that it was given, and
+    `texts` as in `facts_of`."""
 
-    def __init__(self, reader: "Reader", after: int = 0) -> None:
+    def __init__(self, reader: "Reader", after: int = 0, *, texts: bool = False) -> None:
         self.seq = after
-        self._reader = reader
-        self._mark: str | None = None
+        self._reader, self._texts = reader, texts
+        self._mark = ""
 
     def news(self) -> Iterator[Entered]:
         """The facts since the last one. Raises UsageError if they cannot be read. Those not given yet are given by the
@@ -63,7 +66,11 @@ class Following:
         if mark == self._mark:
             return
         with self._reader.at_one_moment() as held:
-            for entry in held.facts(self.seq):
+            for entry in held.facts(self.seq, texts=self._texts):
                 self.seq = entry.seq
                 yield entry
         self._mark = mark
+
+    async def wait(self) -> None:
+        """Wait until there may be news. Raises UsageError if nobody can tell."""
+        await self._reader.news(self._mark)

@@ -27,7 +27,6 @@ from pace_async.population.connect import (
     told_if_damaged,
 )
 from pace_async.population.models import RunRow
-from pace_async.population.postgres import mark as server_mark
 from pace_async.population.reading import questions, stream
 from pace_async.population.reading.account import Account, account_of
 from pace_async.population.reading.browse import Page, Selection, browse
@@ -38,6 +37,7 @@ from pace_async.population.reading.load import find_run, header_of, load_record,
 from pace_async.population.reading.lost import rows_given_up
 from pace_async.population.reading.machines import Attempted, attempts_of
 from pace_async.population.reading.money import Money, money_of
+from pace_async.population.reading.news import News
 from pace_async.population.reading.progress import Improvement, improvements_of, recent_answers
 from pace_async.population.reading.read_facts import actions_of, advice_of
 from pace_async.population.reading.record import RunRecord, Standing
@@ -49,7 +49,6 @@ from pace_async.population.reading.trajectory import Trajectory, trajectory_of
 from pace_async.population.reading.typed import Answer, statements
 from pace_async.population.reading.written_notes import WrittenNotes, notes_of_run
 from pace_async.population.schema import refuse_unless_current, schema_state, state_of
-from pace_async.population.sqlite import mark as file_mark
 from pace_async.population.timings import ROLLOUTS_TIMED, RecordedSeconds, Timings
 
 T = TypeVar("T")
@@ -66,6 +65,7 @@ class Reader:
         self._engine = reader
         self._run = run
         self._held = held
+        self._news = News(place, reader)
 
     @contextmanager
     def at_one_moment(self) -> Generator["Reader"]:
@@ -78,10 +78,10 @@ class Reader:
         with self._open() as connection:
             return tuple(connection.execute(select(RunRow.name).order_by(RunRow.run_id)).scalars())
 
-    def facts(self, after: int = 0, run: str | None = None) -> Iterator[Entered]:
+    def facts(self, after: int = 0, run: str | None = None, *, texts: bool = False) -> Iterator[Entered]:
         """See `following.facts_of`."""
         with self._open() as connection:
-            yield from facts_of(connection, find_run(connection, run or self._run), after)
+            yield from facts_of(connection, find_run(connection, run or self._run), after, texts=texts)
 
     def made_at(self) -> float:
         """When the run was made, in seconds since the epoch."""
@@ -216,10 +216,13 @@ class Reader:
 
     def mark(self) -> str:
         """A text that differs after every commit. Cheap, to be asked many times a second."""
-        if isinstance(self.place, Path):
-            return file_mark(self.place)
-        with self._open() as connection:
-            return server_mark(connection)
+        with self._in_words():
+            return self._news.mark()
+
+    async def news(self, mark: str) -> None:
+        """Wait until the mark is another one: until something was committed after it was given."""
+        with self._in_words():
+            await self._news.wait(mark)
 
     def sql(self, statement: str, timeout_s: float = TYPED_S) -> Answer:
         """The answer to a typed statement (`typed`). Raises UsageError if it does anything but read this database, or
@@ -257,11 +260,15 @@ class Reader:
         if self._held is not None:
             yield self._held
             return
+        with self._in_words(), self._engine.connect() as connection:
+            yield connection
+            if changed_meanwhile(connection):
+                raise UsageError(f"{self.place} was written while it was read: ask again.")
+
+    @contextmanager
+    def _in_words(self) -> Generator[None]:
         try:
-            with self._engine.connect() as connection:
-                yield connection
-                if changed_meanwhile(connection):
-                    raise UsageError(f"{self.place} was written while it was read: ask again.")
+            yield
         except DatabaseError as error:
             raise UsageError(f"{self.place} cannot be read ({in_words(error)}): restore it from a backup.") from None
 
@@ -285,6 +292,7 @@ def open_readonly(where: str | Place, run: str | None = None) -> Generator[Reade
         with told_if_damaged(place):
             yield reader
     finally:
+        reader._news.close()  # pyright: ignore[reportPrivateUsage]
         opened.dispose()
 
 
