@@ -135,6 +135,7 @@ def _refuse_without_model(flags: OptimizeFlags) -> None:
 
     from pace_async.configure import resolve
     from pace_async.errors import UsageError
+    from pace_async.implement.assemble import only_edits
     from pace_async.implement.shares import models_of
     from pace_async.providers.base import IMPLEMENTER
     from pace_async.providers.keys import refuse_without_keys
@@ -142,7 +143,7 @@ def _refuse_without_model(flags: OptimizeFlags) -> None:
 
     config = resolve(None, overrides_of(flags.sets, flags.settings()))
     models = models_of(config.implementer.model)
-    if not models and not config.implementer.command:
+    if only_edits(config.implementer.model):
         raise UsageError("Name a model that writes the code: --implementer MODEL, as in gemini/gemini-3.1-pro-preview.")
     if not flags.dry_run:
         refuse_without_keys(models, config.implementer.api_base, os.environ, IMPLEMENTER)

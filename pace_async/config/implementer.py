@@ -3,11 +3,14 @@
 import shlex
 from typing import Literal, cast
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from pace_async.config.provider import ProviderConfig
 from pace_async.config.section import Section
-from pace_async.registry.implementers import IMPLEMENTERS
+from pace_async.registry.implementers import IMPLEMENTERS, implementer_of
+
+AGENT_S = 900.0
+"""Deadline of a call of a known agent, where none is given."""
 
 
 class RepairConfig(Section):
@@ -57,6 +60,18 @@ class ImplementerConfig(ProviderConfig):
     )
     max_tokens: int = Field(default=8192, ge=16, description="Longest answer, in tokens, reasoning included.")
     repair: RepairConfig = RepairConfig()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _patient_with_agents(cls, given: object) -> object:
+        """A coding agent works for minutes."""
+        if not isinstance(given, dict):
+            return given
+        values = cast("dict[str, object]", given)
+        names = (part.partition("=")[0].strip() for part in str(values.get("model", "")).split(","))
+        if not any(implementer_of(name).known_agent for name in names):
+            return values
+        return {"timeout_s": AGENT_S, "deadline_s": 2 * AGENT_S, **values}
 
     @property
     def longest_answer(self) -> int:

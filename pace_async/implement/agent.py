@@ -24,8 +24,9 @@ import anyio.to_thread
 from pace_async.config import ImplementerConfig
 from pace_async.errors import CandidateFault, InfrastructureFault
 from pace_async.events import GIVEN_UP, ImplementerCalled, ImplementerTry
-from pace_async.implement.agent_cost import NOT_REPORTED, Reported, reported_cost
+from pace_async.implement.agent_cost import NOT_REPORTED, Reported
 from pace_async.implement.agent_folder import OUTPUT, AgentFolders, put, read_program
+from pace_async.implement.agent_presets import command_of, cost_of, failure_of
 from pace_async.implement.agent_process import AgentEnded, run_agent
 from pace_async.implement.agent_prompt import (
     PROMPT,
@@ -100,21 +101,22 @@ class AgentMaker:
     async def _run(self, call: "_Call", folder: Path, task: Task, prompt: str, timeout_s: float) -> None:
         """Run the command to its end, and keep what it costs. Raises CallFailed."""
         program = folder / file_of(task.spec)
-        command = words_of(self._config.command, {"prompt": prompt, "program": str(program), "folder": str(folder)})
-        given = Path(os.devnull) if any("{prompt}" in word for word in self._config.command) else folder / PROMPT
+        asked = command_of(self._name, self._config)
+        command = words_of(asked, {"prompt": prompt, "program": str(program), "folder": str(folder)})
+        given = Path(os.devnull) if any("{prompt}" in word for word in asked) else folder / PROMPT
         try:
             ended = await run_agent(command, folder, given, self._folders.log, timeout_s)
         except TimeoutError:
             raise CallFailed(
                 "timeout", f"not done within {round(timeout_s, 1):g} s", charged=None, of_this_prompt=True
             ) from None
-        call.reported = reported_cost(ended.output)
+        call.reported = cost_of(self._name, ended.output, self._config)
         await anyio.to_thread.run_sync(_keep_output, folder, ended)
         if ended.failed:
             call.started = False
             raise CallFailed("not_installed", redact(f"{command[0]}: {ended.failed}"))
         if ended.code != 0:
-            raise CallFailed("agent_failed", _why(ended))
+            raise CallFailed("agent_failed", _why(ended, failure_of(self._name, ended.output)))
 
     async def _useless(self, experiment: Experiment, fault: CandidateFault, folder: Path, task: Task) -> ImplementerTry:
         """The try of an agent that left no program to evaluate."""
@@ -196,9 +198,10 @@ def _keep_output(folder: Path, ended: AgentEnded) -> None:
         put(folder / OUTPUT, without_secrets(f"{ended.output}\n{ended.errors}"))
 
 
-def _why(ended: AgentEnded) -> str:
-    """The exit code and the last line that the command wrote."""
-    lines = [line for text in (ended.output, ended.errors) for line in text.splitlines() if line.strip()]
+def _why(ended: AgentEnded, said: str) -> str:
+    """The exit code, and what the command `said`, or the last line that it wrote."""
+    written = (said,) if said else (ended.output, ended.errors)
+    lines = [line for text in written for line in text.splitlines() if line.strip()]
     last = f": {lines[-1].strip()}" if lines else ""
     code = ended.code
     how = "without an exit code" if code is None else f"with {f'exit code {code}' if code >= 0 else f'signal {-code}'}"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pace_async.config import ImplementerConfig
 from pace_async.errors import UsageError
+from pace_async.implement.agent_presets import PRESETS, command_of
 from pace_async.implement.shares import parse_shares
 from pace_async.providers.redact import looks_secret
 from pace_async.registry.implementers import implementer_of
@@ -22,25 +23,29 @@ _FILE = re.compile(r"[^-{][^{}]*\.\w{1,4}")
 def refuse_unless_runnable(config: ImplementerConfig, budget: float | None) -> None:
     """Raises UsageError if an implementer runs a command and there is none, it is not installed, it holds a secret, or
     a budget needs its price."""
-    if not any(implementer_of(share.model).runs_command for share in parse_shares(config.model)):
+    names = [share.model for share in parse_shares(config.model) if implementer_of(share.model).runs_command]
+    if not names:
         return
-    if not config.command:
+    if not all(command_of(name, config) for name in names):
         raise UsageError(
             "--implementer command runs a program of yours: name it, as in "
             "--set 'implementer.command=[python, agent.py]'."
         )
     if any(looks_secret(word) for word in config.command):
         raise UsageError("implementer.command holds a secret and would be stored: put the secret into the environment.")
-    _refuse_unless_there(config.command)
+    for name in names:
+        _refuse_unless_there(name, command_of(name, config))
     if budget is not None and config.price_per_call is None:
         raise UsageError(
-            "--budget needs to know what a call of implementer.command may cost: give "
+            f"--budget needs to know what a call of --implementer {names[0]} may cost: give "
             "--set implementer.price_per_call=USD (0 if it is free)."
         )
 
 
-def _refuse_unless_there(command: Sequence[str]) -> None:
+def _refuse_unless_there(name: str, command: Sequence[str]) -> None:
     program = command[0]
+    if shutil.which(program) is None and name.partition(":")[0] in PRESETS:
+        raise UsageError(f"--implementer {name}: there is no {program!r} on the PATH; install it and log in.")
     if shutil.which(program) is None:
         where = f"{program!r} is not a program that can be started" if "/" in program else f"there is no {program!r}"
         hint = "name an executable file" if "/" in program else "install it, or name its path"

@@ -6,6 +6,7 @@ The last line of its standard output that is a JSON object counts. It names the 
 
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -28,12 +29,17 @@ NOT_REPORTED = Reported()
 
 def reported_cost(output: str) -> Reported:
     """The cost in the last JSON line of `output`."""
-    for line in reversed(output.splitlines()):
-        said = _object(line)
-        if said is not None:
-            name = next((name for name in NAMES if name in said), None)
-            return NOT_REPORTED if name is None else _cost(name, said[name])
-    return NOT_REPORTED
+    lines = list(json_lines(output))
+    last = lines[-1] if lines else {}
+    name = next((name for name in NAMES if name in last), None)
+    return NOT_REPORTED if name is None else _cost(name, last[name])
+
+
+def json_lines(output: str) -> Iterator[dict[str, Any]]:
+    """The lines that are a JSON object, in order."""
+    for line in output.splitlines():
+        if (said := _object(line)) is not None:
+            yield said
 
 
 def _object(line: str) -> dict[str, Any] | None:

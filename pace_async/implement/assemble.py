@@ -86,11 +86,11 @@ async def open_implementer(
         }
         for kind in built_in:
             makers[kind.name] = BuiltIn(kind.name, _made(kind, task), ledger)
-        agents = [kind for kind in _kinds(config.implementer.model) if kind.runs_command]
+        agents = [share.model for share in shares if implementer_of(share.model).runs_command]
         if agents and folders is not None:
-            for kind in agents:
-                make = cast("AgentFactory", kind.load())
-                makers[kind.name] = make(kind.name, config.implementer, ledger, folders)
+            for name in agents:
+                make = cast("AgentFactory", implementer_of(name).load())
+                makers[name] = make(name, config.implementer, ledger, folders)
         try:
             yield ImplementerPool(shares, makers, ledger, config.seed, config.implementer, config.faults)
         finally:

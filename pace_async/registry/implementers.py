@@ -11,12 +11,14 @@ from pace_async.registry.base import Entry, Registry
 
 @dataclass(frozen=True, slots=True)
 class ImplementerKind(Entry):
-    """`asks_a_model`: it is asked a tiny question before a run. `runs_command`: it is the user's own program, named by
-    implementer.command. The calls of both cost money. `needs_catalogue`: the task must bring a catalogue of mechanisms.
-    `prompts` names the function that makes the messages of a call again, if its calls have any."""
+    """`asks_a_model`: it is asked a tiny question before a run. `runs_command`: it is a program that works in a folder,
+    the user's own (implementer.command) or a `known_agent`. The calls of both cost money. `needs_catalogue`: the task
+    must bring a catalogue of mechanisms. `prompts` names the function that makes the messages of a call again, if its
+    calls have any."""
 
     asks_a_model: bool = False
     runs_command: bool = False
+    known_agent: bool = False
     needs_catalogue: bool = False
     prompts: str = ""
 
@@ -48,10 +50,27 @@ IMPLEMENTERS = Registry(
         runs_command=True,
         prompts="pace_async.implement.agent_prompt:messages_for",
     ),
+    *(
+        ImplementerKind(
+            name,
+            f"{about}, or {name}:MODEL",
+            "pace_async.implement.agent:AgentMaker",
+            runs_command=True,
+            known_agent=True,
+            prompts="pace_async.implement.agent_prompt:messages_for",
+        )
+        for name, about in (
+            ("claude", "Claude Code"),
+            ("codex", "the Codex CLI"),
+            ("opencode", "OpenCode"),
+        )
+    ),
     MODEL,
 )
 
 
 def implementer_of(name: str) -> ImplementerKind:
-    """The entry of this name. A name that is not in the table is a model's."""
-    return IMPLEMENTERS.get(name, MODEL)
+    """The entry of this name. A known agent may have its model behind a colon. A name that is not in the table is a
+    model's."""
+    before = IMPLEMENTERS.get(name.partition(":")[0])
+    return before if before is not None and before.known_agent else IMPLEMENTERS.get(name, MODEL)

@@ -31,6 +31,7 @@ from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.evaluate.scorer.scorer_log import scorer_log
 from pace_async.events import Evaluated, EvaluationAttempted, ImplementerChecked, Practised, RunHeader
 from pace_async.implement.agent_checks import refuse_unless_runnable
+from pace_async.implement.agent_presets import login_missing
 from pace_async.implement.assemble import (
     lacks_catalogue,
     only_edits,
@@ -40,6 +41,7 @@ from pace_async.implement.assemble import (
     unused_block,
 )
 from pace_async.implement.notes_writer import refuse_unless_written
+from pace_async.implement.shares import parse_shares
 from pace_async.observe.watchers.choose import Chosen
 from pace_async.plan.served import refuse_unless_divisible
 from pace_async.population.lock import RunLock
@@ -175,6 +177,9 @@ async def _start(config: Config, task: Task, place: tuple[RunPaths, Path | None]
     config, task = with_bounds(config, task, next(fact.score for fact in seed_program if isinstance(fact, Evaluated)))
     checks = await _check_models(config)
     _announce(display, f"advisor {advisor}")
+    for share in parse_shares(config.implementer.model):
+        if no_login := login_missing(share.model):
+            _announce(display, f"implementer {share.model}: {no_login.found}; if it has none: `{no_login.remedy}`")
     if task.spec.is_command and not only_edits(config.implementer.model) and (why := unused_block(task)):
         _announce(display, f"{why}, so what is written there may be ignored")
     if (costs := await anyio.to_thread.run_sync(bill_of, config, task)) != NOTHING:

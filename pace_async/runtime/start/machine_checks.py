@@ -1,6 +1,7 @@
 """What this machine can do, each with a remedy. Loads nothing heavy: a package is looked for, not imported."""
 
 import sqlite3
+import subprocess
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -14,6 +15,7 @@ from pace_async.evaluate.on_ray.wire import Looked
 from pace_async.evaluate.sandbox import cgroup
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.gpus import find_cards, in_words
+from pace_async.implement.agent_presets import command_of, login_missing
 from pace_async.implement.shares import models_of, parse_shares
 from pace_async.installing import install_line
 from pace_async.plan.driver import too_old
@@ -25,6 +27,8 @@ from pace_async.registry.evaluators import EVALUATORS
 from pace_async.registry.implementers import implementer_of
 from pace_async.runtime.children.advisor_folder import advisor_folder
 
+AGENT_S = 20.0
+"""How long an agent may take to say its version."""
 _TEMPORARY = "temporary folder"
 SAFE_SQLITE = (3, 51, 3)
 """Earlier ones have a window in which a WAL reset with several writers corrupts; a run has one writer."""
@@ -67,8 +71,13 @@ async def examine(
 
 async def implementers(config: ImplementerConfig) -> list[Finding]:
     """The models of one setting, each asked a tiny question."""
-    kinds = [implementer_of(share.model) for share in parse_shares(config.model)]
-    found = [Finding(f"implementer {kind.name}", True, kind.about) for kind in kinds if not kind.asks_a_model]
+    shares = parse_shares(config.model)
+    kinds = [implementer_of(share.model) for share in shares]
+    found = [
+        _agent(share.model) if kind.known_agent else Finding(f"implementer {kind.name}", True, kind.about)
+        for share, kind in zip(shares, kinds, strict=True)
+        if not kind.asks_a_model
+    ]
     return found + [_answers(checked) for checked in await check_models(models_of(config.model), config)]
 
 
@@ -95,6 +104,21 @@ async def evaluators(config: EvaluationConfig) -> list[Finding]:
     except UsageError as error:
         return [Finding(f"evaluators {kind.name}", False, str(error))]
     return [Finding(f"node {node.name}", node.fit, node.found, node.remedy) for node in found]
+
+
+def _agent(name: str) -> Finding:
+    """A coding agent: its own version, and whether it was logged in. It is asked nothing that costs money."""
+    program = command_of(name, ImplementerConfig())[0]
+    try:
+        told = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=AGENT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding(
+            f"implementer {name}", False, f"{program} cannot be started ({type(error).__name__})", "install it"
+        )
+    version = next(iter((told.stdout or told.stderr).split("\n")), "").strip()
+    missing = login_missing(name)
+    found = f"{version or program}; {missing.found if missing else 'a login is there'}"
+    return Finding(f"implementer {name}", missing is None, found, missing.remedy if missing else "")
 
 
 def _answers(checked: Checked) -> Finding:
