@@ -28,7 +28,8 @@ class ComparedRunShown(TypedDict):
     candidates: int
     best_score: float | None
     best_compared: float | None
-    spend_usd: float
+    spend_usd: float | None
+    spend_known_usd: float
     curve: list[tuple[float, float]]
     length: float
     fresh_score: float | None
@@ -220,6 +221,7 @@ class Comparison:
             "best_score": run.best_after(run.length),
             "best_compared": run.best_after(self.place),
             "spend_usd": run.spend_usd,
+            "spend_known_usd": run.spend_known_usd,
             "curve": list(run.curve),
             "length": run.length,
             "fresh_score": run.fresh_after(self.place),

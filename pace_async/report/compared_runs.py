@@ -22,7 +22,8 @@ def compared_run(reader: Reader, name: str | None = None, by: By = "candidates")
         seed=header.seed,
         state=standing.state,
         candidates=standing.candidates,
-        spend_usd=standing.spend_usd,
+        spend_usd=None if trajectory.unpriced else standing.spend_usd,
+        spend_known_usd=standing.spend_usd,
         settings={**flat(header.config), **standing.changes},
         curve=tuple((getattr(at, by), score) for at, score in trajectory.scores if score is not None),
         length=getattr(trajectory.end, by),
@@ -32,7 +33,7 @@ def compared_run(reader: Reader, name: str | None = None, by: By = "candidates")
 
 
 def refuse_unless_comparable(runs: Sequence[ComparedRun], by: By = "candidates") -> None:
-    """Raises UsageError for runs of different tasks, and for runs without a length on the axis."""
+    """Raises UsageError for runs of different tasks, and for runs without a length on the axis or a known cost."""
     first = runs[0]
     for run in runs[1:]:
         if (run.task, run.direction) != (first.task, first.direction):
@@ -40,6 +41,9 @@ def refuse_unless_comparable(runs: Sequence[ComparedRun], by: By = "candidates")
                 f"{first.run} searches {first.task} and {run.run} searches {run.task}: scores of different tasks "
                 "do not compare."
             )
+    unpriced = next((run.run for run in runs if run.spend_usd is None), None)
+    if by == "usd" and unpriced is not None:
+        raise UsageError(f"{unpriced} asked a model whose price is not known, so it has no USD to compare by.")
     short = next((run.run for run in runs if run.candidates and not run.length), None)
     if short is not None:
         raise UsageError(f"{short} has no {by.upper() if by == 'usd' else by} to compare by: take candidates.")

@@ -40,7 +40,8 @@ def by_of(said: str | None) -> By:
 class ComparedRun:
     """One run. `settings` are flat, by dotted key. `curve` has (place, best score) at each improvement, oldest first,
     and `fresh` (place, score of the best program at fresh seeds), None where it was tried at none. A place counts
-    candidates complete, hours of search or USD, and `length` is that of the run's end."""
+    candidates complete, hours of search or USD, and `length` is that of the run's end. `spend_usd` is None if the price
+    of some calls is not known, and `spend_known_usd` is the cost of the others."""
 
     run: str
     task: str
@@ -49,12 +50,13 @@ class ComparedRun:
     seed: int
     state: str
     candidates: int
-    spend_usd: float
+    spend_usd: float | None
     settings: Mapping[str, object]
     curve: tuple[tuple[float, float], ...]
     length: float
     fresh: tuple[tuple[float, float | None], ...] = ()
     signs: Signs = NO_SIGNS
+    spend_known_usd: float = 0.0
 
     def best_after(self, place: float) -> float | None:
         """The best score at a place, None before the first score."""

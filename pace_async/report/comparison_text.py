@@ -2,6 +2,7 @@
 
 from pace_async.observe.chart import curves
 from pace_async.observe.columns import table_lines
+from pace_async.observe.spending import in_usd
 from pace_async.report.compared import Comparison, in_words, share_in_words
 from pace_async.report.comparison import Estimate, band, difference, sampled
 
@@ -31,7 +32,7 @@ def _runs(comparison: Comparison) -> list[dict[str, object]]:
             f"after {in_words(place, by)}": row["best_compared"],
             **({"at fresh seeds": row["fresh_score"]} if comparison.has_fresh else {}),
             **({f"as good as {first} after": share_in_words(row["reaches_first"], place, by)} if several else {}),
-            "spend": f"{row['spend_usd']:.2f} USD",
+            "spend": in_usd(row["spend_known_usd"], unpriced=row["spend_usd"] is None, digits=2),
         }
         for row in comparison.runs
     ]

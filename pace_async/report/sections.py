@@ -4,7 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from pace_async.observe import formatting
+from pace_async.observe import formatting, spending
 from pace_async.observe.few_scores import few_scores
 from pace_async.observe.standing import to_best_known, tried_again
 from pace_async.population.reading.money import Money
@@ -53,7 +53,7 @@ def top(facts: Facts) -> list[Markup]:
         (f"{status['candidates']:,}", "candidates"),
         (f"{status['groups_trained']} + {status['groups_skipped']}", "groups trained + skipped"),
         (f"{_worst(status)} of {header.max_staleness}", "worst staleness, bound"),
-        (formatting.usd(status["spend_usd"]), f"spent{formatting.parts_of_spend(status['spend_by_role'])}"),
+        (_spent(status), f"spent{spending.parts_of_spend(status['spend_by_role'])}"),
         (formatting.duration(account.driven), "of search, pauses between processes left out"),
     ]
     shown = [tag("div", tag("b", value), tag("span", name), class_="tile") for value, name in tiles]
@@ -72,6 +72,11 @@ def top(facts: Facts) -> list[Markup]:
         tag("div", *shown, class_="tiles"),
         *([tag("p", few.sentence)] if few is not None else []),
     ]
+
+
+def _spent(status: Row) -> str:
+    unpriced = [role for role, usd in status["spend_by_role"].items() if usd is None]
+    return spending.spent_usd(status["spend_known_usd"], unpriced)
 
 
 def _worst(status: Row) -> str:
@@ -213,7 +218,7 @@ def spend(money: Money) -> Markup:
             "tokens in": f"{row.prompt_tokens or 0:,}",
             "tokens out": f"{row.completion_tokens or 0:,}",
             "seconds": f"{row.seconds or 0:,.1f}",
-            "USD": f"{row.usd or 0:,.4f}",
+            "USD": spending.cell_usd(row.known_usd, unpriced=row.usd is None),
         }
         for row in money.spend
     ]
@@ -224,15 +229,15 @@ def spend(money: Money) -> Markup:
 def money_by_improvement(money: Money, link: Link) -> Markup:
     """What each improvement of the best score had cost."""
     rows: list[dict[str, Content]] = []
-    before = 0.0
+    before: float | None = 0.0
     for row, usd in money.improvements:
         rows.append(
             {
                 "candidate": "seed" if row.candidate == 0 else link(row.candidate),
                 "score": formatting.score(row.score),
                 "after candidates": f"{row.place:,}",
-                "USD": f"{usd:,.4f}",
-                "USD since the last": f"{usd - before:,.4f}",
+                "USD": "unknown" if usd is None else f"{usd:,.4f}",
+                "USD since the last": "unknown" if usd is None or before is None else f"{usd - before:,.4f}",
                 "experiment": row.experiment,
             }
         )

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 from pace_async.errors import UsageError
 from pace_async.observe import formatting
 from pace_async.observe.columns import shown
+from pace_async.observe.spending import cell_usd
 from pace_async.report.compared import Comparison, in_words, share_in_words
 from pace_async.report.compared_curves import curves
 from pace_async.report.compared_runs import compared_run, refuse_unless_comparable
@@ -105,7 +106,7 @@ def _row(comparison: Comparison, arm: Arm, run: ComparedRun) -> dict[str, Conten
         f"after {in_words(place, by)}": _score(row["best_compared"]),
         **fresh,
         **(as_good if len(comparison.every) > 1 else {}),
-        "USD": f"{run.spend_usd:,.2f}",
+        "USD": cell_usd(run.spend_known_usd, unpriced=run.spend_usd is None, digits=2),
     }
 
 
