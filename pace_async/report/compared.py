@@ -19,7 +19,8 @@ class ComparedRunShown(TypedDict):
     the place at which all are compared, and `fresh_score` the score of the best program there at fresh seeds, None if
     it was tried at none. `reaches_first`: the place at which it is as good as the mean of the first arm, None if it
     never is. Spikes: how often entropy and gradient norm rise beyond twice their running median in the last half of the
-    updates. `reward_spread`: the standard deviation of rewards in a group, in the first and the last quarter."""
+    updates. `reward_spread`: the standard deviation of rewards in a group, in the first and the last quarter.
+    Each is None with fewer than eight groups."""
 
     run: str
     arm: str
@@ -36,6 +37,7 @@ class ComparedRunShown(TypedDict):
     reaches_first: float | None
     entropy_spikes: int | None
     grad_norm_spikes: int | None
+    groups_trained: int
     reward_spread: tuple[float, float] | None
 
 
@@ -226,9 +228,10 @@ class Comparison:
             "length": run.length,
             "fresh_score": run.fresh_after(self.place),
             "reaches_first": None if final is None else reached(run.curve, final.value, run.direction),
-            "entropy_spikes": run.signs.entropy_spikes,
-            "grad_norm_spikes": run.signs.grad_norm_spikes,
-            "reward_spread": run.signs.reward_spread,
+            "entropy_spikes": run.diagnostics.entropy_spikes,
+            "grad_norm_spikes": run.diagnostics.grad_norm_spikes,
+            "groups_trained": run.diagnostics.trained,
+            "reward_spread": run.diagnostics.reward_spread,
         }
 
     def _arm(self, arm: Arm) -> ArmShown:

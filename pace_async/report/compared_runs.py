@@ -6,7 +6,7 @@ from typing import cast
 from pace_async.errors import UsageError
 from pace_async.population.reading.reader import Reader
 from pace_async.report.comparison import By, ComparedRun
-from pace_async.report.diagnostics import signs_of
+from pace_async.report.diagnostics import diagnostics_of
 
 
 def compared_run(reader: Reader, name: str | None = None, by: By = "candidates") -> ComparedRun:
@@ -28,7 +28,9 @@ def compared_run(reader: Reader, name: str | None = None, by: By = "candidates")
         curve=tuple((getattr(at, by), score) for at, score in trajectory.scores if score is not None),
         length=getattr(trajectory.end, by),
         fresh=tuple((getattr(at, by), score) for at, score in trajectory.fresh),
-        signs=signs_of(trajectory.entropy, trajectory.grad_norm, [row.spread for row in trajectory.rewards]),
+        diagnostics=diagnostics_of(
+            trajectory.entropy, trajectory.grad_norm, [row.spread for row in trajectory.rewards]
+        ),
     )
 
 

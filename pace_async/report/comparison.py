@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Literal, get_args
 
 from pace_async.registry.objectives import trains
-from pace_async.report.diagnostics import NO_SIGNS, Signs, reached
+from pace_async.report.diagnostics import NO_DIAGNOSTICS, Diagnostics, reached
 from pace_async.reward import better
 
 LEVEL = 0.95
@@ -55,7 +55,7 @@ class ComparedRun:
     curve: tuple[tuple[float, float], ...]
     length: float
     fresh: tuple[tuple[float, float | None], ...] = ()
-    signs: Signs = NO_SIGNS
+    diagnostics: Diagnostics = NO_DIAGNOSTICS
     spend_known_usd: float = 0.0
 
     def best_after(self, place: float) -> float | None:

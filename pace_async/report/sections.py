@@ -11,7 +11,7 @@ from pace_async.population.reading.money import Money
 from pace_async.registry.advisors import advisor_of
 from pace_async.report import learning, progress
 from pace_async.report.comparison_text import spread_in_words
-from pace_async.report.diagnostics import signs_of
+from pace_async.report.diagnostics import FEWEST, diagnostics_of
 from pace_async.report.difference import counted, difference
 from pace_async.report.facts import Facts, Row
 from pace_async.report.islands import Link
@@ -163,25 +163,28 @@ def learner(facts: Facts, by: By = "candidates") -> Markup:
     note = f"Red ticks: {formatting.count(skipped, 'group')} skipped, in which nothing was learned." if skipped else ""
     if facts.status["rollbacks"]:
         note += f" The advisor {formatting.went_back(len(facts.status['rollbacks']))}: its answers could not be parsed."
-    said = f"{_signs(facts)}{note}"
+    said = f"{_diagnostics(facts)}{note}"
     return joined([tag("p", said, class_="sub") if said else Markup(), tag("div", *cards, class_="pair")])
 
 
-def _signs(facts: Facts) -> str:
-    """How often entropy and gradient norm spiked, and how far the rewards of a group spread."""
+def _diagnostics(facts: Facts) -> str:
+    """How often entropy and gradient norm spiked, and how far the rewards of a group spread, if there are enough
+    groups."""
     trained = [row for row in facts.account.groups if row.state == "trained"]
-    signs = signs_of(
+    diagnostics = diagnostics_of(
         [row.entropy for row in trained if row.entropy is not None],
         [row.grad_norm for row in trained if row.grad_norm is not None],
         [row.spread for row in facts.account.rewards],
     )
     said = ""
-    if signs.entropy_spikes is not None and signs.grad_norm_spikes is not None:
+    if diagnostics.entropy_spikes is not None and diagnostics.grad_norm_spikes is not None:
         said = (
             "Spikes beyond twice the running median, in the last half of the updates: "
-            f"{signs.entropy_spikes} of the entropy, {signs.grad_norm_spikes} of the gradient norm. "
+            f"{diagnostics.entropy_spikes} of the entropy, {diagnostics.grad_norm_spikes} of the gradient norm. "
         )
-    if (spread := spread_in_words(signs.reward_spread)) is not None:
+    elif diagnostics.trained:
+        said = f"Spikes are counted from {FEWEST} trained groups on. "
+    if (spread := spread_in_words(diagnostics.reward_spread)) is not None:
         said += f"Spread of the rewards in a group, first and last quarter of the groups: {spread}. "
     return said
 

@@ -12,7 +12,7 @@ from pace_async.report.compared import Comparison, in_words, share_in_words
 from pace_async.report.compared_curves import curves
 from pace_async.report.compared_runs import compared_run, refuse_unless_comparable
 from pace_async.report.comparison import CHOICES, Arm, By, ComparedRun
-from pace_async.report.comparison_text import arms, signs
+from pace_async.report.comparison_text import arms, diagnostics
 from pace_async.report.markup import Content, Markup, joined, tag
 from pace_async.report.parts import card, scrolling, table
 from pace_async.web.runs import OpenRun
@@ -40,7 +40,7 @@ def comparison_page(runs: Mapping[str, OpenRun], asked: Sequence[str], by: By = 
         return _page(tag("h1", TITLE), tag("p", "There is no run yet.", class_="sub"))
     comparison = Comparison.of(found, by)
     said = [tag("p", sentence) for sentence in comparison.verdicts]
-    compared, learned = arms(comparison), signs(comparison)
+    compared, learned = arms(comparison), diagnostics(comparison)
     return _page(
         tag("h1", f"{found[0].task}: {formatting.count(len(found), 'run')}"),
         tag("p", _caption(comparison), class_="sub"),
