@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 
 from pace_async.report.comparison import Arm, By, ComparedRun, Estimate, arms_of, common, difference, reaches, verdict
 from pace_async.report.diagnostics import reached
+from pace_async.report.durations import hours_in_words
 
 
 class ComparedRunShown(TypedDict):
@@ -102,10 +103,10 @@ class ComparisonShown(TypedDict):
 
 
 def in_words(place: float, by: By) -> str:
-    """A place with its unit."""
+    """A place with its unit. Hours are told in seconds or minutes where they are few."""
     if by == "candidates":
         return f"{place:,.0f} candidate{'' if place == 1 else 's'}"
-    return f"{place:.3g} hours" if by == "hours" else f"{place:.3g} USD"
+    return hours_in_words(place) if by == "hours" else f"{place:.3g} USD"
 
 
 def share_in_words(place: float | None, end: float, by: By) -> str | None:
