@@ -90,7 +90,7 @@ class DifferenceShown(TypedDict):
 
 class ComparisonShown(TypedDict):
     """Runs of one task, compared at `place`, which counts candidates, hours of search or USD as `by` says. `candidates`
-    is the number that the shortest run has."""
+    is the number that the shortest run has. `verdicts` are the differences in sentences."""
 
     task: str
     direction: str
@@ -100,6 +100,7 @@ class ComparisonShown(TypedDict):
     runs: list[ComparedRunShown]
     arms: list[ArmShown]
     differences: list[DifferenceShown]
+    verdicts: list[str]
 
 
 def in_words(place: float, by: By) -> str:
@@ -195,6 +196,7 @@ class Comparison:
             "runs": self.runs,
             "arms": [self._arm(arm) for arm in self.arms],
             "differences": self.differences,
+            "verdicts": self.verdicts,
         }
 
     def plot(self, path: str | Path | None = None) -> Any:

@@ -36,7 +36,7 @@ def by_of(said: str | None) -> By:
     return _NAMED.get(said or "", CHOICES[0])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ComparedRun:
     """One run. `settings` are flat, by dotted key. `curve` has (place, best score) at each improvement, oldest first,
     and `fresh` (place, score of the best program at fresh seeds), None where it was tried at none. A place counts
@@ -58,6 +58,9 @@ class ComparedRun:
     diagnostics: Diagnostics = NO_DIAGNOSTICS
     spend_known_usd: float = 0.0
 
+    def __repr__(self) -> str:
+        return f"ComparedRun({self.run!r}, {self.candidates} candidates, best {_short(self.best_after(self.length))})"
+
     def best_after(self, place: float) -> float | None:
         """The best score at a place, None before the first score."""
         return _at(self.curve, place)
@@ -71,6 +74,10 @@ class ComparedRun:
         shared = min(len(self.curve), len(other.curve))
         ours, theirs = ([score for _, score in run.curve[:shared]] for run in (self, other))
         return self.seed == other.seed and shared >= SURELY and ours == theirs
+
+
+def _short(score: float | None) -> str:
+    return "none" if score is None else f"{score:.6g}"
 
 
 def _at(curve: Sequence[tuple[float, float | None]], place: float) -> float | None:
@@ -91,13 +98,18 @@ class Estimate:
         return None if self.low is None or self.high is None else not self.low <= 0 <= self.high
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Arm:
     """Runs that differ only in their seeds. `settings` are those in which the arms differ."""
 
     name: str
     settings: Mapping[str, object]
     runs: tuple[ComparedRun, ...]
+
+    def __repr__(self) -> str:
+        scores = [score for run in self.runs if (score := run.best_after(run.length)) is not None]
+        best = None if not scores else max(scores) if self.runs[0].direction == "maximize" else min(scores)
+        return f"Arm({self.name!r}, {len(self.runs)} run{'' if len(self.runs) == 1 else 's'}, best {_short(best)})"
 
     @property
     def repeats(self) -> tuple[ComparedRun, ...]:

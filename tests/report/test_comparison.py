@@ -2,6 +2,7 @@
 
 import re
 import statistics
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
 from pace_async.observe.chart import curves
 from pace_async.report import compared_curves
-from pace_async.report.compared import in_words
+from pace_async.report.compared import Comparison, in_words
 from pace_async.report.comparison import ComparedRun, arms_of, band, common, difference, sampled, t_quantile, verdict
 
 
@@ -164,3 +165,22 @@ def test_a_short_search_is_told_and_drawn_in_seconds_or_minutes(
     drawn = str(compared_curves.curves(arms_of([run(1, (0.0, 1.0), (hours, 2.0))]), hours, "hours"))
     ticks = [float(value) for value in re.findall(r'class="tick middle">([\d.]+)<', drawn)]
     assert label in drawn and ticks[0] == 0 and 0.7 * hours * scale < ticks[-1] <= hours * scale
+
+
+def test_printed_arms_and_runs_are_short_and_the_document_has_the_verdicts() -> None:
+    runs = [run(1, (0.0, 1.0), (9.0, 2.5)), run(2, (0.0, 1.0), (3.0, 2.0)), run(3, (0.0, 1.0), (4.0, 3.5), k=2)]
+    comparison = Comparison.of([*runs, run(4, k=3)])
+    assert (
+        repr(comparison.arms) == "(Arm('A', 2 runs, best 2.5), Arm('B', 1 run, best 3.5), Arm('C', 1 run, best none))"
+    )
+    assert repr(runs[0]) == "ComparedRun('run-1', 20 candidates, best 2.5)"
+    lower = arms_of(
+        [
+            replace(one, direction="minimize", curve=((0.0, score),))
+            for one, score in zip(runs[:2], (3.0, 2.0), strict=True)
+        ]
+    )
+    assert repr(lower) == "(Arm('A', 2 runs, best 2),)"
+    verdicts = comparison.document()["verdicts"]
+    assert verdicts == comparison.verdicts
+    assert verdicts[0] == "Whether B and A differ cannot be said: it takes two seeds with a score in each."
