@@ -6,7 +6,8 @@ import pace_async as pace
 
 run = pace.open(sys.argv[1] if len(sys.argv) > 1 else None)
 status, best = run.status(), run.best
-print(f"{run.name}: {status['state']}, {status['candidates']} candidates, {status['spend_usd']:.2f} USD")
+spent = "USD unknown" if status["spend_usd"] is None else f"{status['spend_usd']:.2f} USD"
+print(f"{run.name}: {status['state']}, {status['candidates']} candidates, {spent}")
 print(f"best score {best['score']:.6g}, candidate {best['candidate']}")
 
 scored = [row for row in run.rows("candidates") if row["score"] is not None]

@@ -112,7 +112,17 @@ def _gone(paths: RunPaths) -> dict[str, Any]:
 
 
 def _unknown(paths: RunPaths, problem: str) -> dict[str, Any]:
-    names = ("task", "state", "reason", "candidates", "updates", "best_score", "direction", "spend_usd")
+    names = (
+        "task",
+        "state",
+        "reason",
+        "candidates",
+        "updates",
+        "best_score",
+        "direction",
+        "spend_usd",
+        "spend_known_usd",
+    )
     unknown = dict.fromkeys((*names, "made_at", "last_at"))
     return {"run": paths.name, **unknown, "folder": str(paths.folder), "driven": None, "problem": problem}
 
@@ -127,6 +137,8 @@ def _ages(found: dict[str, Any], now: float) -> dict[str, float | None]:
 
 
 def _line(found: dict[str, Any], now: float) -> dict[str, object]:
+    from pace_async.observe.spending import in_usd
+
     if found["problem"] is not None:
         names = ("candidates", "best", "spend", "age", "active")
         return {"run": found["run"], "task": None, "state": found["state"] or "cannot be read", **dict.fromkeys(names)}
@@ -136,7 +148,7 @@ def _line(found: dict[str, Any], now: float) -> dict[str, object]:
         "state": "cut off" if found["driven"] is False and found["state"] in _ALIVE else found["state"],
         "candidates": found["candidates"],
         "best": found["best_score"],
-        "spend": f"{found['spend_usd']:.2f} USD",
+        "spend": in_usd(found["spend_known_usd"], unpriced=found["spend_usd"] is None, digits=2),
         "age": age(now - found["made_at"]),
         "active": f"{age(now - found['last_at'])} ago",
     }

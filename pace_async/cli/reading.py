@@ -61,7 +61,7 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
             "leases": f"admitted {found['admitted']} = {leases}",
             **_fails(found["failing"]),
             "speed": found["advice"],
-            "spend": f"{found['spend_usd']:.4f} USD{_parts(found['spend_by_role'])}",
+            "spend": _spent(found),
             **_asked(header.advisor),
         }
     )
@@ -71,17 +71,24 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
         print_table([{name: _rounded(one[name]) for name in shown} for one in found["nodes"]])
     if found["implementers"]:
         tell("")
-        print_table([{**one, "usd": f"{one['usd']:.4f}"} for one in found["implementers"]])
+        print_table(
+            [{**one, "usd": "unknown" if one["usd"] is None else f"{one['usd']:.4f}"} for one in found["implementers"]]
+        )
 
 
 def _rounded(value: object) -> object:
     return f"{value:.1f}" if isinstance(value, float) else value
 
 
-def _parts(spent: Mapping[str, float]) -> str:
-    """What each role cost, if others than the implementer are paid."""
-    paid = {role: usd for role, usd in sorted(spent.items()) if usd or role == "implementer"}
-    return ", " + ", ".join(f"{role} {usd:.4f}" for role, usd in paid.items()) if len(paid) > 1 else ""
+def _spent(found: Mapping[str, Any]) -> str:
+    """What the run cost, and each role if others than the implementer are paid."""
+    from pace_async.observe.spending import in_usd
+
+    roles = sorted(found["spend_by_role"].items())
+    paid = {role: usd for role, usd in roles if usd != 0 or role == "implementer"}
+    parts = [f", {role} {'unknown' if usd is None else f'{usd:.4f}'}" for role, usd in paid.items()]
+    spent = in_usd(found["spend_known_usd"], unpriced=found["spend_usd"] is None)
+    return spent + ("".join(parts) if len(parts) > 1 else "")
 
 
 def _asked(advisor: str) -> dict[str, object]:

@@ -118,20 +118,16 @@ def _tell_summary(series: "Series", hint: str) -> None:
 
 
 def _row(seed: int, paths: "RunPaths") -> dict[str, object]:
-    from pace_async.observe.formatting import spent_usd
-    from pace_async.observe.priced import is_unpriced
+    from pace_async.observe.spending import spent_usd
     from pace_async.population.reading.reader import open_readonly
-    from pace_async.registry.advisors import advisor_of
 
     names = ("candidates", "best", "fresh score", "spend")
     if not paths.holds_run:
         return {"seed": seed, "run": paths.name, "state": "not begun", **dict.fromkeys(names)}
     where, name = paths.population
     with open_readonly(where, name) as reader:
-        status, spend, header = reader.status(), reader.money().spend, reader.header()
-    asked = [one for one in spend if one.role != "advisor" or advisor_of(header.advisor).asked]
-    tokens = [(one.role, (one.prompt_tokens or 0) + (one.completion_tokens or 0), one.usd or 0.0) for one in asked]
-    unpriced = {role for role, number, usd in tokens if is_unpriced(header.config, role, number, usd)}
-    usd = spent_usd(status["spend_usd"], unpriced)
+        status = reader.status()
+    unpriced = [role for role, cost in status["spend_by_role"].items() if cost is None]
+    usd = spent_usd(status["spend_known_usd"], unpriced)
     values = (status["candidates"], status["best_score"], status["best_fresh_score"], usd)
     return {"seed": seed, "run": paths.name, "state": status["state"], **dict(zip(names, values, strict=True))}

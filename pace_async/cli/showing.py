@@ -78,6 +78,8 @@ def _show_notes(found: "list[NotesShown]", as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
+    from pace_async.observe.spending import cost_of
+
     if not found:
         raise UsageError("The run has no notes yet: with search.notes_every a model writes them.")
     page = found[-1]
@@ -86,7 +88,7 @@ def _show_notes(found: "list[NotesShown]", as_json: bool) -> None:
             "candidates": f"{page['candidates']}, of which {page['newest']} is the newest",
             "model": page["model"],
             "tokens": f"{page['prompt_tokens']} in, {page['completion_tokens']} out",
-            "cost": f"{page['cost_usd']:.4f} USD",
+            "cost": cost_of(page["cost_usd"]),
             **({"shown": f"from the end of group {page['from_group']} on"} if page["from_group"] is not None else {}),
             **({"earlier": f"{len(found) - 1} (--json prints every page)"} if len(found) > 1 else {}),
         }
@@ -193,9 +195,11 @@ def _queued(seconds: float | None) -> dict[str, object]:
 
 def _chosen(chosen: dict[str, Any] | None) -> dict[str, object]:
     """The model that a bandit chose for the candidate, and why."""
+    from pace_async.observe.spending import cost_of
+
     if chosen is None:
         return {}
-    why = f"a sampled rate of gains of {chosen['rate']:.2f} at {chosen['usd']:.4f} USD"
+    why = f"a sampled rate of gains of {chosen['rate']:.2f} at {cost_of(chosen['usd'])}"
     return {"implementer": f"{chosen['model']}, chosen for {chosen['kind']}: {why}"}
 
 
@@ -247,6 +251,8 @@ def _show_prompts(paths: "RunPaths", reader: "Reader", candidate: int, as_json: 
 
 def origin(found: Mapping[str, Any]) -> dict[str, object]:
     """The origin of a candidate."""
+    from pace_async.observe.spending import cost_of
+
     return {
         "idea": found["idea"],
         "experiment": found["experiment"],
@@ -254,5 +260,5 @@ def origin(found: Mapping[str, Any]) -> dict[str, object]:
         "island": found["island"],
         "policy version": found["policy_version"],
         "staleness": found["staleness"],
-        "cost": f"{found['cost_usd']:.4f} USD",
+        "cost": cost_of(found["cost_usd"]),
     }

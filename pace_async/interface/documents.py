@@ -1,6 +1,7 @@
 """What reading a run gives, as typed dictionaries: the results of Python's functions, and what `--json` prints.
 
-Times are seconds since the epoch, durations seconds, costs USD, shares 0 to 1. Keys are added, never renamed.
+Times are seconds since the epoch, durations seconds, costs USD (None where a price is not known), shares 0 to 1.
+Keys are added, never renamed.
 """
 
 from typing_extensions import TypedDict
@@ -35,7 +36,7 @@ class ImplementerTally(TypedDict):
     model: str
     rollouts: int
     gains: int
-    usd: float
+    usd: float | None
 
 
 class NodeUsed(TypedDict):
@@ -53,7 +54,8 @@ class NodeUsed(TypedDict):
 class Status(TypedDict):
     """How far a run is. `candidates` leaves out the task's own program. `admitted` leases are the sum of `trained`,
     `skipped`, `aborted`, `expired` and `open`. `updates` counts ended groups. Speeds are candidates an hour, None
-    before the first candidate. Shares of answers that parse are None for an advisor without a model."""
+    before the first candidate. Costs are None where the price of a model is not known, and `spend_known_usd` is what
+    the others cost. Shares of answers that parse are None for an advisor without a model."""
 
     candidates: int
     scored: int
@@ -72,8 +74,9 @@ class Status(TypedDict):
     expired: int
     open: int
     max_trained_staleness: int
-    spend_usd: float
-    spend_by_role: dict[str, float]
+    spend_usd: float | None
+    spend_known_usd: float
+    spend_by_role: dict[str, float | None]
     state: str
     reason: str
     driven: bool
@@ -186,7 +189,7 @@ class PaidCall(TypedDict):
     outcome: str
     prompt_tokens: int
     completion_tokens: int
-    cost_usd: float
+    cost_usd: float | None
     seconds: float
 
 
@@ -197,7 +200,7 @@ class ChosenImplementer(TypedDict):
     kind: Kind
     model: str
     rate: float
-    usd: float
+    usd: float | None
     at: float
 
 
@@ -260,7 +263,7 @@ class NotesShown(TypedDict):
     model: str
     prompt_tokens: int
     completion_tokens: int
-    cost_usd: float
+    cost_usd: float | None
     at: float
 
 
@@ -277,6 +280,7 @@ class ListedRun(TypedDict):
     best_score: float | None
     direction: str | None
     spend_usd: float | None
+    spend_known_usd: float | None
     made_at: float | None
     last_at: float | None
     folder: str | None

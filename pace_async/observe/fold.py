@@ -50,6 +50,7 @@ from pace_async.events import (
     cause_of,
 )
 from pace_async.events.causes import FEW_SCORED, answers_of
+from pace_async.events.priced import is_unpriced
 from pace_async.observe import formatting
 from pace_async.observe.formatting import clean
 from pace_async.observe.ledger import Ledger
@@ -66,7 +67,6 @@ from pace_async.observe.model import (
     changed,
     thin,
 )
-from pace_async.observe.priced import is_unpriced
 from pace_async.population.reading.progress import RECENT
 from pace_async.reward import better, ranks_above
 from pace_async.search.results import headline
@@ -140,6 +140,7 @@ def _fact(view: RunView, event: Fact) -> RunView:
                 view,
                 spend_usd=view.spend_usd + event.cost_usd,
                 spent=_added(view.spent, event.role, event.cost_usd),
+                unpriced=view.unpriced | {event.role} if _is_unpriced(view, event) else view.unpriced,
             )
         case ImplementerReserved():
             return changed(view, reserved={**view.reserved, event.number: event.cost_usd})
@@ -177,7 +178,7 @@ def _fact(view: RunView, event: Fact) -> RunView:
             assert_never(event)
 
 
-def _is_unpriced(view: RunView, event: ImplementerCalled) -> bool:
+def _is_unpriced(view: RunView, event: ImplementerCalled | ImplementerChecked) -> bool:
     tokens = event.prompt_tokens + event.completion_tokens
     return is_unpriced(view.header.config, event.role, tokens, event.cost_usd)
 
@@ -228,7 +229,6 @@ def _state(view: RunView, event: RunStateChanged) -> RunView:
             reserved={},
             given_up=0,
             given_up_usd=0.0,
-            unpriced=frozenset(),
             unanswered=0,
             models_down=0,
             paused=False,

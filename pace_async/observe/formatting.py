@@ -8,7 +8,7 @@ alignment. Put it into rich's `Text`, which reads no markup. Not for storage: th
 import math
 import re
 import unicodedata
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from rich.cells import cell_len, set_cell_size
 
@@ -19,11 +19,9 @@ from pace_async.events import (
     GroupShipped,
     LeaseAborted,
     NodesSeen,
-    Role,
     RunStateChanged,
     Stalled,
 )
-from pace_async.observe.priced import UNKNOWN
 from pace_async.observe.roofline import Roofline
 from pace_async.registry.advisors import advisor_of
 from pace_async.registry.objectives import objective_of
@@ -74,8 +72,6 @@ OUTCOMES: Mapping[str, str] = {
 }
 COLLAPSED = " branch collapsed"
 """End of the reason of a group in which a branch of the advantage did not vary. Its name stands before it."""
-OTHERS: tuple[Role, ...] = ("advisor", "notes")
-"""Who may ask a model over the network besides the implementer."""
 SHARED_TRUST = "shared trust"
 SHARED_MEANS = "the evaluator runs in the sandbox of its programs, so a program can write its own score"
 STATES: Mapping[str, str] = {
@@ -245,32 +241,6 @@ def reason(state: str, given: str) -> str:
 
 def _decimals(value: float, digits: int) -> int:
     return max(0, digits - 1 - math.floor(math.log10(abs(value))))
-
-
-def spent_usd(amount: float, unpriced: Collection[str]) -> str:
-    """Money spent, as far as it is known."""
-    if not unpriced:
-        return usd(amount)
-    return f"{usd(amount)} and {UNKNOWN}" if amount else UNKNOWN
-
-
-def calls(made: Mapping[str, int], spent: Mapping[str, float], unpriced: Collection[str] = ()) -> str:
-    """The calls of each role. If others than the implementer were asked over the network, the cost of each too."""
-    others = [role for role in OTHERS if made.get(role)]
-    if not others:
-        return count(made.get("implementer", 0), "implementer call")
-    told = [
-        f"{count(made.get(role, 0), f'{role} call')} ({spent_usd(spent.get(role, 0.0), {role} & set(unpriced))})"
-        for role in (*others, "implementer")
-    ]
-    return f"{', '.join(told[:-1])} and {told[-1]}"
-
-
-def parts_of_spend(spent: Mapping[str, float]) -> str:
-    """What each role cost, in parentheses, or nothing if only the implementer cost something."""
-    others = [role for role in OTHERS if spent.get(role)]
-    told = [f"{role} {usd(spent.get(role, 0.0))}" for role in (*others, "implementer")]
-    return f" ({', '.join(told)})" if others else ""
 
 
 def learns_nothing(advisor: str) -> str:

@@ -47,6 +47,7 @@ def with_progress(view: RunView, progress: Progress) -> RunView:
         learner=_learner(view.learner, progress),
         calls=progress.calls,
         spent=progress.spent,
+        unpriced=progress.unpriced,
         faults=progress.faults,
     )
 

@@ -15,6 +15,7 @@ from pace_async.observe.chart import spark
 from pace_async.observe.formatting import clean
 from pace_async.observe.lines import GUTTER, QUIET, STRONG, WARN, Section, beside, elided, fit
 from pace_async.observe.model import RunView
+from pace_async.observe.spending import UNKNOWN
 from pace_async.observe.standing import on_fresh
 from pace_async.registry.objectives import objective_of, trains
 
@@ -160,8 +161,9 @@ def _money(view: RunView) -> Text:
     """Spending, budget and reservations, in this order and in cents. The end may be cut off."""
     reserved, budget = sum(view.reserved.values()), view.stop.budget
     return Text.assemble(
-        f"${view.spend_usd:,.2f}",
+        f"${view.spend_usd:,.2f}" if view.spend_usd or not view.unpriced else "",
         f"/${budget:,.2f}" if budget is not None else "",
+        (" and " if view.spend_usd else "") + UNKNOWN if view.unpriced else "",
         (f" +${reserved:,.2f}" if reserved else "", QUIET),
     )
 

@@ -14,6 +14,7 @@ from pace_async.observe.model import RunView
 from pace_async.observe.output import Output
 from pace_async.observe.parse_rate import alarm_of, answers_of
 from pace_async.observe.roofline import Term, advice
+from pace_async.observe.spending import spent_usd
 from pace_async.observe.standing import on_fresh, to_best_known
 
 SHOWN = ("seed", "best", "group", "fault", "state")
@@ -162,7 +163,9 @@ def _skipped(view: RunView) -> str:
 
 def _spent(view: RunView) -> str:
     budget = f" of {formatting.usd(view.stop.budget)}" if view.stop.budget is not None else ""
-    return f"{formatting.usd(view.spend_usd)}{budget} spent" if view.spend_usd or budget else ""
+    return (
+        f"{spent_usd(view.spend_usd, view.unpriced)}{budget} spent" if view.spend_usd or view.unpriced or budget else ""
+    )
 
 
 def _clock(view: RunView, at: float) -> str:

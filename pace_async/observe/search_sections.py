@@ -8,7 +8,7 @@ from typing import get_args
 from rich.text import Text
 
 from pace_async.events import Role
-from pace_async.observe import formatting
+from pace_async.observe import formatting, spending
 from pace_async.observe.few_scores import few_scores
 from pace_async.observe.lines import ACCENT, LABEL, QUIET, WARN, Section, figure, joined, labelled
 from pace_async.observe.model import RunView, Stage
@@ -56,7 +56,7 @@ def money(view: RunView, told: bool = True) -> Text:
     """The money spent, the cost reserved by calls in flight, and the budget. `told` adds the word "reserved"."""
     reserved, budget = sum(view.reserved.values()), view.stop.budget
     return Text.assemble(
-        formatting.spent_usd(view.spend_usd, view.unpriced),
+        spending.spent_usd(view.spend_usd, view.unpriced),
         (f" + {formatting.usd(reserved)}{' reserved' if told else ''}" if reserved else "", QUIET),
         (" of ", QUIET) if budget is not None else "",
         formatting.usd(budget) if budget is not None else "",
@@ -129,8 +129,12 @@ def _calls(view: RunView) -> list[Text]:
     for role in get_args(Role):
         if (calls := view.calls.get(role, 0)) or role == "implementer":
             named.append(figure(f"{calls:,}", f"{role} call" + ("" if calls == 1 else "s")))
-    paid = [role for role in formatting.OTHERS if view.calls.get(role)]
-    return [*named, *(figure(formatting.usd(view.spent.get(role, 0.0)), f"for the {role}") for role in paid)]
+    paid = [role for role in spending.OTHERS if view.calls.get(role)]
+    return [*named, *(figure(_spent(view, role), f"for the {role}") for role in paid)]
+
+
+def _spent(view: RunView, role: str) -> str:
+    return spending.spent_usd(view.spent.get(role, 0.0), {role} & view.unpriced)
 
 
 def _threads(view: RunView, width: int) -> Text:

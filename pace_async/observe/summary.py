@@ -7,7 +7,7 @@ import shlex
 import textwrap
 from pathlib import Path
 
-from pace_async.observe import formatting
+from pace_async.observe import formatting, spending
 from pace_async.observe.beside import recorded_words
 from pace_async.observe.few_scores import few_scores
 from pace_async.observe.formatting import clean
@@ -112,14 +112,14 @@ def _limit(view: RunView, now: float) -> str:
 
 
 def _cost(view: RunView) -> str:
-    calls = formatting.calls(view.calls, view.spent, view.unpriced)
+    calls = spending.calls(view.calls, view.spent, view.unpriced)
     aborted = f", {formatting.count(view.leases.aborted, 'rollout')} aborted" if view.leases.aborted else ""
     short = view.unaffordable
     next_call = (
         f"; the next may cost {formatting.usd(short.usd)}, {formatting.usd(short.left_usd)} are left" if short else ""
     )
     faults = f"{formatting.count(view.faults, 'fault')} of services or machine"
-    return f"{formatting.spent_usd(view.spend_usd, view.unpriced)} for {calls}{next_call}; {faults}{aborted}"
+    return f"{spending.spent_usd(view.spend_usd, view.unpriced)} for {calls}{next_call}; {faults}{aborted}"
 
 
 def _given_up(view: RunView) -> str:

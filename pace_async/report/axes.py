@@ -64,15 +64,19 @@ def labelled(values: Sequence[float]) -> list[tuple[float, str]]:
     return list(zip(values, labels, strict=True))
 
 
-def plot(frame: Frame, label_x: str, label_y: str, *content: Content, whole_x: bool = True) -> Markup:
-    """A drawing with grid, ticks and labels, and `content` on it."""
+def plot(
+    frame: Frame, label_x: str, label_y: str, *content: Content, whole_x: bool = True, scale_x: float = 1.0
+) -> Markup:
+    """A drawing with grid, ticks and labels, and `content` on it. `scale_x`: what the labels show of 1 on the x
+    axis."""
     grid: list[Markup] = []
     for value, label in labelled(ticks(*frame.y, about=max(2, int(frame.height // 45)))):
         _, y = frame.at(frame.x[0], value)
         grid.append(tag("line", x1=LEFT, x2=frame.width - RIGHT, y1=y, y2=y, class_="grid"))
         grid.append(tag("text", label, x=LEFT - 6, y=y + 4, class_="tick end"))
-    for value, label in labelled(ticks(*frame.x, about=max(3, int(frame.width // 90)), whole=whole_x)):
-        x, _ = frame.at(value, frame.y[0])
+    shown = (frame.x[0] * scale_x, frame.x[1] * scale_x)
+    for value, label in labelled(ticks(*shown, about=max(3, int(frame.width // 90)), whole=whole_x)):
+        x, _ = frame.at(value / scale_x, frame.y[0])
         grid.append(tag("text", label, x=x, y=frame.height - BOTTOM + 15, class_="tick middle"))
     grid.append(tag("text", label_x, x=frame.width - RIGHT, y=frame.height - 4, class_="label end"))
     return drawing(frame.width, frame.height, label_y, joined(grid), *content)

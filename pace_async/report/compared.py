@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 
 from pace_async.report.comparison import Arm, By, ComparedRun, Estimate, arms_of, common, difference, reaches, verdict
 from pace_async.report.diagnostics import reached
+from pace_async.report.durations import hours_in_words
 
 
 class ComparedRunShown(TypedDict):
@@ -19,7 +20,8 @@ class ComparedRunShown(TypedDict):
     the place at which all are compared, and `fresh_score` the score of the best program there at fresh seeds, None if
     it was tried at none. `reaches_first`: the place at which it is as good as the mean of the first arm, None if it
     never is. Spikes: how often entropy and gradient norm rise beyond twice their running median in the last half of the
-    updates. `reward_spread`: the standard deviation of rewards in a group, in the first and the last quarter."""
+    updates. `reward_spread`: the standard deviation of rewards in a group, in the first and the last quarter.
+    Each is None with fewer than eight groups."""
 
     run: str
     arm: str
@@ -28,13 +30,15 @@ class ComparedRunShown(TypedDict):
     candidates: int
     best_score: float | None
     best_compared: float | None
-    spend_usd: float
+    spend_usd: float | None
+    spend_known_usd: float
     curve: list[tuple[float, float]]
     length: float
     fresh_score: float | None
     reaches_first: float | None
     entropy_spikes: int | None
     grad_norm_spikes: int | None
+    groups_trained: int
     reward_spread: tuple[float, float] | None
 
 
@@ -86,7 +90,7 @@ class DifferenceShown(TypedDict):
 
 class ComparisonShown(TypedDict):
     """Runs of one task, compared at `place`, which counts candidates, hours of search or USD as `by` says. `candidates`
-    is the number that the shortest run has."""
+    is the number that the shortest run has. `verdicts` are the differences in sentences."""
 
     task: str
     direction: str
@@ -96,13 +100,14 @@ class ComparisonShown(TypedDict):
     runs: list[ComparedRunShown]
     arms: list[ArmShown]
     differences: list[DifferenceShown]
+    verdicts: list[str]
 
 
 def in_words(place: float, by: By) -> str:
-    """A place with its unit."""
+    """A place with its unit. Hours are told in seconds or minutes where they are few."""
     if by == "candidates":
         return f"{place:,.0f} candidate{'' if place == 1 else 's'}"
-    return f"{place:.3g} hours" if by == "hours" else f"{place:.3g} USD"
+    return hours_in_words(place) if by == "hours" else f"{place:.3g} USD"
 
 
 def share_in_words(place: float | None, end: float, by: By) -> str | None:
@@ -191,6 +196,7 @@ class Comparison:
             "runs": self.runs,
             "arms": [self._arm(arm) for arm in self.arms],
             "differences": self.differences,
+            "verdicts": self.verdicts,
         }
 
     def plot(self, path: str | Path | None = None) -> Any:
@@ -220,13 +226,15 @@ class Comparison:
             "best_score": run.best_after(run.length),
             "best_compared": run.best_after(self.place),
             "spend_usd": run.spend_usd,
+            "spend_known_usd": run.spend_known_usd,
             "curve": list(run.curve),
             "length": run.length,
             "fresh_score": run.fresh_after(self.place),
             "reaches_first": None if final is None else reached(run.curve, final.value, run.direction),
-            "entropy_spikes": run.signs.entropy_spikes,
-            "grad_norm_spikes": run.signs.grad_norm_spikes,
-            "reward_spread": run.signs.reward_spread,
+            "entropy_spikes": run.diagnostics.entropy_spikes,
+            "grad_norm_spikes": run.diagnostics.grad_norm_spikes,
+            "groups_trained": run.diagnostics.trained,
+            "reward_spread": run.diagnostics.reward_spread,
         }
 
     def _arm(self, arm: Arm) -> ArmShown:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from pace_async.report.axes import Frame, path, plot, spread
 from pace_async.report.comparison import Arm, By, ComparedRun, Estimate, band
+from pace_async.report.durations import HOURS, unit_of
 from pace_async.report.markup import Markup, joined, tag
 
-AXES: dict[By, str] = {"candidates": "candidates complete", "hours": "hours of search", "usd": "USD spent"}
 WIDTH, HEIGHT = 960.0, 360.0
 COLOURS = 6
 """Colours of the style sheet. Later arms begin anew, and every curve ends with its arm's letter."""
@@ -21,7 +21,16 @@ def curves(arms: Sequence[Arm], end: float, by: By = "candidates") -> Markup:
     scores = [score for arm in arms for run in arm.runs for place, score in run.curve if place <= end]
     frame = Frame(WIDTH, HEIGHT, (0.0, end or 1.0), spread(scores))
     drawn = [_arm(frame, arm, end, number) for number, arm in enumerate(arms)]
-    return plot(frame, AXES[by], "Best score so far, by arm", *drawn, whole_x=by == "candidates")
+    label, scale = axis_of(end, by)
+    return plot(frame, label, "Best score so far, by arm", *drawn, whole_x=by == "candidates", scale_x=scale)
+
+
+def axis_of(end: float, by: By) -> tuple[str, float]:
+    """The label of an axis from 0 to `end`, and what it shows of one candidate, hour or USD."""
+    if by == "hours":
+        unit = unit_of(3600 * end, HOURS)
+        return f"{unit.name} of search", unit.of_hours()
+    return ("candidates complete" if by == "candidates" else "USD spent"), 1.0
 
 
 def _arm(frame: Frame, arm: Arm, end: float, number: int) -> Markup:

@@ -6,7 +6,7 @@ from typing import cast
 from pace_async.errors import UsageError
 from pace_async.population.reading.reader import Reader
 from pace_async.report.comparison import By, ComparedRun
-from pace_async.report.diagnostics import signs_of
+from pace_async.report.diagnostics import diagnostics_of
 
 
 def compared_run(reader: Reader, name: str | None = None, by: By = "candidates") -> ComparedRun:
@@ -22,17 +22,20 @@ def compared_run(reader: Reader, name: str | None = None, by: By = "candidates")
         seed=header.seed,
         state=standing.state,
         candidates=standing.candidates,
-        spend_usd=standing.spend_usd,
+        spend_usd=None if trajectory.unpriced else standing.spend_usd,
+        spend_known_usd=standing.spend_usd,
         settings={**flat(header.config), **standing.changes},
         curve=tuple((getattr(at, by), score) for at, score in trajectory.scores if score is not None),
         length=getattr(trajectory.end, by),
         fresh=tuple((getattr(at, by), score) for at, score in trajectory.fresh),
-        signs=signs_of(trajectory.entropy, trajectory.grad_norm, [row.spread for row in trajectory.rewards]),
+        diagnostics=diagnostics_of(
+            trajectory.entropy, trajectory.grad_norm, [row.spread for row in trajectory.rewards]
+        ),
     )
 
 
 def refuse_unless_comparable(runs: Sequence[ComparedRun], by: By = "candidates") -> None:
-    """Raises UsageError for runs of different tasks, and for runs without a length on the axis."""
+    """Raises UsageError for runs of different tasks, and for runs without a length on the axis or a known cost."""
     first = runs[0]
     for run in runs[1:]:
         if (run.task, run.direction) != (first.task, first.direction):
@@ -40,6 +43,9 @@ def refuse_unless_comparable(runs: Sequence[ComparedRun], by: By = "candidates")
                 f"{first.run} searches {first.task} and {run.run} searches {run.task}: scores of different tasks "
                 "do not compare."
             )
+    unpriced = next((run.run for run in runs if run.spend_usd is None), None)
+    if by == "usd" and unpriced is not None:
+        raise UsageError(f"{unpriced} asked a model whose price is not known, so it has no USD to compare by.")
     short = next((run.run for run in runs if run.candidates and not run.length), None)
     if short is not None:
         raise UsageError(f"{short} has no {by.upper() if by == 'usd' else by} to compare by: take candidates.")

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Literal, get_args
 
 from pace_async.registry.objectives import trains
-from pace_async.report.diagnostics import NO_SIGNS, Signs, reached
+from pace_async.report.diagnostics import NO_DIAGNOSTICS, Diagnostics, reached
 from pace_async.reward import better
 
 LEVEL = 0.95
@@ -36,11 +36,12 @@ def by_of(said: str | None) -> By:
     return _NAMED.get(said or "", CHOICES[0])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ComparedRun:
     """One run. `settings` are flat, by dotted key. `curve` has (place, best score) at each improvement, oldest first,
     and `fresh` (place, score of the best program at fresh seeds), None where it was tried at none. A place counts
-    candidates complete, hours of search or USD, and `length` is that of the run's end."""
+    candidates complete, hours of search or USD, and `length` is that of the run's end. `spend_usd` is None if the price
+    of some calls is not known, and `spend_known_usd` is the cost of the others."""
 
     run: str
     task: str
@@ -49,12 +50,16 @@ class ComparedRun:
     seed: int
     state: str
     candidates: int
-    spend_usd: float
+    spend_usd: float | None
     settings: Mapping[str, object]
     curve: tuple[tuple[float, float], ...]
     length: float
     fresh: tuple[tuple[float, float | None], ...] = ()
-    signs: Signs = NO_SIGNS
+    diagnostics: Diagnostics = NO_DIAGNOSTICS
+    spend_known_usd: float = 0.0
+
+    def __repr__(self) -> str:
+        return f"ComparedRun({self.run!r}, {self.candidates} candidates, best {_short(self.best_after(self.length))})"
 
     def best_after(self, place: float) -> float | None:
         """The best score at a place, None before the first score."""
@@ -69,6 +74,10 @@ class ComparedRun:
         shared = min(len(self.curve), len(other.curve))
         ours, theirs = ([score for _, score in run.curve[:shared]] for run in (self, other))
         return self.seed == other.seed and shared >= SURELY and ours == theirs
+
+
+def _short(score: float | None) -> str:
+    return "none" if score is None else f"{score:.6g}"
 
 
 def _at(curve: Sequence[tuple[float, float | None]], place: float) -> float | None:
@@ -89,13 +98,18 @@ class Estimate:
         return None if self.low is None or self.high is None else not self.low <= 0 <= self.high
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Arm:
     """Runs that differ only in their seeds. `settings` are those in which the arms differ."""
 
     name: str
     settings: Mapping[str, object]
     runs: tuple[ComparedRun, ...]
+
+    def __repr__(self) -> str:
+        scores = [score for run in self.runs if (score := run.best_after(run.length)) is not None]
+        best = None if not scores else max(scores) if self.runs[0].direction == "maximize" else min(scores)
+        return f"Arm({self.name!r}, {len(self.runs)} run{'' if len(self.runs) == 1 else 's'}, best {_short(best)})"
 
     @property
     def repeats(self) -> tuple[ComparedRun, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pace_async.durable import write_whole
 from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.installing import install_line
-from pace_async.report.compared_curves import AXES
+from pace_async.report.compared_curves import axis_of
 from pace_async.report.comparison import Arm, band
 
 if TYPE_CHECKING:
@@ -32,8 +32,9 @@ def drawn(comparison: "Comparison") -> Any:
     matplotlib."""
     figure = _matplotlib("figure").Figure(figsize=SIZE_INCHES, dpi=DOTS_PER_INCH, layout="constrained")
     axes, end = figure.subplots(), comparison.place
+    label, scale = axis_of(end, comparison.by)
     for number, arm in enumerate(comparison.arms):
-        _draw(axes, arm, end, f"C{number % 10}")
+        _draw(axes, arm, (end, scale), f"C{number % 10}")
     fresh = [score for arm in comparison.arms for score in arm.scores(end, fresh=True)]
     scores = [score for _, run in comparison.every for place, score in run.curve if place <= end] + fresh
     if scores:  # a wide interval is cut off, so that the curves are not flat
@@ -41,7 +42,7 @@ def drawn(comparison: "Comparison") -> Any:
         axes.set_ylim(min(scores) - margin, max(scores) + margin)
     if fresh:
         axes.plot([], [], "D", color="0.4", fillstyle="none", label="the best programs at fresh seeds")
-    axes.set_xlabel(AXES[comparison.by])
+    axes.set_xlabel(label)
     axes.set_ylabel("best score so far")
     axes.set_title(_plain(comparison.every[0][1].task))
     figure.legend(loc="outside lower center", frameon=False)
@@ -60,7 +61,9 @@ def write(figure: Any, path: Path) -> None:
         raise UsageError(f"Cannot write {path} ({fault}).") from None
 
 
-def _draw(axes: Any, arm: Arm, end: float, colour: str) -> None:
+def _draw(axes: Any, arm: Arm, shown: tuple[float, float], colour: str) -> None:
+    """`shown`: the end of the axis, and what the axis shows of one candidate, hour or USD."""
+    end, scale = shown
     label = ", ".join([arm.name, *(f"{name}={value}" for name, value in list(arm.settings.items())[:2])])
     seeds = f" ({arm.runs[0].run})" if len(arm.runs) == 1 else f" ({len(arm.runs)} seeds, mean and 95 % interval)"
     mean = band(arm, end)
@@ -68,14 +71,16 @@ def _draw(axes: Any, arm: Arm, end: float, colour: str) -> None:
         for run in arm.runs:
             ends = [place for place, _ in run.curve if place < end]
             scores = [run.best_after(place) for place in (*ends, end)]
-            axes.step([*ends, end], scores, where="post", color=colour, linewidth=0.6, alpha=0.5)
-    places = [place for place, _ in mean]
+            axes.step(
+                [scale * place for place in (*ends, end)], scores, where="post", color=colour, linewidth=0.6, alpha=0.5
+            )
+    places = [scale * place for place, _ in mean]
     axes.step(places, [one.value for _, one in mean], where="post", color=colour, label=_plain(f"{label}{seeds}"))
     if len(arm.runs) > 1:
         lows, highs = ([getattr(one, side) for _, one in mean] for side in ("low", "high"))
         axes.fill_between(places, lows, highs, step="post", color=colour, alpha=0.15, linewidth=0)
     fresh = arm.scores(end, fresh=True)
-    axes.plot([end] * len(fresh), fresh, "D", color=colour, fillstyle="none", clip_on=False)
+    axes.plot([scale * end] * len(fresh), fresh, "D", color=colour, fillstyle="none", clip_on=False)
 
 
 def _plain(text: str) -> str:

@@ -2,8 +2,10 @@
 
 from pace_async.observe.chart import curves
 from pace_async.observe.columns import table_lines
+from pace_async.observe.spending import in_usd
 from pace_async.report.compared import Comparison, in_words, share_in_words
 from pace_async.report.comparison import Estimate, band, difference, sampled
+from pace_async.report.diagnostics import TOO_FEW
 
 WIDTH, HEIGHT = 72, 14
 
@@ -11,7 +13,7 @@ WIDTH, HEIGHT = 72, 14
 def lines(comparison: Comparison, room: int | None = None) -> list[str]:
     """The whole text. A row of a table has at most `room` characters."""
     found = table_lines(_runs(comparison), room)
-    for rows in (arms(comparison), signs(comparison)):
+    for rows in (arms(comparison), diagnostics(comparison)):
         found += ["", *table_lines(rows, room)] if rows else []
     verdicts = comparison.verdicts
     return [*found, *(["", *verdicts] if verdicts else []), "", *_drawing(comparison)]
@@ -31,7 +33,7 @@ def _runs(comparison: Comparison) -> list[dict[str, object]]:
             f"after {in_words(place, by)}": row["best_compared"],
             **({"at fresh seeds": row["fresh_score"]} if comparison.has_fresh else {}),
             **({f"as good as {first} after": share_in_words(row["reaches_first"], place, by)} if several else {}),
-            "spend": f"{row['spend_usd']:.2f} USD",
+            "spend": in_usd(row["spend_known_usd"], unpriced=row["spend_usd"] is None, digits=2),
         }
         for row in comparison.runs
     ]
@@ -62,19 +64,25 @@ def arms(comparison: Comparison) -> list[dict[str, object]]:
     return rows
 
 
-def signs(comparison: Comparison) -> list[dict[str, object]]:
-    """A row for each run that learned, none if none did."""
+def diagnostics(comparison: Comparison) -> list[dict[str, object]]:
+    """A row for each run that had groups, none if none had."""
     return [
         {
-            "arm": row["arm"],
-            "run": row["run"],
-            "spikes of entropy": row["entropy_spikes"],
-            "of gradient norm": row["grad_norm_spikes"],
-            "spread of rewards, first and last quarter": spread_in_words(row["reward_spread"]),
+            "arm": arm.name,
+            "run": run.run,
+            "groups trained": run.diagnostics.trained,
+            "spikes of entropy": _spikes(run.diagnostics.entropy_spikes, run.diagnostics.trained),
+            "of gradient norm": _spikes(run.diagnostics.grad_norm_spikes, run.diagnostics.trained),
+            "spread of rewards, first and last quarter": spread_in_words(run.diagnostics.reward_spread) or TOO_FEW,
         }
-        for row in comparison.runs
-        if row["reward_spread"] is not None or row["entropy_spikes"] is not None
+        for arm, run in comparison.every
+        if run.diagnostics.trained or run.diagnostics.groups
     ]
+
+
+def _spikes(number: int | None, trained: int) -> int | str | None:
+    """None where nothing was trained."""
+    return TOO_FEW if number is None and trained else number
 
 
 def spread_in_words(spread: tuple[float, float] | None) -> str | None:

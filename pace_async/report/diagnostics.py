@@ -1,4 +1,4 @@
-"""Signs in the figures of a run: spikes, changes from the first quarter to the last, when a score was reached. Pure."""
+"""Diagnostics of a run: spikes, changes from the first quarter to the last, when a score was reached. Pure."""
 
 import statistics
 from collections.abc import Sequence
@@ -9,6 +9,10 @@ from pace_async.reward import better
 RUNNING = 16
 """Values whose median a spike is held against: those just before it."""
 TWICE = 2.0
+FEWEST = 8
+"""Groups from which on there are spikes and a change of the spread. With eight, the last half has four, each held
+against four or more before it, and a quarter has two."""
+TOO_FEW = "too few groups"
 
 
 def spikes(values: Sequence[float]) -> int:
@@ -32,24 +36,29 @@ def quarters(values: Sequence[float]) -> tuple[float, float] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Signs:
-    """Of a run: spikes of the entropy and of the gradient norm, None where nothing was trained, and the spread of the
-    rewards in a group (standard deviation) in its first and its last quarter of groups."""
+class Diagnostics:
+    """Of a run: spikes of the entropy and of the gradient norm, and the spread of the rewards in a group (standard
+    deviation) in its first and its last quarter of groups. Each is None with fewer than FEWEST groups. `trained` are
+    the groups trained, `groups` all that have rewards."""
 
     entropy_spikes: int | None = None
     grad_norm_spikes: int | None = None
     reward_spread: tuple[float, float] | None = None
+    trained: int = 0
+    groups: int = 0
 
 
-NO_SIGNS = Signs()
+NO_DIAGNOSTICS = Diagnostics()
 
 
-def signs_of(entropy: Sequence[float], grad_norm: Sequence[float], spreads: Sequence[float]) -> Signs:
-    """The signs in the figures of each trained group, and in the rewards' spread of each group."""
-    return Signs(
-        entropy_spikes=spikes(entropy) if entropy else None,
-        grad_norm_spikes=spikes(grad_norm) if grad_norm else None,
-        reward_spread=quarters(spreads),
+def diagnostics_of(entropy: Sequence[float], grad_norm: Sequence[float], spreads: Sequence[float]) -> Diagnostics:
+    """From the figures of each trained group, and from the rewards' spread of each group."""
+    return Diagnostics(
+        entropy_spikes=spikes(entropy) if len(entropy) >= FEWEST else None,
+        grad_norm_spikes=spikes(grad_norm) if len(grad_norm) >= FEWEST else None,
+        reward_spread=quarters(spreads) if len(spreads) >= FEWEST else None,
+        trained=max(len(entropy), len(grad_norm)),
+        groups=len(spreads),
     )
 
 

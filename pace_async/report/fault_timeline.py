@@ -10,13 +10,13 @@ from collections.abc import Mapping
 
 from pace_async.population.reading.timeline import Timeline
 from pace_async.report.axes import labelled, ticks
+from pace_async.report.durations import unit_of
 from pace_async.report.markup import Markup, joined, tag
 
 WIDTH, LANE, LEFT, RIGHT, FOOT = 960.0, 44.0, 110.0, 12.0, 36.0
 BINS = 160
 LEAST = 6.0
 """The height of a mark of one fault."""
-_UNITS = (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0))
 
 
 def fault_timeline(timeline: Timeline) -> Markup:
@@ -30,7 +30,7 @@ def fault_timeline(timeline: Timeline) -> Markup:
         return Markup()
     most = max(sum(kinds.values()) for lane in lanes.values() for kinds in lane.values())
     height = LANE * len(lanes) + FOOT
-    unit, seconds = next(((name, size) for name, size in _UNITS if length >= 2 * size), ("seconds", 1.0))
+    unit, seconds = unit_of(length)
     drawn = [
         _lane(name, lanes[name], LANE * number, most, length / seconds, unit)
         for number, name in enumerate(sorted(lanes))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pace_async.population.reading.account import ShippedGroup
 from pace_async.population.reading.rewards import RewardsOfGroup
 from pace_async.report.axes import Frame, path, plot, spread
+from pace_async.report.durations import HOURS, unit_of
 from pace_async.report.facts import Facts
 from pace_async.report.markup import Markup, joined, tag
 from pace_async.report.progress_axis import MOST, Axis, thinned
@@ -179,5 +180,7 @@ def _frame(axis: Axis, values: Sequence[float]) -> Frame:
 
 
 def _plot(frame: Frame, axis: Axis, title: str, *content: Markup) -> Markup:
-    label = {"candidates": "candidates complete", "groups": "group", "hours": "hours"}[axis.by]
-    return plot(frame, label, title, *content, whole_x=axis.by != "hours")
+    if axis.by == "hours":
+        unit = unit_of(3600 * frame.x[1], HOURS)
+        return plot(frame, unit.name, title, *content, whole_x=False, scale_x=unit.of_hours())
+    return plot(frame, {"candidates": "candidates complete", "groups": "group"}[axis.by], title, *content)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from pace_async.observe import formatting
+from pace_async.observe.spending import UNKNOWN
 from pace_async.population.reading.written_notes import WrittenNotes
 from pace_async.report.markup import Markup, tag
 from pace_async.report.parts import card
@@ -24,5 +25,6 @@ def notes(pages: Sequence[WrittenNotes]) -> list[Markup]:
 def _page(written: WrittenNotes) -> Markup:
     page = written.page
     tokens = f"{written.prompt_tokens:,} tokens in, {written.completion_tokens:,} out"
-    said = f"After {page.candidates} candidates, by {written.model}: {tokens}, {formatting.usd(written.cost_usd)}."
+    cost = UNKNOWN if written.cost_usd is None else formatting.usd(written.cost_usd)
+    said = f"After {page.candidates} candidates, by {written.model}: {tokens}, {cost}."
     return card(tag("p", said, class_="sub"), tag("pre", page.text, class_="page"))

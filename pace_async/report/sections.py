@@ -4,14 +4,14 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from pace_async.observe import formatting
+from pace_async.observe import formatting, spending
 from pace_async.observe.few_scores import few_scores
 from pace_async.observe.standing import to_best_known, tried_again
 from pace_async.population.reading.money import Money
 from pace_async.registry.advisors import advisor_of
 from pace_async.report import learning, progress
 from pace_async.report.comparison_text import spread_in_words
-from pace_async.report.diagnostics import signs_of
+from pace_async.report.diagnostics import FEWEST, diagnostics_of
 from pace_async.report.difference import counted, difference
 from pace_async.report.facts import Facts, Row
 from pace_async.report.islands import Link
@@ -53,7 +53,7 @@ def top(facts: Facts) -> list[Markup]:
         (f"{status['candidates']:,}", "candidates"),
         (f"{status['groups_trained']} + {status['groups_skipped']}", "groups trained + skipped"),
         (f"{_worst(status)} of {header.max_staleness}", "worst staleness, bound"),
-        (formatting.usd(status["spend_usd"]), f"spent{formatting.parts_of_spend(status['spend_by_role'])}"),
+        (_spent(status), f"spent{spending.parts_of_spend(status['spend_by_role'])}"),
         (formatting.duration(account.driven), "of search, pauses between processes left out"),
     ]
     shown = [tag("div", tag("b", value), tag("span", name), class_="tile") for value, name in tiles]
@@ -72,6 +72,11 @@ def top(facts: Facts) -> list[Markup]:
         tag("div", *shown, class_="tiles"),
         *([tag("p", few.sentence)] if few is not None else []),
     ]
+
+
+def _spent(status: Row) -> str:
+    unpriced = [role for role, usd in status["spend_by_role"].items() if usd is None]
+    return spending.spent_usd(status["spend_known_usd"], unpriced)
 
 
 def _worst(status: Row) -> str:
@@ -158,25 +163,28 @@ def learner(facts: Facts, by: By = "candidates") -> Markup:
     note = f"Red ticks: {formatting.count(skipped, 'group')} skipped, in which nothing was learned." if skipped else ""
     if facts.status["rollbacks"]:
         note += f" The advisor {formatting.went_back(len(facts.status['rollbacks']))}: its answers could not be parsed."
-    said = f"{_signs(facts)}{note}"
+    said = f"{_diagnostics(facts)}{note}"
     return joined([tag("p", said, class_="sub") if said else Markup(), tag("div", *cards, class_="pair")])
 
 
-def _signs(facts: Facts) -> str:
-    """How often entropy and gradient norm spiked, and how far the rewards of a group spread."""
+def _diagnostics(facts: Facts) -> str:
+    """How often entropy and gradient norm spiked, and how far the rewards of a group spread, if there are enough
+    groups."""
     trained = [row for row in facts.account.groups if row.state == "trained"]
-    signs = signs_of(
+    diagnostics = diagnostics_of(
         [row.entropy for row in trained if row.entropy is not None],
         [row.grad_norm for row in trained if row.grad_norm is not None],
         [row.spread for row in facts.account.rewards],
     )
     said = ""
-    if signs.entropy_spikes is not None and signs.grad_norm_spikes is not None:
+    if diagnostics.entropy_spikes is not None and diagnostics.grad_norm_spikes is not None:
         said = (
             "Spikes beyond twice the running median, in the last half of the updates: "
-            f"{signs.entropy_spikes} of the entropy, {signs.grad_norm_spikes} of the gradient norm. "
+            f"{diagnostics.entropy_spikes} of the entropy, {diagnostics.grad_norm_spikes} of the gradient norm. "
         )
-    if (spread := spread_in_words(signs.reward_spread)) is not None:
+    elif diagnostics.trained:
+        said = f"Spikes are counted from {FEWEST} trained groups on. "
+    if (spread := spread_in_words(diagnostics.reward_spread)) is not None:
         said += f"Spread of the rewards in a group, first and last quarter of the groups: {spread}. "
     return said
 
@@ -213,7 +221,7 @@ def spend(money: Money) -> Markup:
             "tokens in": f"{row.prompt_tokens or 0:,}",
             "tokens out": f"{row.completion_tokens or 0:,}",
             "seconds": f"{row.seconds or 0:,.1f}",
-            "USD": f"{row.usd or 0:,.4f}",
+            "USD": spending.cell_usd(row.known_usd, unpriced=row.usd is None),
         }
         for row in money.spend
     ]
@@ -224,15 +232,15 @@ def spend(money: Money) -> Markup:
 def money_by_improvement(money: Money, link: Link) -> Markup:
     """What each improvement of the best score had cost."""
     rows: list[dict[str, Content]] = []
-    before = 0.0
+    before: float | None = 0.0
     for row, usd in money.improvements:
         rows.append(
             {
                 "candidate": "seed" if row.candidate == 0 else link(row.candidate),
                 "score": formatting.score(row.score),
                 "after candidates": f"{row.place:,}",
-                "USD": f"{usd:,.4f}",
-                "USD since the last": f"{usd - before:,.4f}",
+                "USD": "unknown" if usd is None else f"{usd:,.4f}",
+                "USD since the last": "unknown" if usd is None or before is None else f"{usd - before:,.4f}",
                 "experiment": row.experiment,
             }
         )

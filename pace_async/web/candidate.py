@@ -41,7 +41,7 @@ def _tiles(row: Row) -> list[Markup]:
         ("–" if row["reward"] is None else formatting.score(row["reward"]), "reward for the advisor"),
         ("–" if row["staleness"] is None else str(row["staleness"]), "staleness, updates"),
         ("–" if row["queue_seconds"] is None else f"{row['queue_seconds']:.2f} s", "wait for a slot"),
-        (formatting.usd(row["cost_usd"] or 0.0), "cost"),
+        ("unknown" if row["cost_usd"] is None else formatting.usd(row["cost_usd"]), "cost"),
     ]
     return [tag("div", tag("b", value), tag("span", what), class_="tile") for value, what in pairs]
 
@@ -78,7 +78,13 @@ def _outcome(row: Row) -> list[Markup]:
 
 
 def _flat(rows: Sequence[Row]) -> list[dict[str, Content]]:
-    return [{key.replace("_", " "): _plain(value) for key, value in row.items()} for row in rows]
+    return [
+        {
+            key.replace("_", " "): "unknown" if (key, value) == ("cost_usd", None) else _plain(value)
+            for key, value in each.items()
+        }
+        for each in rows
+    ]
 
 
 def _plain(value: object) -> str:

@@ -143,7 +143,7 @@ def _cell(name: str, column: str, value: Any) -> Markup:
 
 def _number(column: str, value: Any) -> str:
     if value is None:
-        return "–"
+        return "unknown" if column == "cost_usd" else "–"
     if column == "at":
         return _moment(value)
     if column == "cost_usd":

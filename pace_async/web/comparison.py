@@ -7,11 +7,12 @@ from urllib.parse import urlencode
 from pace_async.errors import UsageError
 from pace_async.observe import formatting
 from pace_async.observe.columns import shown
+from pace_async.observe.spending import cell_usd
 from pace_async.report.compared import Comparison, in_words, share_in_words
 from pace_async.report.compared_curves import curves
 from pace_async.report.compared_runs import compared_run, refuse_unless_comparable
 from pace_async.report.comparison import CHOICES, Arm, By, ComparedRun
-from pace_async.report.comparison_text import arms, signs
+from pace_async.report.comparison_text import arms, diagnostics
 from pace_async.report.markup import Content, Markup, joined, tag
 from pace_async.report.parts import card, scrolling, table
 from pace_async.web.runs import OpenRun
@@ -39,7 +40,7 @@ def comparison_page(runs: Mapping[str, OpenRun], asked: Sequence[str], by: By = 
         return _page(tag("h1", TITLE), tag("p", "There is no run yet.", class_="sub"))
     comparison = Comparison.of(found, by)
     said = [tag("p", sentence) for sentence in comparison.verdicts]
-    compared, learned = arms(comparison), signs(comparison)
+    compared, learned = arms(comparison), diagnostics(comparison)
     return _page(
         tag("h1", f"{found[0].task}: {formatting.count(len(found), 'run')}"),
         tag("p", _caption(comparison), class_="sub"),
@@ -105,7 +106,7 @@ def _row(comparison: Comparison, arm: Arm, run: ComparedRun) -> dict[str, Conten
         f"after {in_words(place, by)}": _score(row["best_compared"]),
         **fresh,
         **(as_good if len(comparison.every) > 1 else {}),
-        "USD": f"{run.spend_usd:,.2f}",
+        "USD": cell_usd(run.spend_known_usd, unpriced=run.spend_usd is None, digits=2),
     }
 
 

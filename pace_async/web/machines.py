@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pace_async.observe import formatting
 from pace_async.population.reading.machines import Attempted
 from pace_async.report.axes import Frame, path, plot, spread
+from pace_async.report.durations import unit_of
 from pace_async.report.facts import Facts
 from pace_async.report.markup import Content, Markup, tag
 from pace_async.report.parts import card, scrolling, table
@@ -52,16 +53,13 @@ def _slots(config: Mapping[str, object]) -> str:
 
 def _machine(name: str, attempts: Sequence[Attempted], began: float) -> Markup:
     last = max(one.ended for one in attempts)
-    unit, size = next(((unit, size) for unit, size in _UNITS if last - began >= 2 * size), ("seconds", 1.0))
+    unit, size = unit_of(last - began)
     busy, waits = _over_time(attempts, began, last)
     cards = [
         card(tag("h3", title), _drawing(title, [(x / size, y) for x, y in points], unit))
         for title, points in ((f"{name}: evaluations at once", busy), (f"{name}: wait for a slot, seconds", waits))
     ]
     return tag("div", *cards, class_="pair")
-
-
-_UNITS = (("hours", 3600.0), ("minutes", 60.0))
 
 
 def _over_time(

@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 from pace_async.errors import UsageError
 from pace_async.events import IslandActed
 from pace_async.observe import formatting
+from pace_async.observe.spending import cell_usd
 from pace_async.population.reading.candidate_metrics import Measured
 from pace_async.population.reading.machines import Attempted
 from pace_async.population.reading.money import Money
@@ -140,5 +141,5 @@ def _row(name: str, run: OpenRun) -> dict[str, Markup | str]:
         "state": formatting.STATES.get(status["state"], status["state"]),
         "score": "–" if best is None else formatting.score(best),
         "candidates": f"{status['candidates']:,}",
-        "USD": f"{status['spend_usd']:,.2f}",
+        "USD": cell_usd(status["spend_known_usd"], unpriced=status["spend_usd"] is None, digits=2),
     }

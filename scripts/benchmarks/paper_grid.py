@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pace_async.report.diagnostics import quarters, reached, signs_of
+from pace_async.report.diagnostics import diagnostics_of, quarters, reached
 from scripts.benchmarks.bench_runs import (
     Wanted,
     difference,
@@ -208,10 +208,19 @@ def _diagnostics(traces: Sequence[Trace]) -> list[str]:
         return ["–"] * 4
     norms = [trace.grad_norm for trace in trained]
     middle, largest = np.mean([np.median(norm) for norm in norms]), np.max([norm.max() for norm in norms])
-    signs = [signs_of(list(trace.entropy), list(trace.grad_norm), []) for trace in trained]
-    spikes = [np.mean([getattr(each, name) for each in signs]) for name in ("entropy_spikes", "grad_norm_spikes")]
+    diagnostics = [diagnostics_of(list(trace.entropy), list(trace.grad_norm), []) for trace in trained]
     entropy = _change([trace.entropy for trace in trained])
-    return [entropy, f"{middle:.2f}", f"{largest:.2f}", f"{spikes[0]:.1f}, {spikes[1]:.1f}"]
+    spikes = [
+        _mean([each.entropy_spikes for each in diagnostics]),
+        _mean([each.grad_norm_spikes for each in diagnostics]),
+    ]
+    return [entropy, f"{middle:.2f}", f"{largest:.2f}", ", ".join(spikes)]
+
+
+def _mean(numbers: Sequence[int | None]) -> str:
+    """Of the runs with enough groups, a dash if there are none."""
+    known = [number for number in numbers if number is not None]
+    return f"{np.mean(known):.1f}" if known else "–"
 
 
 def _change(curves: Sequence[Curve]) -> str:

@@ -1,6 +1,7 @@
 """pace compare: runs side by side, as a table, a drawing, JSON and a picture."""
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -195,11 +196,13 @@ def test_spikes_and_the_spread_of_rewards_stand_in_the_table(shell: Shell) -> No
     another(
         shell,
         "spiky",
-        "update groups set entropy = 1.0, grad_norm = 1.0 where state = 'trained'",
+        "update groups set state = 'trained', entropy = 1.0, grad_norm = 1.0",
         "update groups set grad_norm = 2.5 where group_number = "
         "(select max(group_number) from groups where state = 'trained')",
     )
-    [row] = json.loads(shell.pace("compare", "spiky", "--json").out)["runs"]
+    row, few = json.loads(shell.pace("compare", "spiky", RUN, "--json").out)["runs"]
+    assert (few["groups_trained"], few["entropy_spikes"], few["grad_norm_spikes"]) == (7, None, None)
+    assert re.search(rf"{RUN} +7 +too few groups +too few groups +[\d.]+ → [\d.]+\n", shell.pace("compare", RUN).out)
     assert (row["entropy_spikes"], row["grad_norm_spikes"]) == (0, 1)
     first, last = row["reward_spread"]
     assert f"{first:.3g} → {last:.3g}" in shell.pace("compare", "spiky").out

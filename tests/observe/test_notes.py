@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pace_async.config import StopConfig
 from pace_async.events import ImplementerCalled, LeaseOpened, NotesPage
-from pace_async.observe import formatting
+from pace_async.observe import spending
 from pace_async.observe.fold import fold
 from pace_async.observe.jsonl import Seen, event_line, header_line, read
 from pace_async.observe.model import RunView
@@ -32,10 +32,10 @@ def test_calls_for_notes_are_counted_and_their_failures_alarm_nobody() -> None:
         view = fold(view, called("server_error"))
     assert view.unanswered == 0 and view.ledger.answers == () and view.ledger.handed == {}
     assert view.calls["notes"] == 4 and view.spent["notes"] == view.spend_usd == 1.0
-    assert formatting.calls({"implementer": 2, "notes": 1}, {"notes": 0.25, "implementer": 0.5}) == (
+    assert spending.calls({"implementer": 2, "notes": 1}, {"notes": 0.25, "implementer": 0.5}) == (
         "1 notes call ($0.25) and 2 implementer calls ($0.50)"
     )
-    assert formatting.parts_of_spend({"implementer": 0.5, "advisor": 1.0, "notes": 0.25}) == (
+    assert spending.parts_of_spend({"implementer": 0.5, "advisor": 1.0, "notes": 0.25}) == (
         " (advisor $1.00, notes $0.25, implementer $0.50)"
     )
-    assert formatting.parts_of_spend({"implementer": 0.5, "advisor": 0.0, "notes": 0.0}) == ""
+    assert spending.parts_of_spend({"implementer": 0.5, "advisor": 0.0, "notes": 0.0}) == ""

@@ -32,6 +32,6 @@ def test_the_database_sums_and_counts_what_the_rows_say(tmp_path: Path) -> None:
     assert len(better) > 10
     for one, usd in money.improvements:
         assert usd == pytest.approx(sum(call["cost_usd"] for call in calls if call["at"] <= one.at))
-    assert money.improvements[-1].usd > 0.0
+    assert (money.improvements[-1].usd or 0.0) > 0.0
     assert money.outcomes == Counter(row["outcome"] for row in rows if row["candidate"] > 0)
     assert sum(one.calls for one in money.spend if one.role == "implementer") == len(calls)

@@ -1,6 +1,8 @@
 """Arms, intervals and curves of compared runs."""
 
+import re
 import statistics
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
 from pace_async.observe.chart import curves
+from pace_async.report import compared_curves
+from pace_async.report.compared import Comparison, in_words
 from pace_async.report.comparison import ComparedRun, arms_of, band, common, difference, sampled, t_quantile, verdict
 
 
@@ -142,3 +146,41 @@ def test_one_seed_in_an_arm_tells_nothing_apart() -> None:
     found = difference(other, one, 20)
     assert found is not None and found.told_apart is None
     assert "it takes two seeds" in verdict(other, one, found, "maximize")
+
+
+@pytest.mark.parametrize(
+    ("hours", "told", "label", "scale"),
+    [
+        (0.0125, "45 seconds", "seconds of search", 3600.0),
+        (0.25, "15 minutes", "minutes of search", 60.0),
+        (1.9, "114 minutes", "minutes of search", 60.0),
+        (72.0, "72 hours", "hours of search", 1.0),
+    ],
+)
+def test_a_short_search_is_told_and_drawn_in_seconds_or_minutes(
+    hours: float, told: str, label: str, scale: float
+) -> None:
+    assert in_words(hours, "hours") == told
+    assert compared_curves.axis_of(hours, "hours") == (label, scale)
+    drawn = str(compared_curves.curves(arms_of([run(1, (0.0, 1.0), (hours, 2.0))]), hours, "hours"))
+    ticks = [float(value) for value in re.findall(r'class="tick middle">([\d.]+)<', drawn)]
+    assert label in drawn and ticks[0] == 0 and 0.7 * hours * scale < ticks[-1] <= hours * scale
+
+
+def test_printed_arms_and_runs_are_short_and_the_document_has_the_verdicts() -> None:
+    runs = [run(1, (0.0, 1.0), (9.0, 2.5)), run(2, (0.0, 1.0), (3.0, 2.0)), run(3, (0.0, 1.0), (4.0, 3.5), k=2)]
+    comparison = Comparison.of([*runs, run(4, k=3)])
+    assert (
+        repr(comparison.arms) == "(Arm('A', 2 runs, best 2.5), Arm('B', 1 run, best 3.5), Arm('C', 1 run, best none))"
+    )
+    assert repr(runs[0]) == "ComparedRun('run-1', 20 candidates, best 2.5)"
+    lower = arms_of(
+        [
+            replace(one, direction="minimize", curve=((0.0, score),))
+            for one, score in zip(runs[:2], (3.0, 2.0), strict=True)
+        ]
+    )
+    assert repr(lower) == "(Arm('A', 2 runs, best 2),)"
+    verdicts = comparison.document()["verdicts"]
+    assert verdicts == comparison.verdicts
+    assert verdicts[0] == "Whether B and A differ cannot be said: it takes two seeds with a score in each."

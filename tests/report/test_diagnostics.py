@@ -2,7 +2,7 @@
 
 import pytest
 
-from pace_async.report.diagnostics import RUNNING, Signs, quarters, reached, signs_of, spikes
+from pace_async.report.diagnostics import FEWEST, RUNNING, Diagnostics, diagnostics_of, quarters, reached, spikes
 
 
 @pytest.mark.parametrize(
@@ -44,6 +44,8 @@ def test_a_score_is_reached_where_the_curve_is_first_as_good() -> None:
     assert reached([(0.0, 3.0), (5.0, 1.0)], 2.0, "minimize") == 5.0
 
 
-def test_a_run_that_trained_nothing_has_no_spikes() -> None:
-    assert signs_of([], [], []) == Signs(None, None, None)
-    assert signs_of([1.0, 1.0], [1.0, 3.0], [2.0, 1.0]) == Signs(0, 1, (2.0, 1.0))
+def test_fewer_than_eight_groups_have_no_diagnostics() -> None:
+    assert diagnostics_of([], [], []) == Diagnostics(None, None, None, 0, 0)
+    level = [1.0] * (FEWEST - 1)
+    assert diagnostics_of(level, level, level) == Diagnostics(None, None, None, 7, 7)
+    assert diagnostics_of([1.0, *level], [*level, 3.0], [2.0, 2.0, *level[1:]]) == Diagnostics(0, 1, (2.0, 1.0), 8, 8)

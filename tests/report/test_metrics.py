@@ -68,11 +68,14 @@ def test_many_metrics_are_counted_and_one_that_is_no_number_leaves_a_gap() -> No
 
 
 def test_the_learners_part_counts_spikes_and_the_spread_of_rewards(run: Path) -> None:
+    with open_readonly(run / "population.db") as reader:
+        too_few = page(gather(reader))  # it trained seven
     with closing(sqlite3.connect(run / "population.db")) as database, database:
-        database.execute("update groups set entropy = 1.0, grad_norm = 1.0 where state = 'trained'")
+        database.execute("update groups set state = 'trained', entropy = 1.0, grad_norm = 1.0")
         latest = "(select max(group_number) from groups where state = 'trained')"
         database.execute(f"update groups set grad_norm = 2.5 where group_number = {latest}")
     with open_readonly(run / "population.db") as reader:
         text = page(gather(reader))
+    assert "Spikes are counted from 8 trained groups on." in too_few
     assert "of the updates: 0 of the entropy, 1 of the gradient norm." in text
     assert re.search(r"first and last quarter of the groups: [\d.]+ → [\d.]+\.", text)

@@ -99,7 +99,7 @@ def test_a_run_before_its_first_score_is_compared_without_a_curve(folder: Path, 
 
 def test_the_axis_is_chosen_by_the_address_which_keeps_the_runs(client: TestClient) -> None:
     answer = client.get("/compare", params={"run": ["one", "three"], "by": "hours"}).text
-    assert "hours of search" in answer and " hours, which every run has." in answer
+    assert "seconds of search" in answer and " seconds, which every run has." in answer
     assert 'href="?run=one&amp;run=three&amp;by=candidates"' in answer
     assert '<a href="?run=one&amp;run=three&amp;by=hours" aria-current="true">hours</a>' in answer
     refused = client.get("/compare", params={"run": ["one"], "by": "usd"}).text

@@ -63,7 +63,7 @@ def _candidate(event: Evaluated, view: RunView) -> dict[str, float | None]:
         "search/reward": event.reward,
         "search/scored": view.scored,
         "search/evaluation_seconds": event.seconds,
-        "cost/usd": view.spend_usd,
+        "cost/usd": None if view.unpriced else view.spend_usd,
     }
 
 

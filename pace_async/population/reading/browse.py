@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from pace_async.errors import UsageError
 from pace_async.population.models import CandidateRow
 from pace_async.population.reading.candidates import candidates_with_experiments, columns
+from pace_async.population.reading.read_spending import unpriced_of
 from pace_async.population.reading.typed import statements
 
 COLUMNS = (
@@ -48,7 +49,8 @@ def browse(connection: Connection, run_id: int, chosen: Selection, first: int = 
     is not a condition, names an unknown column, or takes longer than PAGE_S seconds."""
     if chosen.order not in COLUMNS:
         raise UsageError(f"there is no column {chosen.order!r}")
-    statement = candidates_with_experiments(*columns(*COLUMNS)).where(CandidateRow.run_id == run_id)
+    shown = columns(*COLUMNS, unpriced=unpriced_of(connection, run_id))
+    statement = candidates_with_experiments(*shown).where(CandidateRow.run_id == run_id)
     every = statement.compile(connection, compile_kwargs={"literal_binds": True})
     where = f"WHERE (\n{chosen.where}\n)" if chosen.where.strip() else ""
     order = f"{chosen.order} {'DESC' if chosen.descending else 'ASC'} NULLS LAST, candidate DESC"

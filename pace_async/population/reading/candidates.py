@@ -4,11 +4,14 @@ experiment and idea.
 A reader of candidates chooses columns here and adds its own condition and order.
 """
 
+from collections.abc import Collection
 from typing import Any, cast
 
-from sqlalchemy import ColumnElement, Select, and_, func, select
+from sqlalchemy import ColumnElement, Select, and_, case, func, select
 
+from pace_async.events import Role
 from pace_async.population.models import CandidateRow, ExperimentRow, IdeaRow, ImplementerCallRow, LeaseRow, ProposalRow
+from pace_async.population.reading.read_spending import cost_nothing
 
 
 def same_rollout(one: Any, other: Any) -> ColumnElement[bool]:
@@ -16,13 +19,19 @@ def same_rollout(one: Any, other: Any) -> ColumnElement[bool]:
     return and_(one.run_id == other.run_id, one.lease == other.lease)
 
 
-COST_USD: ColumnElement[float] = (
-    select(func.coalesce(func.sum(ImplementerCallRow.cost_usd), 0.0))
-    .where(same_rollout(ImplementerCallRow, CandidateRow), ImplementerCallRow.role != "notes")
-    .correlate(CandidateRow)
-    .scalar_subquery()
-)
-"""The cost of a candidate, failed calls included. Notes are written for the whole run."""
+def cost_usd(unpriced: Collection[Role] = ()) -> ColumnElement[float | None]:
+    """The cost of a candidate, failed calls included. Notes are written for the whole run. NULL if calls of the
+    `unpriced` roles were counted with nothing."""
+    unknown = and_(ImplementerCallRow.role.in_(unpriced), cost_nothing(ImplementerCallRow))
+    summed = func.coalesce(func.sum(ImplementerCallRow.cost_usd), 0.0)
+    cost = case((func.sum(case((unknown, 1), else_=0)) > 0, None), else_=summed) if unpriced else summed
+    return (
+        select(cost)
+        .where(same_rollout(ImplementerCallRow, CandidateRow), ImplementerCallRow.role != "notes")
+        .correlate(CandidateRow)
+        .scalar_subquery()
+    )
+
 
 OWN_IDEA: ColumnElement[str] = (
     select(func.min(ProposalRow.description))
@@ -44,14 +53,14 @@ _ELSEWHERE: dict[str, Any] = {
     "idea_number": ExperimentRow.idea,
     "idea": IdeaRow.description,
     "experiment": ExperimentRow.description,
-    "cost_usd": COST_USD,
 }
 """Columns outside the candidate's own row, by the names that commands print."""
 
 
-def columns(*names: str) -> list[Any]:
-    """Columns for `candidates_with_experiments`, under these names."""
-    return [(_ELSEWHERE[name] if name in _ELSEWHERE else getattr(CandidateRow, name)).label(name) for name in names]
+def columns(*names: str, unpriced: Collection[Role] = ()) -> list[Any]:
+    """Columns for `candidates_with_experiments`, under these names. `unpriced`: see `cost_usd`."""
+    elsewhere = {**_ELSEWHERE, "cost_usd": cost_usd(unpriced)}
+    return [(elsewhere[name] if name in elsewhere else getattr(CandidateRow, name)).label(name) for name in names]
 
 
 def candidates_with_experiments(*selected: Any) -> Select[Any]:

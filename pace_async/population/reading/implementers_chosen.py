@@ -59,9 +59,12 @@ def results_of(connection: Connection, run_id: int) -> dict[str, dict[int, Resul
     return dict(found)
 
 
-def tally(results: Collection[Result], models: Collection[str] = ()) -> list[dict[str, object]]:
+def tally(
+    results: Collection[Result], models: Collection[str] = (), *, unpriced: bool = False
+) -> list[dict[str, object]]:
     """kind, model, rollouts, gains and usd, added up over results, by kind and model. In each kind of `results` every
-    one of `models` has an entry, with zeros if it was never chosen."""
+    one of `models` has an entry, with zeros if it was never chosen. `unpriced`: a model with rollouts that cost nothing
+    has no known price, so its usd is None."""
     groups: defaultdict[tuple[str, str], list[Result]] = defaultdict(list)
     for result in results:
         groups[result.kind, result.model].append(result)
@@ -72,10 +75,14 @@ def tally(results: Collection[Result], models: Collection[str] = ()) -> list[dic
             "model": model,
             "rollouts": len(found),
             "gains": sum(result.gained for result in found),
-            "usd": sum(result.usd for result in found),
+            "usd": None if unpriced and found and not any(result.usd for result in found) else _sum(found),
         }
         for (kind, model), found in sorted(groups.items())
     ]
+
+
+def _sum(results: Collection[Result]) -> float:
+    return sum(result.usd for result in results)
 
 
 def models_of_bandit(settings: Mapping[str, object], changes: Mapping[str, object]) -> list[str]:

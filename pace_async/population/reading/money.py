@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, Float, column, func, literal, select, text, union_all, values
 
-from pace_async.population.models import ImplementerCallRow, RunRow
+from pace_async.population.models import ImplementerCallRow, ImplementerCheckRow, RunRow
 from pace_async.population.reading.progress import Improvement, improvements_of, outcomes_of
+from pace_async.population.reading.read_spending import cost_nothing, unpriced_of
 
 AT_A_TIME = 10_000
 """Moments in one statement."""
@@ -28,7 +29,8 @@ class FaultCount:
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """Calls of one model in one role."""
+    """Calls of one model in one role. `usd` is None if the price of some is not known, and `known_usd` is the cost of
+    the others."""
 
     role: str
     model: str
@@ -37,13 +39,15 @@ class Spend:
     completion_tokens: int | None
     seconds: float | None
     usd: float | None
+    known_usd: float = 0.0
 
 
 class PaidImprovement(NamedTuple):
-    """A candidate that was better than all before it, and the USD of all calls up to its completion."""
+    """A candidate that was better than all before it, and the USD of all calls up to its completion, None in a run with
+    calls whose price is not known."""
 
     candidate: Improvement
-    usd: float
+    usd: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,9 @@ class Money:
 def money_of(connection: Connection, run_id: int) -> Money:
     """The money of one run."""
     better = improvements_of(connection, run_id)
-    paid = paid_until(connection, run_id, [one.at for one in better])
+    paid: Sequence[float | None] = paid_until(connection, run_id, [one.at for one in better])
+    if unpriced_of(connection, run_id):
+        paid = [None] * len(better)
     return Money(
         outcomes=outcomes_of(connection, run_id),
         faults=_faults(connection, run_id),
@@ -103,4 +109,18 @@ def _spend(connection: Connection, run_id: int) -> tuple[Spend, ...]:
     run = connection.execute(select(RunRow.name).where(RunRow.run_id == run_id)).scalar_one()
     columns_of_view = "role, model, calls, prompt_tokens, completion_tokens, seconds, usd"
     rows = connection.execute(text(f"SELECT {columns_of_view} FROM spend WHERE run = :run"), {"run": run})
-    return tuple(Spend(*row) for row in rows)
+    unpriced = _unpriced_models(connection, run_id)
+    return tuple(
+        Spend(*row[:-1], usd=None if (row.role, row.model) in unpriced else row.usd, known_usd=row.usd or 0.0)
+        for row in rows
+    )
+
+
+def _unpriced_models(connection: Connection, run_id: int) -> set[tuple[str, str]]:
+    """(role, model) of the rows of the view `spend` whose cost is not known."""
+    roles = unpriced_of(connection, run_id)
+    found: set[tuple[str, str]] = set()
+    for table, role in ((ImplementerCallRow, ImplementerCallRow.role), (ImplementerCheckRow, literal("check"))):
+        free = select(role.label("role"), table.model).where(table.run_id == run_id, table.role.in_(roles))
+        found |= {(row.role, row.model) for row in connection.execute(free.where(cost_nothing(table)).distinct())}
+    return found

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Subquery, and_, case, func, select
 
+from pace_async.events import Role
 from pace_async.events.causes import FEW_SCORED, Answers, Cause, answers_of, cause_of
 from pace_async.population.models import (
     CandidateRow,
@@ -18,7 +19,7 @@ from pace_async.population.models import (
 )
 from pace_async.population.reading.candidates import OWN_IDEA, same_rollout
 from pace_async.population.reading.epochs import last_lease_before
-from pace_async.population.reading.read_spending import spend_by_role
+from pace_async.population.reading.read_spending import spend_by_role, unpriced_of
 from pace_async.search.results import headline
 
 RECENT = 32
@@ -76,6 +77,7 @@ class Progress:
     faults: int
     calls: Mapping[str, int]
     spent: Mapping[str, float]
+    unpriced: frozenset[Role]
 
 
 def progress_of(connection: Connection, run_id: int, kept: int) -> Progress:
@@ -130,6 +132,7 @@ def progress_of(connection: Connection, run_id: int, kept: int) -> Progress:
         undone=int(undone or 0),
         faults=connection.execute(select(func.count()).where(FaultRow.run_id == run_id)).scalar_one(),
         spent=spend_by_role(connection, run_id),
+        unpriced=unpriced_of(connection, run_id),
         calls=_calls_by_role(connection, run_id),
     )
 

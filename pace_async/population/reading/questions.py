@@ -3,7 +3,7 @@
 Answers within one transaction agree with each other. Nothing here writes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, func, select, text
 
 from pace_async.durable import DISK_FAULTS
 from pace_async.errors import UsageError
-from pace_async.events import AdvisorCall
+from pace_async.events import AdvisorCall, ImplementerChosen, Role
 from pace_async.population.models import (
     CandidateRow,
     FaultRow,
@@ -30,7 +30,7 @@ from pace_async.population.reading.load import closings_of, find_run, state_of_r
 from pace_async.population.reading.machines import machines_of
 from pace_async.population.reading.progress import causes_of, outcomes_of
 from pace_async.population.reading.read_facts import advice_of, evaluations_of, fresh_of, practices_of, stages_of
-from pace_async.population.reading.read_spending import changes_of, spend_by_role, spend_of, tries_of
+from pace_async.population.reading.read_spending import changes_of, spend_by_role, spend_of, tries_of, unpriced_of
 from pace_async.state.apply import practice_with
 
 WAITS = {
@@ -44,7 +44,7 @@ WAITS = {
 }
 """Kinds of faults that begin a wait of the whole run, with its description, or end it (empty)."""
 
-_PROGRAM = columns(
+_PROGRAM = (
     *("candidate", "island", "parent", "outcome", "score", "reward", "mechanism", "detail", "seconds", "memoised"),
     *("at", "program_hash", "program", "lease_state", "lease_stage", "admitted_version", "policy_version"),
     *("group_number", "update_number", "staleness", "advantage", "idea_number", "idea", "experiment", "cost_usd"),
@@ -81,6 +81,7 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
     and `best_fresh_score` is null if the best was not tried on fresh instances. `state` is the last committed state.
     `waiting` is null, or what the whole run waits for and since when, according to the rows. `failing` lists the stages
     that fail at every try, each with its reason and start, of a run that is driven or gave up.
+    `spend_usd` is null if the price of some calls is not known, and `spend_known_usd` is the cost of the others.
     `trust` is "shared" if programs can reach what scores them, else "hidden". `longest_stall_ms` and
     `longest_turn_cpu_ms` are the longest turns of the event loop, null until measured. `implementers` has the results
     of the models that a bandit chose, by kind of experiment, and `nodes` what ran on each machine of a cluster."""
@@ -93,6 +94,7 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
     outcomes = outcomes_of(connection, run_id)
     scored = outcomes.get("ok", 0)
     state, reason = state_of_run(connection, run_id)
+    unpriced = unpriced_of(connection, run_id)
     settings, trust = connection.execute(select(RunRow.config, RunRow.trust).where(RunRow.run_id == run_id)).one()
     return {
         "candidates": sum(outcomes.values()),
@@ -104,8 +106,11 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
         "best_score": None if best is None else best.score,
         "best_fresh_score": None if best is None else _confirmed(connection, run_id, best.candidate),
         **conservation(connection, run),
-        "spend_usd": spend_of(connection, run_id),
-        "spend_by_role": spend_by_role(connection, run_id),
+        "spend_usd": None if unpriced else spend_of(connection, run_id),
+        "spend_known_usd": spend_of(connection, run_id),
+        "spend_by_role": {
+            role: None if role in unpriced else usd for role, usd in spend_by_role(connection, run_id).items()
+        },
         "state": state,
         "reason": reason,
         "trust": trust,
@@ -121,6 +126,7 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
         "implementers": tally(
             [one for found in results_of(connection, run_id).values() for one in found.values()],
             models_of_bandit(settings, changes_of(connection, run_id)),
+            unpriced="implementer" in unpriced,
         ),
     }
 
@@ -229,6 +235,7 @@ def show(connection: Connection, candidate: int, run: str | None = None) -> dict
     asked = select(ImplementerCallRow).where(ImplementerCallRow.run_id == run_id, ImplementerCallRow.lease == candidate)
     paid = connection.execute(asked.order_by(ImplementerCallRow.ordinal)).all()
     calls = advice.calls if advice is not None else ()
+    unpriced = unpriced_of(connection, run_id)
     return {
         **row,
         "metrics": evaluated.metrics,
@@ -251,9 +258,9 @@ def show(connection: Connection, candidate: int, run: str | None = None) -> dict
             }
             for call, tokens in zip(calls, _tokens_of(calls, paid), strict=True)
         ],
-        "implementer_calls": [_paid_call(row) for row in paid if row.role == "implementer"],
-        "advisor_calls": [_paid_call(row) for row in paid if row.role == "advisor"],
-        "chosen": asdict(chosen) if chosen is not None else None,
+        "implementer_calls": [_paid_call(row, unpriced) for row in paid if row.role == "implementer"],
+        "advisor_calls": [_paid_call(row, unpriced) for row in paid if row.role == "advisor"],
+        "chosen": None if chosen is None else _choice(chosen, unpriced),
         "tries": [asdict(tried) for tried in tries_of(connection, run_id, candidate)],
     }
 
@@ -269,13 +276,20 @@ def _tokens_of(calls: Sequence[AdvisorCall], paid: Sequence[Any]) -> list[tuple[
     return counted
 
 
-def _paid_call(row: Any) -> dict[str, Any]:
+def _choice(chosen: ImplementerChosen, unpriced: Collection[Role]) -> dict[str, Any]:
+    """What a bandit chose. An expected cost of nothing is unknown for a model without a price."""
+    unknown = chosen.usd == 0 and "implementer" in unpriced
+    return {**asdict(chosen), "usd": None if unknown else chosen.usd}
+
+
+def _paid_call(row: Any, unpriced: Collection[Role]) -> dict[str, Any]:
+    unknown = row.role in unpriced and row.cost_usd == 0 and row.prompt_tokens + row.completion_tokens > 0
     return {
         "model": row.model,
         "outcome": row.outcome,
         "prompt_tokens": row.prompt_tokens,
         "completion_tokens": row.completion_tokens,
-        "cost_usd": row.cost_usd,
+        "cost_usd": None if unknown else row.cost_usd,
         "seconds": row.seconds,
     }
 
@@ -290,6 +304,7 @@ def _confirmed(connection: Connection, run_id: int, candidate: int) -> float | N
 
 def _program(connection: Connection, run_id: int, which: ColumnElement[bool]) -> dict[str, Any] | None:
     """The candidate, by the names that commands print."""
-    statement = candidates_with_experiments(*_PROGRAM).where(CandidateRow.run_id == run_id, which)
+    shown = columns(*_PROGRAM, unpriced=unpriced_of(connection, run_id))
+    statement = candidates_with_experiments(*shown).where(CandidateRow.run_id == run_id, which)
     row = connection.execute(statement).mappings().one_or_none()
     return None if row is None else {str(name): value for name, value in row.items()}

@@ -3,16 +3,18 @@
 import json
 from collections import defaultdict
 from collections.abc import Collection
-from typing import get_args
+from typing import Any, cast, get_args
 
-from sqlalchemy import Connection, and_, func, select
+from sqlalchemy import ColumnElement, Connection, and_, func, select
 
 from pace_async.events import ImplementerReserved, ImplementerTry, Role
+from pace_async.events.priced import roles_without_price
 from pace_async.population.models import (
     ImplementerCallRow,
     ImplementerCheckRow,
     ImplementerTryRow,
     ReservationRow,
+    RunRow,
     SettingChangeRow,
 )
 
@@ -35,6 +37,31 @@ def spend_by_role(connection: Connection, run_id: int) -> dict[str, float]:
         for role, usd in connection.execute(summed):
             spent[role] += usd
     return {role: spent[role] for role in get_args(Role)}
+
+
+def unpriced_of(connection: Connection, run_id: int) -> frozenset[Role]:
+    """The roles with calls whose price is not known, checks included."""
+    return unpriced_by_run(connection, run_id).get(run_id, frozenset())
+
+
+def unpriced_by_run(connection: Connection, run_id: int | None = None) -> dict[int, frozenset[Role]]:
+    """The roles with calls whose price is not known, by run. Runs without one are left out. All runs if `run_id` is
+    None."""
+    found: defaultdict[int, set[Role]] = defaultdict(set)
+    for table in (ImplementerCallRow, ImplementerCheckRow):
+        free = select(table.run_id, table.role).where(cost_nothing(table)).distinct()
+        for row in connection.execute(free if run_id is None else free.where(table.run_id == run_id)):
+            found[row.run_id].add(cast("Role", row.role))
+    if not found:
+        return {}
+    settings = connection.execute(select(RunRow.run_id, RunRow.config).where(RunRow.run_id.in_(found)))
+    unpriced = {row.run_id: found[row.run_id] & roles_without_price(row.config) for row in settings}
+    return {run: frozenset(roles) for run, roles in unpriced.items() if roles}
+
+
+def cost_nothing(table: Any) -> ColumnElement[bool]:
+    """Whether a call took tokens and was counted with 0 USD."""
+    return and_(table.cost_usd == 0, table.prompt_tokens + table.completion_tokens > 0)
 
 
 def reserved_of(connection: Connection, run_id: int) -> tuple[ImplementerReserved, ...]:

@@ -7,15 +7,16 @@ memory for any length of run. Nothing here writes.
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Executable, select, text
+from sqlalchemy import Connection, Executable, bindparam, select, text
 
 from pace_async.population.models import CandidateRow
 from pace_async.population.reading.candidates import candidates_with_experiments, columns
+from pace_async.population.reading.read_spending import unpriced_of
 
 BATCH = 500
 Kind = Literal["candidates", "rollouts", "ideas", "updates"]
 
-_CANDIDATES = columns(
+_CANDIDATES = (
     *("candidate", "island", "parent", "outcome", "score", "reward", "mechanism", "idea", "experiment", "detail"),
     *("seconds", "memoised", "policy_version", "staleness", "cost_usd", "metrics", "program_hash", "at"),
 )
@@ -34,8 +35,13 @@ SELECT l.lease, l.island, l.stage, l.state, l.reason, l.admitted_version, l.dead
         ORDER BY a.ordinal LIMIT 1) AS assessed,
        (SELECT a.text FROM advisor_calls a WHERE a.run_id = l.run_id AND a.lease = l.lease AND a.purpose = 'select'
         ORDER BY a.ordinal LIMIT 1) AS selected,
-       COALESCE((SELECT SUM(p.cost_usd) FROM implementer_calls p
-                 WHERE p.run_id = l.run_id AND p.lease = l.lease AND p.role <> 'notes'), 0.0) AS cost_usd,
+       CASE WHEN EXISTS (SELECT 1 FROM implementer_calls p
+                         WHERE p.run_id = l.run_id AND p.lease = l.lease AND p.role IN :unpriced
+                         AND p.role <> 'notes' AND p.cost_usd = 0 AND p.prompt_tokens + p.completion_tokens > 0)
+            THEN NULL
+            ELSE COALESCE((SELECT SUM(p.cost_usd) FROM implementer_calls p
+                           WHERE p.run_id = l.run_id AND p.lease = l.lease AND p.role <> 'notes'), 0.0)
+       END AS cost_usd,
        l.opened_at, l.closed_at
 FROM leases l
 LEFT JOIN candidates c ON c.run_id = l.run_id AND c.lease = l.lease
@@ -70,10 +76,15 @@ WHERE g.run_id = :run_id ORDER BY g.group_number""",
 
 def stream(connection: Connection, run_id: int, kind: Kind) -> Iterator[dict[str, Any]]:
     """Rows of one kind, column name to value, as they are read."""
+    unpriced = unpriced_of(connection, run_id)
     if kind == "candidates":
-        chosen = candidates_with_experiments(*_CANDIDATES).where(CandidateRow.run_id == run_id)
+        shown = columns(*_CANDIDATES, unpriced=unpriced)
+        chosen = candidates_with_experiments(*shown).where(CandidateRow.run_id == run_id)
         return _rows(connection, chosen.order_by(CandidateRow.candidate))
-    return _rows(connection, text(_STATEMENTS[kind]).bindparams(run_id=run_id))
+    statement = text(_STATEMENTS[kind])
+    if kind == "rollouts":
+        statement = statement.bindparams(bindparam("unpriced", sorted(unpriced), expanding=True))
+    return _rows(connection, statement.bindparams(run_id=run_id))
 
 
 def programs(connection: Connection, run_id: int) -> Iterator[dict[str, Any]]:

@@ -13,12 +13,14 @@ from pace_async.population.models import (
     RunRow,
     RunStateRow,
 )
+from pace_async.population.reading.read_spending import unpriced_by_run
 
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
     """How far a run is. `candidates` counts evaluated rollouts without the task's own program, `updates` ended groups.
-    `best_score` is None before the first score. `made_at` and `last_at` (the last candidate or change of state) are in
+    `best_score` is None before the first score. `spend_usd` is None if the price of some calls is not known, and
+    `spend_known_usd` is the cost of the others. `made_at` and `last_at` (the last candidate or change of state) are in
     seconds since the epoch."""
 
     run: str
@@ -29,7 +31,8 @@ class RunSummary:
     updates: int
     best_score: float | None
     direction: str
-    spend_usd: float
+    spend_usd: float | None
+    spend_known_usd: float
     made_at: float
     last_at: float
 
@@ -55,6 +58,7 @@ def summaries_of(connection: Connection) -> tuple[RunSummary, ...]:
         sums = _by_run(connection, select(table.run_id, func.sum(table.cost_usd)).group_by(table.run_id))
         for run_id, (usd,) in sums.items():
             spent[run_id] = spent.get(run_id, 0.0) + float(usd or 0.0)
+    unpriced = unpriced_by_run(connection)
     columns = (RunRow.run_id, RunRow.name, RunRow.task, RunRow.direction, RunRow.created_at)
     found: list[RunSummary] = []
     for row in connection.execute(select(*columns).order_by(RunRow.run_id)):
@@ -70,7 +74,8 @@ def summaries_of(connection: Connection) -> tuple[RunSummary, ...]:
                 updates=groups.get(row.run_id, (0,))[0],
                 best_score=merit if merit is None or row.direction == "maximize" else -merit,
                 direction=row.direction,
-                spend_usd=spent.get(row.run_id, 0.0),
+                spend_usd=None if row.run_id in unpriced else spent.get(row.run_id, 0.0),
+                spend_known_usd=spent.get(row.run_id, 0.0),
                 made_at=row.created_at,
                 last_at=max(at for at in (row.created_at, changed, last) if at is not None),
             )

@@ -12,6 +12,7 @@ from pace_async.population.reading.confirmed import tried_of
 from pace_async.population.reading.load import load_standing
 from pace_async.population.reading.money import paid_until
 from pace_async.population.reading.progress import improvements_of, placed_of
+from pace_async.population.reading.read_spending import unpriced_of
 from pace_async.population.reading.record import Standing
 from pace_async.population.reading.rewards import RewardsOfGroup, rewards_of
 from pace_async.population.reading.timings import driven_spans
@@ -39,7 +40,7 @@ class Trajectory:
     """How a run went. `scores` are the improvements, oldest first. `fresh` are the scores of the best program on the
     fresh instances that confirmed it: the one that `pace best` names where the best is chosen by them, else the one
     with the best score. `end` is the place of the last candidate. `entropy` and `grad_norm` have a value for each
-    trained group, and `rewards` those of each group."""
+    trained group, and `rewards` those of each group. `unpriced`: the price of some calls is not known."""
 
     standing: Standing
     scores: tuple[Better, ...]
@@ -48,6 +49,7 @@ class Trajectory:
     entropy: tuple[float, ...]
     grad_norm: tuple[float, ...]
     rewards: tuple[RewardsOfGroup, ...]
+    unpriced: bool = False
 
 
 def trajectory_of(connection: Connection, run: str | None) -> Trajectory:
@@ -75,6 +77,7 @@ def trajectory_of(connection: Connection, run: str | None) -> Trajectory:
         entropy=tuple(row.entropy for row in trained if row.entropy is not None),
         grad_norm=tuple(row.grad_norm for row in trained if row.grad_norm is not None),
         rewards=rewards_of(connection, run_id),
+        unpriced=bool(unpriced_of(connection, run_id)),
     )
 
 
