@@ -4,7 +4,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from pace_async import gpus
 from pace_async.config import Config
 from pace_async.plan import counted as counting
 from pace_async.plan import planned
-from pace_async.plan.step import StepBytes
+from pace_async.plan.step import StepBytes, StepShape
 from pace_async.runtime.children.advisor_folder import TINY, refuse_unless_transformers_knows
 from pace_async.runtime.start import planning, usual_cards
 from scripts.benchmarks.toys import write_llama
@@ -22,6 +22,10 @@ from tests.support.command_line import Shell
 
 pytestmark = pytest.mark.timeout(600)  # a child process imports torch, which takes minutes beside heavy load
 
+STEP = StepBytes(
+    *(10**5, 10**5), weights=4 * 10**5, reference=0, gradient=4 * 10**5, moments=8 * 10**5, peak=10**7, layer=10**4
+)
+"""Of a toy, whose cards need more for what starts there than for a step."""
 SHAPES = Path(__file__).parents[2] / "scripts" / "documentation" / "shapes" / "models"
 
 
@@ -39,14 +43,22 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     return Shell(tmp_path, monkeypatch, capsys)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def each_step_is_counted_once() -> Iterator[None]:
-    """A count imports torch in a separate process, which takes seconds."""
-    once = cache(counting.counted)
+@pytest.fixture(scope="module")
+def once() -> Callable[[StepShape], StepBytes]:
+    return cache(counting.counted)
+
+
+@pytest.fixture(autouse=True)
+def steps(request: pytest.FixtureRequest, once: Callable[[StepShape], StepBytes]) -> Iterator[None]:
+    """A count imports torch in a separate process, which takes seconds: long tests count, and others are given one."""
+
+    def given(_: StepShape) -> StepBytes:
+        return STEP
+
+    count = once if request.node.get_closest_marker("long") is not None else given
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planned.plan_of, "__defaults__", (once,))
-        patch.setattr(planning.plan_for, "__defaults__", (once,))
-        patch.setattr(usual_cards.without_cards, "__defaults__", (once,))
+        for plan in (planned.plan_of, planning.plan_for, usual_cards.without_cards):
+            patch.setattr(plan, "__defaults__", (count,))
         yield
 
 

@@ -1,7 +1,9 @@
 """A learner that runs out of memory tries smaller passes once. Then it says which setting would help."""
 
+import json
 import sys
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -10,14 +12,18 @@ import torch
 from pace_async.errors import GaveUp, InfrastructureFault
 from pace_async.learn import client
 from pace_async.learn.client import ChildLimits, ProcessLearner
+from pace_async.learn.lineage import Lineage
 from pace_async.learn.memory import OUT_OF_MEMORY, is_out_of_memory, remedy, said_briefly
+from pace_async.learn.process import serve
 from pace_async.learn.settings import TrainerConfig
 from pace_async.weights import checkpoint_digests
 from scripts.benchmarks.toys import write_llama
+from tests.doubles.scarce_memory import limit_passes
 from tests.support.learn_toys import written_groups
 
 VOCAB = 40
 SETTINGS = TrainerConfig(learning_rate=1e-3, micro_tokens=200)
+AGAIN = r"37.20 GiB.; it tries once more with learner.micro_tokens=100 "
 
 
 @pytest.fixture(scope="module")
@@ -25,46 +31,83 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_llama(tmp_path_factory.mktemp("toy") / "model", vocab=VOCAB, width=16, layers=1)
 
 
-def learner(toy: Path, out: Path, most: int, monkeypatch: pytest.MonkeyPatch, ranks: int = 1) -> ProcessLearner:
+def learner(
+    toy: Path, out: Path, double: str, most: int, monkeypatch: pytest.MonkeyPatch, ranks: int = 1
+) -> ProcessLearner:
     def command(_module: str, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "tests.doubles.scarce_memory", str(most), *arguments]
+        return [sys.executable, "-m", f"tests.doubles.{double}", str(most), *arguments]
 
     monkeypatch.setattr(client, "python_module", command)
     return ProcessLearner(toy, out, SETTINGS, limits=ChildLimits(cards=("",) * ranks if ranks > 1 else (None,)))
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("ranks", [1, 2])
-async def test_passes_of_half_the_size_train_the_group_once(
-    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ranks: int
+async def test_after_the_first_failure_the_next_child_takes_passes_of_half_the_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    [group] = written_groups(tmp_path / "groups", 1, vocab=VOCAB)
-    async with learner(toy, tmp_path / "out", 100, monkeypatch, ranks) as scarce:
-        with pytest.raises(InfrastructureFault, match=r"37.20 GiB.; it tries once more with learner.micro_tokens=100 "):
-            await scarce.train(group)
-        step = await scarce.train(group)
-    assert (step.version, step.reason) == (1, "")
-    assert step.weights is not None
-    if ranks == 1:
-        ample = replace(SETTINGS, micro_tokens=100)
-        monkeypatch.undo()
-        async with ProcessLearner(toy, tmp_path / "ample", ample) as other:
-            beside = await other.train(group)
-        assert beside.weights is not None
-        assert checkpoint_digests(step.weights) == checkpoint_digests(beside.weights)
+    async with learner(tmp_path, tmp_path / "out", "scarce_learner", 100, monkeypatch) as scarce:
+        with pytest.raises(InfrastructureFault, match=AGAIN) as first:
+            await scarce.train(tmp_path / "group")
+        assert first.value.kind == OUT_OF_MEMORY
+        assert (await scarce.train(tmp_path / "group")).version == 1
 
 
 @pytest.mark.anyio
 async def test_the_second_time_the_run_ends_and_names_one_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with learner(tmp_path, tmp_path / "out", "scarce_learner", 5, monkeypatch) as scarce:
+        with pytest.raises(InfrastructureFault, match=AGAIN):
+            await scarce.train(tmp_path / "group")
+        with pytest.raises(GaveUp, match=r"micro_tokens=100.*--set learner.gradient_checkpointing=true"):
+            await scarce.train(tmp_path / "group")
+
+
+def test_a_learner_without_memory_says_so_as_its_last_word_and_smaller_passes_train_the_group_once(
     toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [group] = written_groups(tmp_path / "groups", 1, vocab=VOCAB)
-    async with learner(toy, tmp_path / "out", 5, monkeypatch) as scarce:
-        with pytest.raises(InfrastructureFault) as first:
+    limit_passes(monkeypatch, 100)
+    requests: list[dict[str, object]] = [
+        {"id": 1, "start": [], "after": 0},
+        {"id": 2, "train": str(group)},
+        {"id": 3, "ping": True},
+    ]
+    lines, replies = StringIO("".join(map(line_of, requests))), StringIO()
+    serve(Lineage(toy, tmp_path / "out", SETTINGS), lines, replies, 5.0)
+    last = [answer for answer in map(json.loads, replies.getvalue().splitlines()) if "beat" not in answer][-1]
+    said = "CUDA out of memory. Tried to allocate 37.20 GiB."
+    assert last == {"id": 2, "failed": OUT_OF_MEMORY, "detail": said}
+    half = replace(SETTINGS, micro_tokens=100)
+    smaller = trained(toy, tmp_path / "out", half, group)
+    monkeypatch.undo()
+    assert smaller == trained(toy, tmp_path / "ample", half, group)
+
+
+def line_of(request: dict[str, object]) -> str:
+    return json.dumps(request) + "\n"
+
+
+def trained(toy: Path, out: Path, settings: TrainerConfig, group: Path) -> tuple[int, dict[str, str]]:
+    lineage = Lineage(toy, out, settings)
+    lineage.start([])
+    step = lineage.train(group)
+    assert step.weights is not None
+    return step.version, checkpoint_digests(Path(step.weights))
+
+
+@pytest.mark.long
+@pytest.mark.anyio
+async def test_several_ranks_without_memory_begin_again_and_train_the_group_once(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [group] = written_groups(tmp_path / "groups", 1, vocab=VOCAB)
+    async with learner(toy, tmp_path / "out", "scarce_memory", 100, monkeypatch, ranks=2) as scarce:
+        with pytest.raises(InfrastructureFault, match=AGAIN):
             await scarce.train(group)
-        assert first.value.kind == OUT_OF_MEMORY
-        with pytest.raises(GaveUp, match=r"micro_tokens=100.*--set learner.gradient_checkpointing=true"):
-            await scarce.train(group)
+        step = await scarce.train(group)
+    assert (step.version, step.reason) == (1, "")
+    assert step.weights is not None
 
 
 def test_the_remedy_is_one_that_is_not_chosen_yet() -> None:
