@@ -176,6 +176,10 @@ def backup(
 ) -> None:
     """Copy the population to one file, also while the run goes on, and check the copy.
 
+    The advisor's weights and the groups that train it are not in a population. A resume from the copy needs the folders
+    learner and groups of the run as they were then: copy them after the population. `pace db copy` copies a run that is
+    not going on with all its files.
+
     Example: pace db backup circle_packing-1 copy.db
     """
     paths = find_run_paths(run)
@@ -187,6 +191,9 @@ def backup(
         print_json(document)
     else:
         tell(f"{file}: {size:,} bytes, checked")
+        if paths.learner.is_dir():
+            beside = f"{paths.learner} and {paths.groups}"
+            tell(f"The advisor's weights are not in it: a resume from it needs {beside} of this time too.")
 
 
 @app.command("copy")

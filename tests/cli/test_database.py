@@ -176,6 +176,15 @@ def test_a_backup_is_one_checked_file_with_the_same_rows(shell: Shell) -> None:
     assert [name for name in shell.files() if not name.endswith(("-wal", "-shm"))] == ["copy.db", "runs"]
 
 
+def test_a_backup_says_that_the_weights_are_not_in_it(shell: Shell) -> None:
+    said = shell.pace("db", "backup", "circle_packing-1", "copy.db")
+    assert "checked" in said.out
+    assert "weights" not in said.out  # of a run that has none
+    (database(shell).parent / "learner").mkdir()
+    said = shell.pace("db", "backup", "circle_packing-1", "again.db")
+    assert "weights are not in it: a resume from it needs runs/circle_packing-1/learner and runs/circle_" in said.out
+
+
 def test_a_backup_taken_while_the_run_writes_is_one_moment_of_it(shell: Shell) -> None:
     writer = sqlite3.connect(database(shell), isolation_level=None)
     writer.execute("pragma journal_mode=wal")

@@ -288,7 +288,7 @@ async def _learner(resources: RunResources, given: Path) -> ProcessLearner:
         given,
         resources.paths.learner,
         TrainerConfig.of(resources.config),
-        [group_path(resources.paths.groups, number) for number in groups],
+        [group_path(resources.paths.groups, number) for number, _ in groups],
         log=resources.paths.logs / "learner.log",
         limits=ChildLimits(
             step_s=resources.config.learner.step_timeout_s,

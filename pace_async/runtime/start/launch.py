@@ -75,6 +75,7 @@ from pace_async.runtime.start.lost_rows import accept_loss, refuse_if_lost
 from pace_async.runtime.start.missing import noted, refuse_unless_data
 from pace_async.runtime.start.own_memory import own_memory
 from pace_async.runtime.start.planning import refuse_unless_it_fits
+from pace_async.runtime.start.rebuilding import refuse_unless_rebuilt
 from pace_async.runtime.start.refusals import asking, limits_of, with_bounds
 from pace_async.runtime.start.rescoring import refuse_unless_in_force
 from pace_async.runtime.start.resuming import cut_off, nothing_left, resumed_config, setting_changes
@@ -215,7 +216,7 @@ async def _go_on(paths: RunPaths, changes: Mapping[str, object], shown: Shown, d
                     f"`pace run TASK --run-dir {paths.folder}` begins it."
                 ) from None
             if not despite_loss:
-                await refuse_if_lost(store, paths)
+                await refuse_if_lost(store, paths, standing.header.objective)
             config = resumed_config(standing, changes)
             store.be_patient(config.faults.patience_s, waiting(lock))
             task = limits_of(config, task_of_run(standing.header))
@@ -223,6 +224,7 @@ async def _go_on(paths: RunPaths, changes: Mapping[str, object], shown: Shown, d
             if (finished := nothing_left(standing, config)) is not None:
                 await say([f"{paths.folder} is finished: {finished}"])
                 return 0
+            await refuse_unless_rebuilt(store, config.learner.objective, paths)
             _refuse_unknown_stages(config, task)
             if config.implementer.model != standing.header.implementer:
                 refuse_noise(config, task)
