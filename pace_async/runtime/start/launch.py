@@ -80,6 +80,7 @@ from pace_async.runtime.start.refusals import asking, limits_of, with_bounds
 from pace_async.runtime.start.rescoring import refuse_unless_in_force
 from pace_async.runtime.start.resuming import cut_off, nothing_left, resumed_config, setting_changes
 from pace_async.runtime.start.signals import ends_as_by_ctrl_c
+from pace_async.runtime.start.unbegun import end_recorded
 from pace_async.task import PRACTICE, Task, load_task, task_of_run
 
 EXIT_CODES = {"done": 0, "stopped_by_budget": 3, "interrupted": 130}
@@ -165,7 +166,7 @@ def _interrupted(paths: RunPaths) -> Interrupted:
 
 async def _start(config: Config, task: Task, place: tuple[RunPaths, Path | None], shown: Shown, advisor: str) -> int:
     """`place` is the run's folder, and the one that was asked for. `advisor` is what is said about it."""
-    (paths, run_dir), (display, logs) = place, shown
+    (paths, run_dir), (display, _) = place, shown
     await refuse_unless_fit(config, all_up=True)
     await refuse_unless_evaluated(config.evaluation, task.spec)
     _announce(display, "proving the sandbox, and scoring the seed program in it")
@@ -188,18 +189,13 @@ async def _start(config: Config, task: Task, place: tuple[RunPaths, Path | None]
                 with _writing("run it again"):
                     paths.point_to(str(store.place))  # before the run exists there
             await store.create_run(header_of(config, task, paths.name, tier))
-            await store.commit(*seed_program, *checks)
-            with _writing(f"`pace resume {paths.folder}` goes on with it"):
-                write_whole(paths.config, dump(config))
-            remember_run(paths.folder)
-            record = await store.load(paths.name)
-            with own_memory(config.faults.runtime_memory_mb):
-                state = await conduct(RunResources(config, task, paths, tier, store, record, lock), display, logs)
+            async with end_recorded(store):
+                await store.commit(*seed_program, *checks)
+                state = await _conduct(config, task, paths, tier, store, lock, shown)
     return EXIT_CODES[state]
 
 
 async def _go_on(paths: RunPaths, changes: Mapping[str, object], shown: Shown, despite_loss: bool) -> int:
-    display, logs = shown
     where, name = paths.population
     with RunLock(paths.folder) as lock:
         async with Store.open(where, create=False) as store:
@@ -236,16 +232,24 @@ async def _go_on(paths: RunPaths, changes: Mapping[str, object], shown: Shown, d
             tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
             checks = await _check_models(config)
             own = () if standing.best is not None else await score_seed_program(config, task, tier)
-            with _writing(f"`pace resume {paths.folder} --despite-loss` goes on with it"):
-                await accept_loss(store, paths)
-            await store.commit(*own, *checks, *setting_changes(standing, config), *cut_off(standing))
-            record = await store.load(name)
-            with _writing(f"`pace resume {paths.folder}` goes on with it"):
-                write_whole(paths.config, dump(config))
-            remember_run(paths.folder)
-            with own_memory(config.faults.runtime_memory_mb):
-                state = await conduct(RunResources(config, task, paths, tier, store, record, lock), display, logs)
+            async with end_recorded(store):
+                with _writing(f"`pace resume {paths.folder} --despite-loss` goes on with it"):
+                    await accept_loss(store, paths)
+                await store.commit(*own, *checks, *setting_changes(standing, config), *cut_off(standing))
+                state = await _conduct(config, task, paths, tier, store, lock, shown)
     return EXIT_CODES[state]
+
+
+async def _conduct(
+    config: Config, task: Task, paths: RunPaths, tier: Tier, store: Store, lock: RunLock, shown: Shown
+) -> str:
+    """Write the settings into the folder, and drive the run, which `store` has chosen, to its end."""
+    with _writing(f"`pace resume {paths.folder}` goes on with it"):
+        write_whole(paths.config, dump(config))
+    remember_run(paths.folder)
+    record = await store.load(paths.population[1])
+    with own_memory(config.faults.runtime_memory_mb):
+        return await conduct(RunResources(config, task, paths, tier, store, record, lock), *shown)
 
 
 @contextmanager
