@@ -7,7 +7,7 @@ import typer
 
 from pace_async.cli.completing import run_names
 from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json, print_table, tell
-from pace_async.interface.opening import open_run
+from pace_async.interface.opening import open_anywhere
 from pace_async.observe.columns import shown
 from pace_async.runtime.run_paths import find_run_paths
 
@@ -47,7 +47,7 @@ def sql(
     Example: pace db sql "select * from progress"
     """
     run, asked = _without_run(run, statement)
-    with open_run(run) as (_, reader):
+    with open_anywhere(run) as (_, reader):
         answer = reader.sql(asked, timeout)
     rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
     if as_json:
@@ -140,11 +140,11 @@ def _psql(url: str, *, write: bool) -> None:
 def check(run: str = _RUN, as_json: bool = JSON_OPTION) -> None:
     """Check a population: the file, references, the conservation line, staleness, versions, candidates, rows given up,
     and that the tables are those that the journal gives. They are made anew for that, which takes some 2 seconds for
-    1,000 candidates.
+    1,000 candidates. RUN may be a file that lies alone too, such as a backup (copy.db).
 
     Example: pace db check circle_packing-1
     """
-    with open_run(run) as (_, reader):
+    with open_anywhere(run) as (_, reader):
         from pace_async.population.checking import (
             check_population,
         )  # only here: a mistake is refused without SQLAlchemy
