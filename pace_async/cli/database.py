@@ -7,7 +7,7 @@ import typer
 
 from pace_async.cli.completing import run_names
 from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json, print_table, tell
-from pace_async.interface.opening import open_run
+from pace_async.interface.opening import open_anywhere
 from pace_async.observe.columns import shown
 from pace_async.runtime.run_paths import find_run_paths
 
@@ -47,7 +47,7 @@ def sql(
     Example: pace db sql "select * from progress"
     """
     run, asked = _without_run(run, statement)
-    with open_run(run) as (_, reader):
+    with open_anywhere(run) as (_, reader):
         answer = reader.sql(asked, timeout)
     rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
     if as_json:
@@ -140,11 +140,11 @@ def _psql(url: str, *, write: bool) -> None:
 def check(run: str = _RUN, as_json: bool = JSON_OPTION) -> None:
     """Check a population: the file, references, the conservation line, staleness, versions, candidates, rows given up,
     and that the tables are those that the journal gives. They are made anew for that, which takes some 2 seconds for
-    1,000 candidates.
+    1,000 candidates. RUN may be a file that lies alone too, such as a backup (copy.db).
 
     Example: pace db check circle_packing-1
     """
-    with open_run(run) as (_, reader):
+    with open_anywhere(run) as (_, reader):
         from pace_async.population.checking import (
             check_population,
         )  # only here: a mistake is refused without SQLAlchemy
@@ -176,6 +176,10 @@ def backup(
 ) -> None:
     """Copy the population to one file, also while the run goes on, and check the copy.
 
+    The advisor's weights and the groups that train it are not in a population. A resume from the copy needs the folders
+    learner and groups of the run as they were then: copy them after the population. `pace db copy` copies a run that is
+    not going on with all its files.
+
     Example: pace db backup circle_packing-1 copy.db
     """
     paths = find_run_paths(run)
@@ -187,6 +191,9 @@ def backup(
         print_json(document)
     else:
         tell(f"{file}: {size:,} bytes, checked")
+        if paths.learner.is_dir():
+            beside = f"{paths.learner} and {paths.groups}"
+            tell(f"The advisor's weights are not in it: a resume from it needs {beside} of this time too.")
 
 
 @app.command("copy")

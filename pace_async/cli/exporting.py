@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json, tell
-from pace_async.interface.opening import open_run
+from pace_async.interface.opening import open_anywhere
 
 if TYPE_CHECKING:
     from pace_async.cli.documents import ExportedFile
@@ -53,7 +53,7 @@ def export(
     """
     from pace_async.errors import UsageError
 
-    with open_run(run) as (_, reader):
+    with open_anywhere(run) as (_, reader):
         from pace_async.report import rows
         from pace_async.task import suffix_of_programs
 

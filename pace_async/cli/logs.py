@@ -26,7 +26,8 @@ def register(app: typer.Typer) -> None:
 def log(run: str | None = RUN_ARGUMENT, to: list[str] = _TO, as_json: bool = JSON_OPTION) -> None:
     """Write a run that has ended into an experiment logger, with the figures that `pace run --log` writes live.
 
-    The log's id is the name of the run. Nothing is written into a log that has this run already.
+    The log's id is the name of the run. Nothing is written into a log that has this run already. What the processes of
+    a run print is in files of its folder, under logs.
 
     Example: pace log circle_packing-1 --to tensorboard=logs
     """

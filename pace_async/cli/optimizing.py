@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pace_async.cli.options import command_of, known_in, one_of, overrides_of
+from pace_async.cli.options import command_of, known_in, minutes, one_of, overrides_of
 from pace_async.cli.output import print_fields, tell
 from pace_async.registry.displays import DISPLAYS
 from pace_async.registry.implementers import IMPLEMENTERS
@@ -57,7 +57,9 @@ class OptimizeFlags:
     advisor: str | None = typer.Option(None, "--advisor", help="What decides what to try, as for `pace run`.")
     budget: float | None = typer.Option(None, "--budget", help="Stop at so many USD.", metavar="USD")
     candidates: int | None = typer.Option(None, "--candidates", help="Stop after so many candidates [default: 240].")
-    minutes: float | None = typer.Option(None, "--minutes", help="Stop after so many minutes.")
+    minutes: float | None = typer.Option(
+        None, "--minutes", parser=minutes, metavar="MINUTES", help="Stop after so many minutes."
+    )
     target: float | None = typer.Option(None, "--target", help="Stop at a score at least this good.")
     threads: int | None = typer.Option(None, "--threads", help="Search threads.")
     sets: list[str] | None = typer.Option(None, "--set", help="Any setting of `pace run`.", metavar="KEY=VALUE")

@@ -51,6 +51,15 @@ def overrides_of(sets: list[str] | None, flags: Mapping[str, object] | None = No
     return found
 
 
+def minutes(text: str) -> float:
+    """The value of a flag that takes minutes. Raises BadParameter, with the number that was meant."""
+    from pace_async.config.limits import why_no_minutes
+
+    if (why := why_no_minutes(text)) is not None:
+        raise typer.BadParameter(why)
+    return float(text)
+
+
 def one_of(flags: Mapping[str, bool], values: Sequence[object]) -> object:
     """The value of the one given flag, None if there is none. Raises UsageError for several."""
     from pace_async.errors import UsageError

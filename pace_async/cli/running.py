@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from pace_async.cli.completing import task_names
-from pace_async.cli.options import CONFIG_OPTION, command_of, known_in, one_of, overrides_of
+from pace_async.cli.options import CONFIG_OPTION, command_of, known_in, minutes, one_of, overrides_of
 from pace_async.cli.output import RUN_ARGUMENT, print_fields, print_json, tell
 from pace_async.registry.advisors import ADVISORS
 from pace_async.registry.displays import DISPLAYS
@@ -65,7 +65,9 @@ class RunFlags:
         None, "--candidates", help="Stop after so many candidates [default: 240, or none with --updates or --minutes]."
     )
     updates: int | None = typer.Option(None, "--updates", help="Stop after so many groups.")
-    minutes: float | None = typer.Option(None, "--minutes", help="Stop after so many minutes.")
+    minutes: float | None = typer.Option(
+        None, "--minutes", parser=minutes, metavar="MINUTES", help="Stop after so many minutes."
+    )
     budget: float | None = typer.Option(None, "--budget", help="Stop at so many USD.", metavar="USD")
     target: float | None = typer.Option(None, "--target", help="Stop at a score at least this good.")
     objective: str | None = typer.Option(None, "--objective", help=OBJECTIVES.described(), metavar=OBJECTIVES.metavar())
@@ -194,7 +196,7 @@ class ResumeFlags:
     run: str | None = RUN_ARGUMENT
     candidates: int | None = typer.Option(None, "--candidates", help="New limit of candidates, earlier ones included.")
     updates: int | None = typer.Option(None, "--updates", help="New limit of groups.")
-    minutes: float | None = typer.Option(None, "--minutes", help="Minutes from now.")
+    minutes: float | None = typer.Option(None, "--minutes", parser=minutes, metavar="MINUTES", help="Minutes from now.")
     budget: float | None = typer.Option(
         None, "--budget", help="New limit in USD, earlier spending included.", metavar="USD"
     )

@@ -52,7 +52,7 @@ def _drive(
     from pace_async.population.lock import RunLock
     from pace_async.runtime.start.launch import go_on, start
     from pace_async.runtime.start.refusals import look
-    from pace_async.runtime.start.signals import ends_as_by_ctrl_c
+    from pace_async.runtime.start.signals import asked_to_end, ends_as_by_ctrl_c
 
     asked = series.changed(changes) if changes else series
     code, hint = 0, f"`pace resume {series.folder}` goes on with the series."
@@ -70,8 +70,8 @@ def _drive(
                     ended = start(config, look(config, paths.folder), paths.folder, display, logs)
                 if asked.config != series.config and seed == left[0]:
                     asked.write()  # the first run took the changes
-                code = max(code, ended)
-                if ended == Interrupted.exit_code:
+                code = max(code, Interrupted.exit_code if asked_to_end() and seed != left[-1] else ended)
+                if code == Interrupted.exit_code:
                     break
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted between two runs: {hint}") from None

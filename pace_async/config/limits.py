@@ -1,10 +1,26 @@
 """When a run ends, and how long outside services may fail."""
 
+import re
 from typing import Any, cast
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from pace_async.config.section import Section
+
+_MINUTES = {"s": 1 / 60, "sec": 1 / 60, "m": 1.0, "min": 1.0, "h": 60.0, "d": 1440.0}
+"""How many minutes each unit has that people write behind a number."""
+
+
+def why_no_minutes(text: str) -> str | None:
+    """What to write instead of a text that is no number of minutes, as in "480 for 8h". None for a number."""
+    try:
+        float(text)
+    except ValueError:
+        match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([a-z]+)", text.strip())
+        unit = _MINUTES.get(match[2]) if match is not None else None
+        example = "480 for 8 hours" if match is None or unit is None else f"{float(match[1]) * unit:g} for {text}"
+        return f"give a number of minutes, such as {example}"
+    return None
 
 
 class StopConfig(Section):
@@ -40,6 +56,13 @@ class StopConfig(Section):
         description="Groups in a row that trained nothing and held no candidate with a score, counted anew by each "
         "process. Such a run gets no better by itself. null: no limit.",
     )
+
+    @field_validator("minutes", mode="before")
+    @classmethod
+    def _number_of_minutes(cls, given: Any) -> Any:
+        if isinstance(given, str) and (why := why_no_minutes(given)) is not None:
+            raise ValueError(why)
+        return given
 
     @model_validator(mode="before")
     @classmethod

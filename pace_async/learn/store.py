@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,6 +22,7 @@ import safetensors
 import safetensors.torch
 import torch
 
+from pace_async.learn.rebuild import Made, checkpoints_of, made_in
 from pace_async.learn.served_type import as_served, name_type, served_type
 from pace_async.learn.shards import is_sharded, like, whole
 from pace_async.learn.trainer import GroupTrainer
@@ -40,22 +41,12 @@ _OPTIMIZER = "optimizer.safetensors"
 _NOT_COPIED = (COMPLETE, DIGESTS)
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
-    """Record of the step that made a version from the one before it."""
-
-    version: int
-    digest: str
-    metrics: Mapping[str, float]
-    seconds: float
-
-
 class LearnerStore:
     """Folder of one learner. `model` is the directory of version 0."""
 
     def __init__(self, model: Path, out: Path) -> None:
         self.model = model
-        self._versions, self._checkpoints = out / "versions", out / "checkpoints"
+        self._versions, self._checkpoints = out / "versions", checkpoints_of(out)
         for folder in (self._versions, self._checkpoints):
             folder.mkdir(parents=True, exist_ok=True)
             for unfinished in folder.glob(".*.tmp"):
@@ -198,12 +189,13 @@ def whole_weights(trainer: GroupTrainer, *, on_card: bool = False) -> dict[str, 
 def _records(folder: Path) -> list[Made]:
     records: list[Made] = []
     for entry in sorted(folder.iterdir()):
-        if entry.name.isdigit() and is_complete(entry):
-            try:
-                record = cast("dict[str, Any]", json.loads((entry / COMPLETE).read_text()))
-                records.append(Made(**record))
-            except (ValueError, TypeError):
-                _discard(entry)  # the disk changed its mark
+        try:
+            made = made_in(entry)
+        except ValueError:
+            _discard(entry)
+            continue
+        if made is not None:
+            records.append(made)
     return sorted(records, key=lambda made: made.version)
 
 

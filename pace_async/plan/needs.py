@@ -16,7 +16,7 @@ from pace_async.registry.objectives import OBJECTIVES, trains
 from pace_async.registry.transports import TRANSPORTS
 
 GIB = 2.0**30
-Owner = Literal["learner", "engine"]
+Owner = Literal["learner", "engine", "run"]
 
 CUDA_GIB, FRAGMENTS = 1.0, 0.04
 """Assumed for the learner on a card: CUDA's context and libraries, and a share of its memory that is fragmented."""
@@ -29,6 +29,8 @@ SHARED_GIB = 0.25
 """Assumed for a vLLM that the run starts: memory that its processes share, in /dev/shm."""
 VERSIONS, CHECKPOINTS = 4, 3
 """On disk at once: those kept, and the one that is being written."""
+CANDIDATE_BYTES, TOKEN_BYTES = 25_000, 6
+"""Of a candidate's rows and events, and of each token of its calls, rounded up (docs/decisions/12-journal.md)."""
 LEARNER_S, ENGINE_S = 2.5, 1.5
 """Seconds a GB in which a version is written and digested, and read and digested again. Measured on a CPU."""
 
@@ -107,7 +109,7 @@ def needs_of(
     return RunNeeds(
         device=(*_learner(config, step, version, on_card), *(engine.parts() if not starts.runs_already else ())),
         host=tuple(_host(config, step, version, on_card)),
-        disk=tuple(_disk(config, step, served, version)),
+        disk=(*_disk(config, step, served, version), *_rows(config, tokens)),
         shared=tuple(_shared(config)),
         push_s=version / 1e9 * (LEARNER_S + ENGINE_S),
         cache=0.0 if starts.runs_already else engine.cache,
@@ -246,3 +248,14 @@ def _disk(config: Config, step: StepBytes, served: ServedModel, version: float) 
         return
     yield Part("learner", f"{VERSIONS} versions", VERSIONS * version)
     yield Part("learner", f"{CHECKPOINTS} checkpoints", CHECKPOINTS * 12.0 * step.trained)
+
+
+def _rows(config: Config, tokens: int) -> Iterator[Part]:
+    """The population in the run's folder, if the stop rules say how many candidates it gets. `tokens` are those of the
+    longest call."""
+    stop, calls = config.stop, 3 if config.advisor.calls == "three" else 1
+    limits = (stop.candidates, None if stop.updates is None else stop.updates * config.learner.group_size)
+    candidates = min((limit for limit in limits if limit is not None), default=None)
+    if candidates is not None and config.population.url is None:
+        each = CANDIDATE_BYTES + TOKEN_BYTES * calls * tokens
+        yield Part("run", f"rows of {candidates:,} candidates", float(each * candidates), assumed=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 from pace_async.durable import refuse_unless_utf8, write_whole
@@ -11,6 +12,10 @@ RUNS = Path("runs")
 ROWS_LOST = (
     "its rows are gone, as when population.db-wal is removed after a crash; put population.db and its -wal back from "
     "a backup,"
+)
+IN_A_FOLDER = (
+    "`pace db check`, `pace db sql` and `pace export` take a file too, and every command does once it is called "
+    "population.db in a folder of its own."
 )
 NAMED = 5
 """How many runs a message names if the requested run does not exist."""
@@ -185,7 +190,12 @@ def find_run_paths(run: str | None) -> RunPaths:
         return _latest(of_task)
     if in_series := sorted(one.folder for place in (Path(run), RUNS / run) for one in _of_series(place)):
         raise UsageError(f"{run} holds a series of runs: name one of them, as in {in_series[0]}.")
+    if is_database(run):
+        raise UsageError(f"{run} is a file, and a run is a folder. {IN_A_FOLDER}")
     there = sorted(folder.name for folder in _there())
+    near = get_close_matches(Path(run).name, there, n=NAMED)
+    if near:
+        raise UsageError(f"There is no run {run!r}: did you mean {' or '.join(near)}? `pace list` shows all.")
     more = f" and {len(there) - NAMED} more" if len(there) > NAMED else ""
     hint = (
         f"there {'is' if len(there) == 1 else 'are'} {', '.join(there[:NAMED])}{more}"
@@ -198,6 +208,11 @@ def find_run_paths(run: str | None) -> RunPaths:
 def is_run(run: str) -> bool:
     """Whether this is a run's folder, or its name under ./runs."""
     return any(RunPaths(folder).exists for folder in _named(run))
+
+
+def is_database(run: str) -> bool:
+    """Whether this is a file that is not in a run's folder under the name of a run's population."""
+    return "://" not in run and Path(run).is_file() and not is_run(run)
 
 
 def _named(run: str) -> tuple[Path, ...]:

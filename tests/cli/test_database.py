@@ -176,6 +176,34 @@ def test_a_backup_is_one_checked_file_with_the_same_rows(shell: Shell) -> None:
     assert [name for name in shell.files() if not name.endswith(("-wal", "-shm"))] == ["copy.db", "runs"]
 
 
+def test_a_backup_says_that_the_weights_are_not_in_it(shell: Shell) -> None:
+    said = shell.pace("db", "backup", "circle_packing-1", "copy.db")
+    assert "checked" in said.out
+    assert "weights" not in said.out  # of a run that has none
+    (database(shell).parent / "learner").mkdir()
+    said = shell.pace("db", "backup", "circle_packing-1", "again.db")
+    assert "weights are not in it: a resume from it needs runs/circle_packing-1/learner and runs/circle_" in said.out
+
+
+def test_a_backup_alone_can_be_checked_and_read(shell: Shell) -> None:
+    shell.pace("db", "backup", "circle_packing-1", "copy.db")
+    shutil.rmtree(shell.folder / "runs")
+    checked = json.loads(shell.pace("db", "check", "copy.db", "--json").out)
+    assert checked["sound"] is True
+    assert json.loads(shell.pace("db", "sql", "copy.db", "select count(*) n from runs", "--json").out) == [{"n": 1}]
+    assert len(json.loads(shell.pace("export", "copy.db", "--json").out)) == 41
+    for command in (("status", "copy.db"), ("resume", "copy.db"), ("db", "backup", "copy.db", "again.db")):
+        said = shell.pace(*command)
+        assert said.code == 2, command
+        assert "every command does once it is called population.db in a folder of its own" in said.err
+    (shell.folder / "copy").mkdir()
+    (shell.folder / "copy.db").rename(shell.folder / "copy" / "population.db")
+    assert "40" in shell.pace("status", "copy").out
+    (shell.folder / "notes.txt").write_text("no database")
+    said = shell.pace("db", "check", "notes.txt")
+    assert (said.code, "notes.txt is not a population database" in said.err) == (2, True)
+
+
 def test_a_backup_taken_while_the_run_writes_is_one_moment_of_it(shell: Shell) -> None:
     writer = sqlite3.connect(database(shell), isolation_level=None)
     writer.execute("pragma journal_mode=wal")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Generator
@@ -10,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from pace_async.configure import resolve
 from pace_async.errors import UsageError
 from pace_async.population.lock import RunLock
 from pace_async.runtime import ending
+from pace_async.runtime.run_index import indexed_runs, remember_run
+from pace_async.runtime.series import Series, made
 from tests.support.command_line import PACE, Shell
 from tests.support.finished_runs import copy_run, make_run
 
@@ -138,3 +142,59 @@ def test_a_run_that_cannot_be_read_can_be_removed(shell: Shell, run: Path) -> No
     said = shell.pace("rm", "circle_packing-1", "--yes")
     assert "a population that cannot be read" in said.out
     assert not run.exists()
+
+
+@pytest.fixture
+def series(shell: Shell, run: Path) -> Series:
+    """Two runs of three."""
+    config = resolve(None, {"stop.candidates": 2}, {})
+    begun = made(Series(shell.folder / "runs" / "mine", 3, config))
+    for seed in (0, 1):
+        shutil.copytree(run, begun.paths(seed).folder)
+    return begun
+
+
+def test_the_process_of_a_series_gets_one_signal(shell: Shell, series: Series) -> None:
+    with RunLock(series.paths(0).folder), driven(series.folder, 2) as process:
+        said = shell.pace("stop", "mine", "--no-wait")
+        assert said.out.startswith(f"Process {process.pid} was asked to finish what it runs")
+        assert process.stdout is not None
+        assert process.stdout.readline() == "SIGTERM\n"
+        assert process.poll() is None  # it waits for a second one
+    with driven(series.folder, 1):
+        said = shell.pace("stop", "runs/mine")
+        assert "Series mine has ended: `pace resume runs/mine` goes on with it." in said.out
+    assert shell.pace("stop", "mine").out == "No process drives series mine: there is nothing to stop.\n"
+
+
+def test_a_run_of_a_series_that_a_process_of_its_own_drives_is_stopped_too(shell: Shell, series: Series) -> None:
+    with driven(series.paths(1).folder, 1) as process:
+        assert shell.pace("stop", "mine").code == 0
+        assert process.communicate(timeout=100)[0] == "SIGTERM\n"
+
+
+def test_a_removed_series_is_gone_with_all_its_runs(shell: Shell, series: Series, run: Path) -> None:
+    remember_run(series.paths(0).folder)
+    (series.paths(1).file).write_bytes(b"no database at all" * 100)
+    said = shell.pace("rm", "mine", "--yes")
+    assert said.code == 0
+    assert said.out.startswith("Removed runs/mine (2 runs, 40 candidates, a population that cannot be read, ")
+    assert not series.folder.exists()
+    assert run.exists()
+    assert series.paths(0).folder not in [indexed.folder for indexed in indexed_runs()]
+
+
+def test_a_series_is_not_removed_while_one_of_its_runs_is_driven(shell: Shell, series: Series) -> None:
+    for folder in (series.folder, series.paths(1).folder):
+        with RunLock(folder):
+            said = shell.pace("rm", "mine", "--yes")
+        assert (said.code, f"Run {folder.name} is driven by process {os.getpid()}" in said.err) == (4, True)
+    (shell.folder / "runs" / "link").symlink_to(series.folder)
+    assert "is a link: remove it, or the series that it leads to" in shell.pace("rm", "link", "--yes").err
+    assert series.paths(0).file.is_file()
+
+
+def test_a_series_that_holds_no_run_yet_can_be_removed(shell: Shell, series: Series) -> None:
+    for seed in (0, 1):
+        shutil.rmtree(series.paths(seed).folder)
+    assert shell.pace("rm", "mine", "--yes").out == "Removed runs/mine (0 runs, 0 candidates, 0.0 MB).\n"

@@ -73,6 +73,19 @@ def test_an_unknown_run_is_refused_with_the_runs_that_exist(
         find_run_paths("missing")
 
 
+def test_an_unknown_run_is_refused_with_the_names_that_are_near(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    begun("packing-1", "packing-2", "sorting-1", *(f"a-{number}" for number in range(8)))
+    with pytest.raises(
+        UsageError, match=r"^There is no run 'sortin-1': did you mean sorting-1\? `pace list` shows all"
+    ):
+        find_run_paths("sortin-1")
+    with pytest.raises(UsageError, match=r"did you mean packing-\d or packing-\d\?"):
+        find_run_paths("elsewhere/paking-3")
+
+
 def test_a_run_is_named_by_its_folder_its_database_its_name_or_its_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,14 +12,17 @@ from pathlib import Path
 import pytest
 
 import pace_async
-from pace_async.cli.series import _row
+from pace_async.cli.series import _row, begin
+from pace_async.config import Config
 from pace_async.configure import resolve
 from pace_async.context.bill import CallBill, in_words
-from pace_async.errors import SeedProgramFails, UsageError
+from pace_async.errors import Interrupted, SeedProgramFails, UsageError
 from pace_async.interface.processes import series_command
 from pace_async.population.lock import RunLock
 from pace_async.runtime.run_paths import find_run_paths
 from pace_async.runtime.series import Series, find_series, made, planned_series, read_series
+from pace_async.runtime.start import launch
+from pace_async.runtime.start.signals import _asked_nothing_more, ends_as_by_ctrl_c
 from pace_async.task import load_task
 from tests.support.command_line import PACE, Said, Shell, search
 from tests.support.finished_runs import make_run
@@ -204,6 +207,23 @@ def test_an_interrupt_ends_the_series_and_not_only_its_run(tmp_path: Path) -> No
     assert seeds_of(tmp_path / "runs" / "circle_packing-1") == {"circle_packing-1-s0": 0}
     assert [line.split()[2:4] for line in out.splitlines() if line.startswith("1 ")] == [["not", "begun"]]
     assert "`pace resume runs/circle_packing-1` goes on with the series." in out
+
+
+def test_a_signal_while_a_run_ends_begins_no_other(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    began = list[int]()
+
+    def start(config: Config, *_: object) -> int:
+        began.append(config.seed)
+        with ends_as_by_ctrl_c():
+            with _asked_nothing_more():
+                pass
+            signal.raise_signal(signal.SIGTERM)
+        return 0
+
+    monkeypatch.setattr(launch, "start", start)
+    with pytest.raises(Interrupted, match="`pace resume mine` goes on with the series"):
+        begin(series(2, place).config, 2, Path("mine"), "none", ())
+    assert began == [0]
 
 
 @pytest.mark.long

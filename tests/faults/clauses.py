@@ -264,6 +264,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
         "killed between any two commits of the start-up",
         "cut off before the first row: said, and begun by a new run",
         "cut off before the seed program's row: a resume works",
+        "stopped while the stages start: listed as interrupted",
         "no folder for temporary files",
         "SIGHUP drains like SIGTERM",
         "the drain after the last minute is bounded",

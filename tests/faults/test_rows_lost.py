@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 
 import anyio
@@ -12,6 +13,7 @@ import pytest
 
 from pace_async.errors import UsageError
 from pace_async.events import Fact
+from pace_async.learn.rebuild import Made, checkpoints_of
 from pace_async.observe.jsonl import event_line
 from pace_async.population.store import Store
 from pace_async.runtime.run_paths import RunPaths
@@ -19,6 +21,7 @@ from pace_async.runtime.start import launch
 from pace_async.runtime.start.launch import header_of
 from pace_async.runtime.start.lost_rows import accept_loss, lost_rows, refuse_if_lost, told
 from pace_async.task import load_task
+from pace_async.weights import COMPLETE
 from tests.support.command_line import Shell
 from tests.support.population_facts import fresh, opened, rollout, seed_program, shipped, trained
 from tests.support.simulated_runs import settings
@@ -107,6 +110,40 @@ def test_a_loss_that_is_accepted_is_recorded_and_holds_for_every_later_resume(
 
 
 @LOST
+def test_rows_whose_advisor_cannot_be_rebuilt_are_refused_and_nothing_is_written(
+    crashed: RunPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As where an older backup is put back whose checkpoint and group the folder has given up since."""
+    shell, group = Shell(tmp_path, monkeypatch, capsys), shipped(1, (1, 2))
+
+    async def train() -> None:
+        async with Store.open(crashed.file) as store:
+            await store.load("demo")
+            await store.commit(group, trained(1, (1, 2)))
+
+    anyio.run(train)
+    before = crashed.events.read_bytes()
+    lacks = "rows end with version 1 of the advisor, and demo cannot rebuild it without the group file groups/000001"
+    said = shell.pace("resume", "demo")
+    assert said.code == 2
+    assert "put the newer files back, because they cannot be given up: the " + lacks in said.err
+    assert "--despite-loss" not in said.err
+    said = shell.pace("resume", "demo", "--despite-loss")
+    assert said.code == 2
+    assert f"Nothing was changed, because the {lacks}" in said.err
+    assert len(said.err.strip().splitlines()) == 1
+    assert not (crashed.folder / "reached").exists()
+    assert crashed.events.read_bytes() == before
+    assert rows(crashed, "select count(*) from faults") == [(0,)]
+    checkpoint = checkpoints_of(crashed.learner) / "000001"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / COMPLETE).write_text(json.dumps(asdict(Made(1, group.digest, {}, 0.1))))
+    assert shell.pace("resume", "demo", "--despite-loss").code == 0
+    assert (crashed.folder / "reached").exists()
+    assert rows(crashed, "select kind from faults") == [("rows_lost",)]
+
+
+@LOST
 @pytest.mark.anyio
 @pytest.mark.usefixtures("both")
 async def test_a_loss_is_found_in_every_table_and_on_every_database(tmp_path: Path) -> None:
@@ -117,12 +154,12 @@ async def test_a_loss_is_found_in_every_table_and_on_every_database(tmp_path: Pa
             await store.commit(*facts)
             log(paths, facts)
         assert await lost_rows(store, paths.events) is None
-        await refuse_if_lost(store, paths)
+        await refuse_if_lost(store, paths, "none")
         log(paths, [*rollout(4), *rollout(5), shipped(2, (3, 4))])
         lost = await lost_rows(store, paths.events)
         assert str(lost) == "2 leases, 2 candidates and 1 group"
         with pytest.raises(UsageError, match="--despite-loss"):
-            await refuse_if_lost(store, paths)
+            await refuse_if_lost(store, paths, "none")
         await accept_loss(store, paths)
         assert await lost_rows(store, paths.events) is None
         await store.commit(*rollout(4))

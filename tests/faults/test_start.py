@@ -1,5 +1,7 @@
 """Killed in the start-up, before its first row too: a message says what exists, and a resume or a new run goes on."""
 
+import json
+import signal
 from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +9,10 @@ from pathlib import Path
 import anyio
 import pytest
 
+from pace_async.errors import GaveUp
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
+from pace_async.events import RunStateChanged
+from pace_async.population.reading.reader import open_readonly
 from pace_async.population.schema import upgrade
 from pace_async.population.store import Store
 from pace_async.runtime.run_paths import RunPaths
@@ -72,24 +77,91 @@ def test_a_folder_in_which_no_run_began_says_which_command_begins_it(
     assert (said.code, "already holds a run: `pace resume demo` goes on with it" in said.err) == (2, True)
 
 
+async def begin(folder: Path) -> None:
+    """Write the first row of a run and no other."""
+    async with Store.open(folder / "population.db") as store:
+        task = load_task("circle_packing")
+        await store.create_run(header_of(settings(**SMALL), task, "demo", await pick_tier(False)))
+
+
 @pytest.mark.fault("Being started and stopped", "cut off before the seed program's row: a resume works")
 def test_a_run_cut_off_before_its_seed_programs_row_scores_it_when_it_is_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config, task, folder = settings(**SMALL), load_task("circle_packing"), tmp_path / "demo"
-    best = list[float]()
-
-    async def begin() -> None:
-        async with Store.open(folder / "population.db") as store:
-            await store.create_run(header_of(config, task, "demo", await pick_tier(False)))
+    folder, best = tmp_path / "demo", list[float]()
 
     async def conduct(resources: launch.RunResources, _display: str, _logs: object) -> str:
         assert resources.record.seed_program is not None
         best.append(resources.record.seed_program.score)
         return "done"
 
-    anyio.run(begin)
+    anyio.run(begin, folder)
     monkeypatch.setattr(launch, "conduct", conduct)
     assert launch.go_on(str(folder), {}, "none") == 0
     assert best and best[0] > 0
     assert_sound(folder / "population.db")
+
+
+@pytest.fixture
+def hearing(request: pytest.FixtureRequest) -> Generator[None]:
+    """Ctrl-C as at a terminal, or as for a process that a shell put into the background."""
+    before = signal.signal(signal.SIGINT, request.param)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("hearing")
+@pytest.mark.parametrize(
+    "command", [("run", "--run-dir", "demo", "--candidates", "4"), ("resume", "demo")], ids=" ".join
+)
+@pytest.mark.parametrize(
+    "hearing", [signal.default_int_handler, signal.SIG_IGN], indirect=True, ids=["hears", "ignores"]
+)
+@pytest.mark.fault("Being started and stopped", "stopped while the stages start: listed as interrupted")
+def test_a_run_that_the_user_stops_while_it_starts_is_listed_as_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
+) -> None:
+    async def conduct(*_: object) -> str:
+        signal.raise_signal(signal.SIGTERM)
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    if command[0] == "resume":
+        anyio.run(begin, tmp_path / "demo")
+    monkeypatch.setattr(launch, "conduct", conduct)
+    shell = Shell(tmp_path, monkeypatch, capsys)
+    said = shell.pace(*command)
+    assert said.code == 130
+    assert said.err.endswith("pace: interrupted while it started or ended: `pace resume demo` goes on.\n")
+    [listed] = json.loads(shell.pace("list", "demo", "--json").out)
+    assert (listed["state"], listed["reason"], listed["driven"]) == ("interrupted", "while it started", False)
+    assert "interrupted (while it started)" in shell.pace("status", "demo").out
+    assert_sound(tmp_path / "demo" / "population.db")
+
+
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [
+        (GaveUp("The engine did not start."), ("gave_up", "The engine did not start.")),
+        (OSError(), ("crashed", "OSError")),
+    ],
+)
+def test_a_run_whose_stages_do_not_start_is_listed_as_what_ended_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, state: tuple[str, str]
+) -> None:
+    ended = list[tuple[str, str]]()
+
+    async def conduct(resources: launch.RunResources, *_: object) -> str:
+        if ended:
+            await resources.store.commit(RunStateChanged(*ended[0], 1.0))
+        raise error
+
+    anyio.run(begin, tmp_path)
+    monkeypatch.setattr(launch, "conduct", conduct)
+    for expected in (state, ("interrupted", "interrupted")):  # an end that is recorded already stays
+        with pytest.raises(type(error)):
+            launch.go_on(str(tmp_path), {}, "none")
+        with open_readonly(tmp_path / "population.db") as reader:
+            found = reader.status()
+        assert (found["state"], found["reason"]) == expected
+        ended.append(("interrupted", "interrupted"))

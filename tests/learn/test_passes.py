@@ -86,7 +86,7 @@ def test_the_count_of_steps_is_restored_where_the_optimizer_reads_it(
     toy: Path, tmp_path: Path, fused: bool, device: str
 ) -> None:
     """`meta` stands for a card: fused AdamW refuses a count on the processor."""
-    from pace_async.learn.store import Made
+    from pace_async.learn.rebuild import Made
 
     trainer, store = trained(toy, tmp_path / "run", SETTINGS, steps=1), LearnerStore(toy, tmp_path)
     store.save_checkpoint(trainer, Made(1, "digest", {}, 0.0))

@@ -179,7 +179,7 @@ def test_every_number_that_vllm_divides_is_checked(tmp_path: Path, numbers: dict
 
 
 def test_each_part_lies_with_its_owner_and_sums_are_those_of_the_parts() -> None:
-    plan = planned({"advisor.kv_cache_gib": 2, "search.threads": 4}, {"0": 200, "1": 80}, TWO)
+    plan = planned({"advisor.kv_cache_gib": 2, "search.threads": 4, "stop.minutes": 5}, {"0": 200, "1": 80}, TWO)
     places = {place.name: place for place in plan.places}
     assert {part.owner for part in places["card 0"].parts} == {"learner"}
     assert {part.owner for part in places["card 1"].parts} == {"engine"}
@@ -192,6 +192,26 @@ def test_each_part_lies_with_its_owner_and_sums_are_those_of_the_parts() -> None
     assert host["weights and moments from before a step"] == 48e9
     assert host["a version while it is read"] == 8e9
     assert (plan.faults, plan.remedy, plan.refusal) == ((), None, None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "rows"),
+    [
+        ({"stop.candidates": 1000}, "rows of 1,000 candidates"),
+        ({"stop.candidates": 1000, "stop.updates": 5, "learner.group_size": 8}, "rows of 40 candidates"),
+        ({"stop.minutes": 60}, None),
+        ({"stop.candidates": 1000, "population.url": "postgresql://server/runs"}, None),
+    ],
+)
+def test_the_disk_holds_the_rows_of_as_many_candidates_as_the_run_gets(
+    settings: dict[str, object], rows: str | None
+) -> None:
+    plan = planned({"advisor.kv_cache_gib": 2, **settings}, {"0": 900})
+    disk = next(place for place in plan.places if place.name == "disk")
+    assert [part.what for part in disk.parts if part.owner == "run"] == ([] if rows is None else [rows])
+    for part in disk.parts:
+        if part.what == "rows of 1,000 candidates":
+            assert part.size == 1000 * (25_000 + 6 * 3 * plan.shape.tokens)
 
 
 def test_a_copy_from_before_a_step_and_a_checkpoint_are_never_in_host_memory_at_once() -> None:
@@ -379,10 +399,12 @@ def test_files_of_a_run_on_a_file_system_in_memory_take_host_memory_too() -> Non
     assert sums[1] - sums[0] == places["disk"].needed
 
 
-def test_versions_of_a_run_that_goes_on_make_way_for_its_next_ones(tmp_path: Path) -> None:
+def test_versions_and_rows_of_a_run_that_goes_on_count_as_free(tmp_path: Path) -> None:
     version = tmp_path / "learner" / "versions" / "000001"
     version.mkdir(parents=True)
-    (version / "model.safetensors").write_bytes(b"x" * 1000)
+    (version / "model.safetensors").write_bytes(b"x" * 900)
+    (tmp_path / "population.db").write_bytes(b"x" * 90)
+    (tmp_path / "population.db-wal").write_bytes(b"x" * 10)
     capacity = Capacity({}, host=10.0, disk=50.0)
     assert with_own_files(capacity, tmp_path) == replace(capacity, disk=1050.0)
     in_memory = replace(capacity, disk_in_memory=True)

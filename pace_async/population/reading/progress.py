@@ -252,7 +252,8 @@ def _last_step(connection: Connection, run_id: int) -> LastStep | None:
     return None if row is None else LastStep(*row)
 
 
-def groups_of_versions(connection: Connection, run_id: int) -> list[int]:
-    """The groups that produced the versions so far, in the order of the versions."""
-    made = select(VersionRow.group_number).where(VersionRow.run_id == run_id, VersionRow.group_number.is_not(None))
-    return [number for (number,) in connection.execute(made.order_by(VersionRow.version)) if number is not None]
+def groups_of_versions(connection: Connection, run_id: int) -> list[tuple[int, str]]:
+    """The groups that produced the versions so far, with their digests, in the order of the versions."""
+    of_group = and_(GroupRow.run_id == VersionRow.run_id, GroupRow.group_number == VersionRow.group_number)
+    made = select(GroupRow.group_number, GroupRow.digest).join(VersionRow, of_group).where(VersionRow.run_id == run_id)
+    return [(number, digest) for number, digest in connection.execute(made.order_by(VersionRow.version))]

@@ -287,5 +287,5 @@ def _agent_folders(resources: RunResources, state: RunState) -> AgentFolders:
 
 async def _groups(resources: RunResources) -> list[Path]:
     """The files of the groups that made the versions so far."""
-    numbers = await resources.store.read(lambda connection: groups_of_versions(connection, resources.record.run_id))
-    return [group_path(resources.paths.groups, number) for number in numbers]
+    groups = await resources.store.read(lambda connection: groups_of_versions(connection, resources.record.run_id))
+    return [group_path(resources.paths.groups, number) for number, _ in groups]

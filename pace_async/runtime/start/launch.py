@@ -7,7 +7,6 @@ that fails its own evaluator.
 import asyncio
 import os
 import sys
-import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,15 +20,12 @@ from pace_async.context.bill import NOTHING
 from pace_async.context.checked import check
 from pace_async.context.templates import Templates
 from pace_async.durable import write_whole
-from pace_async.errors import GaveUp, InfrastructureFault, Interrupted, SeedProgramFails, UsageError
-from pace_async.evaluate.assemble import of_this_machine, open_evaluator, refuse_unless_evaluated
-from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest
-from pace_async.evaluate.cascade import cascaded
-from pace_async.evaluate.resources import OfRun, resources_of
+from pace_async.errors import GaveUp, InfrastructureFault, Interrupted, UsageError
+from pace_async.evaluate.assemble import of_this_machine, refuse_unless_evaluated
+from pace_async.evaluate.resources import resources_of
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.evaluate.sandbox.tiers import Tier
-from pace_async.evaluate.scorer.scorer_log import scorer_log
-from pace_async.events import Evaluated, EvaluationAttempted, ImplementerChecked, Practised, RunHeader
+from pace_async.events import Evaluated, ImplementerChecked, RunHeader
 from pace_async.implement.agent_checks import refuse_unless_runnable
 from pace_async.implement.agent_presets import login_missing
 from pace_async.implement.assemble import (
@@ -48,12 +44,10 @@ from pace_async.population.lock import RunLock
 from pace_async.population.reading.load import NoRun
 from pace_async.population.reading.reader import names_of_runs
 from pace_async.population.store import Store
-from pace_async.programs.compiled import program_hash
 from pace_async.providers.keys import refuse_without_keys
 from pace_async.providers.preflight import check_models, refuse_unless_ready
 from pace_async.registry.advisors import advisor_of
 from pace_async.registry.displays import DISPLAYS
-from pace_async.reward import RewardRule
 from pace_async.runtime.children.advisor_choice import in_words, refuse_noise, with_advisor
 from pace_async.runtime.children.advisor_folder import (
     advisor_folder,
@@ -67,7 +61,6 @@ from pace_async.runtime.children.engines import refuse_unless_served
 from pace_async.runtime.children.external import refuse_unless_fit
 from pace_async.runtime.run.core import default_horizon
 from pace_async.runtime.run.loop_turns import TimedLoop
-from pace_async.runtime.run.practising import fact_of, practised
 from pace_async.runtime.run_index import remember_run
 from pace_async.runtime.run_paths import ROWS_LOST, RunPaths, claimed, find_run_paths, new_run_paths
 from pace_async.runtime.start.asked import bill_of
@@ -78,11 +71,14 @@ from pace_async.runtime.start.missing import noted, refuse_unless_data
 from pace_async.runtime.start.own_memory import own_memory
 from pace_async.runtime.start.packages import refuse_without_packages
 from pace_async.runtime.start.planning import refuse_unless_it_fits
+from pace_async.runtime.start.rebuilding import refuse_unless_rebuilt
 from pace_async.runtime.start.refusals import asking, limits_of, with_bounds
 from pace_async.runtime.start.rescoring import refuse_unless_in_force
 from pace_async.runtime.start.resuming import cut_off, nothing_left, resumed_config, setting_changes
+from pace_async.runtime.start.seed_program import score_seed_program
 from pace_async.runtime.start.signals import ends_as_by_ctrl_c
-from pace_async.task import PRACTICE, Task, load_task, task_of_run
+from pace_async.runtime.start.unbegun import end_recorded
+from pace_async.task import Task, load_task, task_of_run
 
 EXIT_CODES = {"done": 0, "stopped_by_budget": 3, "interrupted": 130}
 
@@ -167,7 +163,7 @@ def _interrupted(paths: RunPaths) -> Interrupted:
 
 async def _start(config: Config, task: Task, place: tuple[RunPaths, Path | None], shown: Shown, advisor: str) -> int:
     """`place` is the run's folder, and the one that was asked for. `advisor` is what is said about it."""
-    (paths, run_dir), (display, logs) = place, shown
+    (paths, run_dir), (display, _) = place, shown
     await refuse_unless_fit(config, all_up=True)
     await refuse_unless_evaluated(config.evaluation, task.spec)
     _announce(display, "proving the sandbox, and scoring the seed program in it")
@@ -193,18 +189,13 @@ async def _start(config: Config, task: Task, place: tuple[RunPaths, Path | None]
                 with _writing("run it again"):
                     paths.point_to(str(store.place))  # before the run exists there
             await store.create_run(header_of(config, task, paths.name, tier))
-            await store.commit(*seed_program, *checks)
-            with _writing(f"`pace resume {paths.folder}` goes on with it"):
-                write_whole(paths.config, dump(config))
-            remember_run(paths.folder)
-            record = await store.load(paths.name)
-            with own_memory(config.faults.runtime_memory_mb):
-                state = await conduct(RunResources(config, task, paths, tier, store, record, lock), display, logs)
+            async with end_recorded(store):
+                await store.commit(*seed_program, *checks)
+                state = await _conduct(config, task, paths, tier, store, lock, shown)
     return EXIT_CODES[state]
 
 
 async def _go_on(paths: RunPaths, changes: Mapping[str, object], shown: Shown, despite_loss: bool) -> int:
-    display, logs = shown
     where, name = paths.population
     with RunLock(paths.folder) as lock:
         async with Store.open(where, create=False) as store:
@@ -221,7 +212,7 @@ async def _go_on(paths: RunPaths, changes: Mapping[str, object], shown: Shown, d
                     f"`pace run TASK --run-dir {paths.folder}` begins it."
                 ) from None
             if not despite_loss:
-                await refuse_if_lost(store, paths)
+                await refuse_if_lost(store, paths, standing.header.objective)
             config = resumed_config(standing, changes)
             store.be_patient(config.faults.patience_s, waiting(lock))
             task = limits_of(config, task_of_run(standing.header))
@@ -229,6 +220,7 @@ async def _go_on(paths: RunPaths, changes: Mapping[str, object], shown: Shown, d
             if (finished := nothing_left(standing, config)) is not None:
                 await say([f"{paths.folder} is finished: {finished}"])
                 return 0
+            await refuse_unless_rebuilt(store, config.learner.objective, paths)
             _refuse_unknown_stages(config, task)
             if config.implementer.model != standing.header.implementer:
                 refuse_noise(config, task)
@@ -240,16 +232,24 @@ async def _go_on(paths: RunPaths, changes: Mapping[str, object], shown: Shown, d
             tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
             checks = await _check_models(config)
             own = () if standing.best is not None else await score_seed_program(config, task, tier)
-            with _writing(f"`pace resume {paths.folder} --despite-loss` goes on with it"):
-                await accept_loss(store, paths)
-            await store.commit(*own, *checks, *setting_changes(standing, config), *cut_off(standing))
-            record = await store.load(name)
-            with _writing(f"`pace resume {paths.folder}` goes on with it"):
-                write_whole(paths.config, dump(config))
-            remember_run(paths.folder)
-            with own_memory(config.faults.runtime_memory_mb):
-                state = await conduct(RunResources(config, task, paths, tier, store, record, lock), display, logs)
+            async with end_recorded(store):
+                with _writing(f"`pace resume {paths.folder} --despite-loss` goes on with it"):
+                    await accept_loss(store, paths)
+                await store.commit(*own, *checks, *setting_changes(standing, config), *cut_off(standing))
+                state = await _conduct(config, task, paths, tier, store, lock, shown)
     return EXIT_CODES[state]
+
+
+async def _conduct(
+    config: Config, task: Task, paths: RunPaths, tier: Tier, store: Store, lock: RunLock, shown: Shown
+) -> str:
+    """Write the settings into the folder, and drive the run, which `store` has chosen, to its end."""
+    with _writing(f"`pace resume {paths.folder}` goes on with it"):
+        write_whole(paths.config, dump(config))
+    remember_run(paths.folder)
+    record = await store.load(paths.population[1])
+    with own_memory(config.faults.runtime_memory_mb):
+        return await conduct(RunResources(config, task, paths, tier, store, record, lock), *shown)
 
 
 @contextmanager
@@ -291,68 +291,6 @@ async def _check_models(config: Config) -> tuple[ImplementerChecked, ...]:
         refuse_unless_ready(found, config.stop)
         facts += [checked.fact for checked in found if checked.fact is not None]
     return tuple(facts)
-
-
-async def score_seed_program(
-    config: Config, task: Task, tier: Tier
-) -> tuple[Evaluated | EvaluationAttempted | Practised, ...]:
-    """Candidate 0, the attempts to evaluate it, and its practice. Raises SeedProgramFails, and UsageError if no new
-    best could be confirmed. Nothing is written before that."""
-    cold = of_this_machine(config.evaluation).model_copy(update={"warm": False})  # for one program
-    request = EvaluationRequest.of(task.spec, EvaluationId("seed", 0), task.program, config.evaluation.seed)
-    practice: tuple[EvaluationAttempted | Practised, ...] = ()
-    with scorer_log() as log:
-        run = OfRun(taken=taken_cards(config))
-        async with open_evaluator(task, cold, tier=tier, log=log, run=run) as evaluator:
-            if cold.practice != "none":
-                identity = EvaluationId("seed", 0, PRACTICE)
-                tried = await practised(evaluator, task.spec, cold, identity, task.program)
-                practice = *tried.attempts, fact_of(0, task.program, tried, cold, time.time())
-            found = await cascaded(evaluator, task.spec, request)
-            if config.evaluation.fresh_seeds and found.outcome == "ok":
-                await evaluator.refuse_unless_fresh()
-        if found.outcome != "ok" or found.score is None:
-            raise SeedProgramFails(_why_it_fails(task, found))
-    ended = Evaluated(
-        lease=0,
-        island=0,
-        parent=None,
-        program=task.program,
-        program_hash=program_hash(task.program, task.spec.language),
-        outcome="ok",
-        detail="",
-        score=found.score,
-        reward=RewardRule.of(config.reward, task.spec).of_score(found.score, parent=found.score, seed=found.score),
-        metrics=found.metrics,
-        seconds=found.seconds,
-        memoised=found.memoised,
-        mechanism=None,
-        at=time.time(),
-        feedback=found.feedback or None,
-    )
-    return ended, *found.attempts, *practice
-
-
-def _why_it_fails(task: Task, found: Evaluation) -> str:
-    """The reason why the seed program has no score, and what to do."""
-    program = task.folder / task.spec.program
-    if found.evaluator_error:
-        return (
-            f"The evaluator {task.folder / task.spec.evaluator} failed while it scored the seed program "
-            f"({found.evaluator_error}); fix the evaluator, then `pace task check {task.reference}` should pass."
-        )
-    if found.outcome == "below_threshold":
-        return (
-            f"The seed program {program} is stopped before its full evaluation ({found.detail}), as most programs would"
-            f" be; `pace task check {task.reference}` says what threshold lets it pass."
-        )
-    detail = f": {found.detail}" if found.detail else ""
-    if found.outcome == "infrastructure_error":
-        return f"The seed program {program} could not be scored on this machine ({found.detail}); see `pace doctor`."
-    return (
-        f"The seed program {program} fails its own evaluator ({found.outcome}{detail}); fix it, then `pace eval "
-        f"{task.reference} {program}` should say ok."
-    )
 
 
 def header_of(config: Config, task: Task, name: str, tier: Tier) -> RunHeader:

@@ -25,6 +25,7 @@ from pace_async.observe.jsonl import append_event
 from pace_async.population.reading.lost import ROWS_LOST, without_row
 from pace_async.population.store import Store
 from pace_async.runtime.run_paths import RunPaths
+from pace_async.runtime.start.rebuilding import lacks_for_rebuild
 
 END_BYTES = 1 << 24
 """How much of the log's end is read: some thousand candidates."""
@@ -84,14 +85,20 @@ async def lost_rows(store: Store, log: Path) -> Lost | None:
     return Lost(lost) if any(lost.values()) else None
 
 
-async def refuse_if_lost(store: Store, paths: RunPaths) -> None:
-    """Raises UsageError, with what to do, if rows of the chosen run were lost."""
-    if (lost := await lost_rows(store, paths.events)) is not None:
-        raise UsageError(
-            f"{store.place} lacks {lost} that its run committed (events.jsonl tells of them), as when population.db-wal"
-            " is removed after a crash or an older backup is put back: put the newer files back, or give them up for "
-            f"good with `pace resume {paths.folder} --despite-loss`."
-        )
+async def refuse_if_lost(store: Store, paths: RunPaths, objective: str) -> None:
+    """Raises UsageError, with what to do, if rows of the chosen run were lost. `objective` is that of its learner."""
+    if (lost := await lost_rows(store, paths.events)) is None:
+        return
+    lacks = await lacks_for_rebuild(store, objective, paths)
+    instead = (
+        f"or give them up for good with `pace resume {paths.folder} --despite-loss`"
+        if lacks is None
+        else f"because they cannot be given up: {lacks}"
+    )
+    raise UsageError(
+        f"{store.place} lacks {lost} that its run committed (events.jsonl tells of them), as when population.db-wal"
+        f" is removed after a crash or an older backup is put back: put the newer files back, {instead}."
+    )
 
 
 async def accept_loss(store: Store, paths: RunPaths) -> None:

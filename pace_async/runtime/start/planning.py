@@ -77,9 +77,10 @@ def refuse_unless_it_fits(config: Config, folder: Path) -> Plan | None:
 
 
 def with_own_files(capacity: Capacity, folder: Path) -> Capacity:
-    """With the bytes of versions and checkpoints of a resumed run, which make way for its next ones, and of an advisor
-    that it copied."""
+    """With the bytes of versions and checkpoints of a resumed run, which make way for its next ones, of an advisor that
+    it copied, and of its rows."""
     held = (*folder.glob("learner/*/*/*.safetensors"), *folder.glob("advisor/*.safetensors"))
+    held += (*folder.glob("population.db*"), *folder.glob("events.jsonl"))
     own = sum(file.stat().st_size for file in held)
     host = None if capacity.host is None else capacity.host + (own if capacity.disk_in_memory else 0)
     return replace(capacity, host=host, disk=None if capacity.disk is None else capacity.disk + own)

@@ -72,7 +72,7 @@ async def _rescore(paths: RunPaths, best: int | None, show: Show, dry: bool) -> 
     with RunLock(paths.folder) as lock:
         async with Store.open(where, create=False) as store:
             standing = await store.standing(name)
-            await refuse_if_lost(store, paths)
+            await refuse_if_lost(store, paths, standing.header.objective)
             config = resumed_config(standing, {})
             _refuse_relative(config)
             store.be_patient(config.faults.patience_s, waiting(lock), AGAIN)

@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Generator
 from contextlib import contextmanager
+from threading import Event
 from types import FrameType
 
 import anyio
@@ -14,6 +15,13 @@ from pace_async.observe.keyboard import restore_all
 from pace_async.runtime.run.core import Core
 
 INTERRUPTED = 130
+_asked = Event()
+"""Set by a signal that ends the run, also if the run was ending already."""
+
+
+def asked_to_end() -> bool:
+    """Whether such a signal came during the last search, or after it. Then no other run may begin."""
+    return _asked.is_set()
 
 
 async def obey_signals(core: Core, scope: anyio.CancelScope) -> None:
@@ -33,6 +41,7 @@ async def _obey(core: Core, scope: anyio.CancelScope) -> None:
                     continue
                 hung_up = hung_up or number == signal.SIGHUP
                 presses += 1
+                _asked.set()
                 if presses == 1:
                     core.stop("interrupted")
                     group.start_soon(_cancel_later, core, scope)
@@ -58,12 +67,13 @@ def _asked_nothing_more() -> Generator[None]:
 
 
 def _ends_already(_number: int, _frame: FrameType | None) -> None:
-    pass
+    _asked.set()
 
 
 @contextmanager
 def ends_as_by_ctrl_c() -> Generator[None]:
     """Before and after the search, other signals that end the run act like Ctrl-C."""
+    _asked.clear()
     before = {number: signal.signal(number, _press) for number in _asking_to_end()}
     try:
         yield

@@ -15,7 +15,8 @@ from pace_async.implement.base import Experiment, Implemented
 from pace_async.population.store import Store
 from pace_async.runtime.run.fresh import FreshInstances, fresh_seeds
 from pace_async.runtime.start.adversarial_programs import CHEATS, ENDLESS
-from pace_async.runtime.start.launch import header_of, score_seed_program
+from pace_async.runtime.start.launch import header_of
+from pace_async.runtime.start.seed_program import score_seed_program
 from pace_async.runtime.start.supervisor import drive
 from pace_async.search.state import Member
 from pace_async.simulate.codecs import Bytes

@@ -1,0 +1,70 @@
+"""What a rebuild of a version needs on the disk, and whether it is there.
+
+`checkpoints/000007` under the learner's folder holds the weights and the optimizer's state of version 7, with the
+record of the step that made it in its completeness mark. Invariant: a version can be rebuilt from a checkpoint of its
+own history, or from the given model, if every group file after that is there. Imports no torch.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from pace_async.replay.groupfile import read_digested
+from pace_async.weights import COMPLETE, is_complete
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Record of the step that made a version from the one before it. `digest` is that of its group."""
+
+    version: int
+    digest: str
+    metrics: Mapping[str, float]
+    seconds: float
+
+
+def made_in(folder: Path) -> Made | None:
+    """The record of a complete version or checkpoint, None for another folder. Raises ValueError if the disk changed
+    the record."""
+    if not folder.name.isdigit() or not is_complete(folder):
+        return None
+    try:
+        record = cast("dict[str, Any]", json.loads((folder / COMPLETE).read_text()))
+        return Made(**record)
+    except TypeError as error:
+        raise ValueError(f"{folder / COMPLETE} is damaged: {error}") from None
+
+
+def checkpoints_of(out: Path) -> Path:
+    """The folder of the checkpoints of the learner that writes under `out`."""
+    return out / "checkpoints"
+
+
+def lost_group(out: Path, groups: Sequence[tuple[Path, str]]) -> tuple[int, Path] | None:
+    """The newest version whose group file a rebuild of the last version lacks, and that file. None if all is there.
+    `groups[i]` made version i + 1: its file, and its digest in the record. A checkpoint or a file of another digest is
+    of another history."""
+    for version in range(len(groups), 0, -1):
+        path, digest = groups[version - 1]
+        if _checkpoint_digest(out, version) == digest:
+            return None
+        if _file_digest(path) != digest:
+            return version, path
+    return None
+
+
+def _checkpoint_digest(out: Path, version: int) -> str | None:
+    try:
+        made = made_in(checkpoints_of(out) / f"{version:06d}")
+    except ValueError:
+        return None
+    return made.digest if made is not None else None
+
+
+def _file_digest(path: Path) -> str | None:
+    try:
+        return read_digested(path)[1]
+    except (OSError, ValueError):
+        return None

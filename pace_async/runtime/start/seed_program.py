@@ -1,0 +1,80 @@
+"""Scores the task's own program, candidate 0, before a run is written."""
+
+import time
+
+from pace_async.config import Config
+from pace_async.errors import SeedProgramFails
+from pace_async.evaluate.assemble import of_this_machine, open_evaluator
+from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest
+from pace_async.evaluate.cascade import cascaded
+from pace_async.evaluate.resources import OfRun
+from pace_async.evaluate.sandbox.tiers import Tier
+from pace_async.evaluate.scorer.scorer_log import scorer_log
+from pace_async.events import Evaluated, EvaluationAttempted, Practised
+from pace_async.programs.compiled import program_hash
+from pace_async.reward import RewardRule
+from pace_async.runtime.children.cards import taken_cards
+from pace_async.runtime.run.practising import fact_of, practised
+from pace_async.task import PRACTICE, Task
+
+
+async def score_seed_program(
+    config: Config, task: Task, tier: Tier
+) -> tuple[Evaluated | EvaluationAttempted | Practised, ...]:
+    """Candidate 0, the attempts to evaluate it, and its practice. Raises SeedProgramFails, and UsageError if no new
+    best could be confirmed. Nothing is written before that."""
+    cold = of_this_machine(config.evaluation).model_copy(update={"warm": False})  # for one program
+    request = EvaluationRequest.of(task.spec, EvaluationId("seed", 0), task.program, config.evaluation.seed)
+    practice: tuple[EvaluationAttempted | Practised, ...] = ()
+    with scorer_log() as log:
+        run = OfRun(taken=taken_cards(config))
+        async with open_evaluator(task, cold, tier=tier, log=log, run=run) as evaluator:
+            if cold.practice != "none":
+                identity = EvaluationId("seed", 0, PRACTICE)
+                tried = await practised(evaluator, task.spec, cold, identity, task.program)
+                practice = *tried.attempts, fact_of(0, task.program, tried, cold, time.time())
+            found = await cascaded(evaluator, task.spec, request)
+            if config.evaluation.fresh_seeds and found.outcome == "ok":
+                await evaluator.refuse_unless_fresh()
+        if found.outcome != "ok" or found.score is None:
+            raise SeedProgramFails(_why_it_fails(task, found))
+    ended = Evaluated(
+        lease=0,
+        island=0,
+        parent=None,
+        program=task.program,
+        program_hash=program_hash(task.program, task.spec.language),
+        outcome="ok",
+        detail="",
+        score=found.score,
+        reward=RewardRule.of(config.reward, task.spec).of_score(found.score, parent=found.score, seed=found.score),
+        metrics=found.metrics,
+        seconds=found.seconds,
+        memoised=found.memoised,
+        mechanism=None,
+        at=time.time(),
+        feedback=found.feedback or None,
+    )
+    return ended, *found.attempts, *practice
+
+
+def _why_it_fails(task: Task, found: Evaluation) -> str:
+    """The reason why the seed program has no score, and what to do."""
+    program = task.folder / task.spec.program
+    if found.evaluator_error:
+        return (
+            f"The evaluator {task.folder / task.spec.evaluator} failed while it scored the seed program "
+            f"({found.evaluator_error}); fix the evaluator, then `pace task check {task.reference}` should pass."
+        )
+    if found.outcome == "below_threshold":
+        return (
+            f"The seed program {program} is stopped before its full evaluation ({found.detail}), as most programs would"
+            f" be; `pace task check {task.reference}` says what threshold lets it pass."
+        )
+    detail = f": {found.detail}" if found.detail else ""
+    if found.outcome == "infrastructure_error":
+        return f"The seed program {program} could not be scored on this machine ({found.detail}); see `pace doctor`."
+    return (
+        f"The seed program {program} fails its own evaluator ({found.outcome}{detail}); fix it, then `pace eval "
+        f"{task.reference} {program}` should say ok."
+    )
