@@ -183,7 +183,7 @@ class _CutShort(Exception):
 def test_training_that_was_cut_short_ends_where_it_would_have_ended(checkpoint: Path, tmp_path: Path) -> None:
     from scripts.advisor.smollm2.training import Recipe
 
-    recipe = Recipe(steps=7, rows=1, layers=1, answers=1, learning_rate=3e-3)
+    recipe = Recipe(steps=6, rows=1, layers=1, answers=1, learning_rate=3e-3)
     whole, lines = _warm_started(checkpoint, recipe, tmp_path / "whole.pt")
     assert lines[0].startswith("step 5 ")
 

@@ -4,7 +4,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -16,16 +16,12 @@ from pace_async.plan import counted as counting
 from pace_async.plan import planned
 from pace_async.plan.step import StepBytes, StepShape
 from pace_async.runtime.children.advisor_folder import TINY, refuse_unless_transformers_knows
-from pace_async.runtime.start import planning, usual_cards
 from scripts.benchmarks.toys import write_llama
 from tests.support.command_line import Shell
+from tests.support.given_steps import count_steps_by, given
 
 pytestmark = pytest.mark.timeout(600)  # a child process imports torch, which takes minutes beside heavy load
 
-STEP = StepBytes(
-    *(10**5, 10**5), weights=4 * 10**5, reference=0, gradient=4 * 10**5, moments=8 * 10**5, peak=10**7, layer=10**4
-)
-"""Of a toy, whose cards need more for what starts there than for a step."""
 SHAPES = Path(__file__).parents[2] / "scripts" / "documentation" / "shapes" / "models"
 
 
@@ -49,17 +45,11 @@ def once() -> Callable[[StepShape], StepBytes]:
 
 
 @pytest.fixture(autouse=True)
-def steps(request: pytest.FixtureRequest, once: Callable[[StepShape], StepBytes]) -> Iterator[None]:
-    """A count imports torch in a separate process, which takes seconds: long tests count, and others are given one."""
-
-    def given(_: StepShape) -> StepBytes:
-        return STEP
-
-    count = once if request.node.get_closest_marker("long") is not None else given
-    with pytest.MonkeyPatch.context() as patch:
-        for plan in (planned.plan_of, planning.plan_for, usual_cards.without_cards):
-            patch.setattr(plan, "__defaults__", (count,))
-        yield
+def steps(
+    request: pytest.FixtureRequest, once: Callable[[StepShape], StepBytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Long tests count steps, and others are given one."""
+    count_steps_by(monkeypatch, once if request.node.get_closest_marker("long") is not None else given)
 
 
 def config(folder: Path, model: Path, **advisor: object) -> str:

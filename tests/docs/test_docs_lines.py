@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.command_line import Shell
 from tests.support.finished_runs import copy_run, make_run
+from tests.support.given_steps import count_steps_by
 from tests.support.no_server import end_at_once
 
 ROOT = Path(__file__).parents[2]
@@ -57,6 +58,7 @@ def test_a_line_of_the_readme_works_as_printed(
     if line.startswith(("pace run", "pace optimize")):
         arguments.append("--dry-run")
     end_at_once(monkeypatch)
+    count_steps_by(monkeypatch)
     said = Shell(folder, monkeypatch, capsys).pace(*arguments)
     assert said.code == 0, said.err + said.out
     assert said.out or said.err

@@ -1,8 +1,6 @@
 """Before anything is spent: a wrong key, name or price ends the run in one sentence, with nothing written."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,10 +13,10 @@ from pace_async.providers.preflight import check_models, refuse_unless_ready
 from pace_async.runtime.start.machine_checks import Finding, _control_groups, implementers
 from pace_async.runtime.start.refusals import asking
 from scripts.rivals.local_implementer_server import LocalProvider, serving
+from tests.support.command_line import Shell
 from tests.support.implementing import CANARY, TASK, configured
 
 pytestmark = pytest.mark.anyio
-PACE = str(Path(sys.executable).with_name("pace"))
 
 
 @pytest.fixture
@@ -125,23 +123,19 @@ def test_doctor_says_whether_a_candidates_memory_can_be_limited_as_a_whole(monke
 
 
 @pytest.mark.fault("Implementer", "a bad key, before anything is spent")
-def test_a_bad_key_is_exit_code_2_and_writes_nothing(tmp_path: Path) -> None:
+def test_a_bad_key_is_exit_code_2_and_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell = Shell(tmp_path, monkeypatch, capsys)
     provider = LocalProvider(TASK, accepts=lambda _key: False)
     with serving(provider) as url:
-        command = [PACE, "run", "--implementer", "openai/local", "--set", f"implementer.api_base={url}"]
-        done = subprocess.run(
-            [*command, "--run-dir", str(tmp_path / "run"), "--display", "none", "--candidates", "8"],
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-            env={**os.environ, "OPENAI_API_KEY": CANARY},
-        )
-    assert done.returncode == 2, done.stderr
-    assert done.stderr.startswith("pace: --implementer openai/local: bad key")
-    assert done.stderr.count("\n") == 1
-    assert CANARY not in done.stdout + done.stderr
-    assert not (tmp_path / "run").exists()
+        command = ["run", "--implementer", "openai/local", "--set", f"implementer.api_base={url}"]
+        done = shell.pace(*command, "--run-dir", "run", "--display", "none", "--candidates", "8")
+    assert done.code == 2, done.err
+    assert done.err.startswith("pace: --implementer openai/local: bad key")
+    assert done.err.count("\n") == 1
+    assert CANARY not in done.out + done.err
+    assert shell.files() == []
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def recorded(shell: Shell) -> tuple[float, float]:
 
 def test_a_run_records_the_bounds_and_a_resume_has_the_same(shell: Shell) -> None:
     without_bounds(shell, 1.0)
-    run = ("run", "./tours", "--objective", "none", "--threads", "2", "--display", "none")
+    run = ("run", "./tours", "--advisor", "bandit", "--threads", "2", "--display", "none")
     assert shell.pace(*run, "--candidates", "2").code == 0
     lower, upper = recorded(shell)
     seed = json.loads(shell.pace("show", "runs/tours-1", "0", "--json").out)["score"]
