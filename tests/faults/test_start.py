@@ -122,8 +122,10 @@ def test_a_run_that_the_user_stops_while_it_starts_is_listed_as_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
 ) -> None:
     async def conduct(*_: object) -> str:
-        signal.raise_signal(signal.SIGTERM)
-        await anyio.sleep_forever()
+        async with anyio.create_task_group() as stages:
+            stages.start_soon(anyio.sleep_forever)
+            signal.raise_signal(signal.SIGTERM)
+            await anyio.sleep_forever()
         raise AssertionError
 
     if command[0] == "resume":
@@ -137,6 +139,27 @@ def test_a_run_that_the_user_stops_while_it_starts_is_listed_as_interrupted(
     assert (listed["state"], listed["reason"], listed["driven"]) == ("interrupted", "while it started", False)
     assert "interrupted (while it started)" in shell.pace("status", "demo").out
     assert_sound(tmp_path / "demo" / "population.db")
+
+
+@pytest.mark.usefixtures("hearing")
+@pytest.mark.parametrize(
+    "hearing", [signal.default_int_handler, signal.SIG_IGN], indirect=True, ids=["hears", "ignores"]
+)
+def test_a_run_that_is_stopped_before_its_first_row_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def create_run(_store: Store, *_: object) -> int:
+        signal.raise_signal(signal.SIGTERM)
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    monkeypatch.setattr(Store, "create_run", create_run)
+    shell = Shell(tmp_path, monkeypatch, capsys)
+    said = shell.pace("run", "--candidates", "4")
+    assert said.code == 130
+    assert said.err.endswith("pace: interrupted before the run began; nothing was written.\n")
+    assert shell.files() == ["runs"]
+    assert list((tmp_path / "runs").iterdir()) == []
 
 
 @pytest.mark.parametrize(

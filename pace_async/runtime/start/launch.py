@@ -20,7 +20,7 @@ from pace_async.context.bill import NOTHING
 from pace_async.context.checked import check
 from pace_async.context.templates import Templates
 from pace_async.durable import write_whole
-from pace_async.errors import GaveUp, InfrastructureFault, Interrupted, UsageError
+from pace_async.errors import GaveUp, InfrastructureFault, UsageError
 from pace_async.evaluate.assemble import of_this_machine, refuse_unless_evaluated
 from pace_async.evaluate.resources import resources_of
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
@@ -60,7 +60,6 @@ from pace_async.runtime.children.catalogue_reading import refuse_unless_read
 from pace_async.runtime.children.engines import refuse_unless_served
 from pace_async.runtime.children.external import refuse_unless_fit
 from pace_async.runtime.run.core import default_horizon
-from pace_async.runtime.run.loop_turns import TimedLoop
 from pace_async.runtime.run_index import remember_run
 from pace_async.runtime.run_paths import ROWS_LOST, RunPaths, claimed, find_run_paths, new_run_paths
 from pace_async.runtime.start.asked import bill_of
@@ -76,8 +75,8 @@ from pace_async.runtime.start.refusals import asking, limits_of, with_bounds
 from pace_async.runtime.start.rescoring import refuse_unless_in_force
 from pace_async.runtime.start.resuming import cut_off, nothing_left, resumed_config, setting_changes
 from pace_async.runtime.start.seed_program import score_seed_program
-from pace_async.runtime.start.signals import ends_as_by_ctrl_c
-from pace_async.runtime.start.unbegun import end_recorded
+from pace_async.runtime.start.signals import run_until_signal
+from pace_async.runtime.start.unbegun import end_recorded, interrupted
 from pace_async.task import Task, load_task, task_of_run
 
 EXIT_CODES = {"done": 0, "stopped_by_budget": 3, "interrupted": 130}
@@ -86,7 +85,6 @@ Shown = tuple[str, Sequence[Chosen]]
 """The display, and the watchers that log the run."""
 
 SLOW_S = 10.0
-TIMED = {"loop_factory": TimedLoop}
 
 
 def start(config: Config, asked: Task, run_dir: Path | None, display: str, logs: Sequence[Chosen] = ()) -> int:
@@ -100,10 +98,9 @@ def start(config: Config, asked: Task, run_dir: Path | None, display: str, logs:
     refuse_without_weights(chosen)
     advisor = in_words(chosen, task, chosen=advisor_of(config.advisor.model).chosen_for_task)
     try:
-        with ends_as_by_ctrl_c():
-            return anyio.run(_start, chosen, task, (paths, run_dir), (display, logs), advisor, backend_options=TIMED)
+        return run_until_signal(_start, chosen, task, (paths, run_dir), (display, logs), advisor)
     except KeyboardInterrupt:
-        raise _interrupted(paths) from None
+        raise interrupted(paths) from None
 
 
 def prepare(
@@ -149,16 +146,9 @@ def go_on(
     RunLocked if another process drives it."""
     paths = find_run_paths(run)
     try:
-        with ends_as_by_ctrl_c():
-            return anyio.run(_go_on, paths, changes, (display, logs), despite_loss, backend_options=TIMED)
+        return run_until_signal(_go_on, paths, changes, (display, logs), despite_loss)
     except KeyboardInterrupt:
-        raise _interrupted(paths) from None
-
-
-def _interrupted(paths: RunPaths) -> Interrupted:
-    if paths.holds_run:
-        return Interrupted(f"interrupted while it started or ended: `pace resume {paths.folder}` goes on.")
-    return Interrupted("interrupted before the run began; nothing was written.")
+        raise interrupted(paths) from None
 
 
 async def _start(config: Config, task: Task, place: tuple[RunPaths, Path | None], shown: Shown, advisor: str) -> int:

@@ -24,13 +24,12 @@ from pace_async.population.reading import epochs
 from pace_async.population.reading.record import Standing
 from pace_async.population.store import Store
 from pace_async.reward import STOPPED, reward
-from pace_async.runtime.run.loop_turns import TimedLoop
 from pace_async.runtime.run_paths import RunPaths, find_run_paths
 from pace_async.runtime.start.assemble import keep_best, waiting
 from pace_async.runtime.start.lost_rows import refuse_if_lost
 from pace_async.runtime.start.refusals import limits_of
 from pace_async.runtime.start.resuming import cut_off, resumed_config
-from pace_async.runtime.start.signals import ends_as_by_ctrl_c
+from pace_async.runtime.start.signals import run_until_signal
 from pace_async.search.state import Member
 from pace_async.task import Task, task_of_run
 
@@ -60,9 +59,7 @@ def rescore(run: str | None, best: int | None, show: Show, *, dry: bool = False)
     Raises PaceError, RunLocked if a process drives the run."""
     paths = find_run_paths(run)
     try:
-        with ends_as_by_ctrl_c():
-            options = {"loop_factory": TimedLoop}
-            return anyio.run(lambda: _rescore(paths, best, show, dry), backend_options=options)
+        return run_until_signal(_rescore, paths, best, show, dry)
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted: `pace rescore {paths.folder}` continues where it stopped.") from None
 

@@ -1,20 +1,26 @@
 """Ctrl-C: once drains, twice cancels, three times exits. SIGTERM counts like Ctrl-C. A closed terminal (SIGHUP) drains,
 and may be reported twice. Under nohup it is ignored."""
 
+import asyncio
 import os
 import signal
-from collections.abc import Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from threading import Event
 from types import FrameType
+from typing import Any, TypeVar
 
 import anyio
 
 from pace_async.events import RunStateChanged
 from pace_async.observe.keyboard import restore_all
 from pace_async.runtime.run.core import Core
+from pace_async.runtime.run.loop_turns import TimedLoop
 
 INTERRUPTED = 130
+T = TypeVar("T")
+_main = list[asyncio.Task[Any]]()
+"""The task that a signal cancels, while `run_until_signal` runs it."""
 _asked = Event()
 """Set by a signal that ends the run, also if the run was ending already."""
 
@@ -82,10 +88,34 @@ def ends_as_by_ctrl_c() -> Generator[None]:
             signal.signal(number, handler)
 
 
+def run_until_signal(main: Callable[..., Coroutine[Any, Any, T]], *arguments: object) -> T:
+    """Run `main` in an event loop whose turns are timed. Raises KeyboardInterrupt if a signal ended it before or after
+    the search, and what `main` raises."""
+
+    async def cancelled_by_signal() -> T:
+        _main[:] = [task] if (task := asyncio.current_task()) is not None else []
+        try:
+            return await main(*arguments)
+        finally:
+            _main.clear()
+
+    with ends_as_by_ctrl_c():
+        try:
+            return anyio.run(cancelled_by_signal, backend_options={"loop_factory": TimedLoop})
+        except asyncio.CancelledError:
+            raise KeyboardInterrupt from None
+
+
 def _press(_number: int, _frame: FrameType | None) -> None:
-    if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, signal.SIG_DFL):  # a shell put the run into the background
+    """Pass the signal on as Ctrl-C. Where a shell put the run into the background, Ctrl-C is ignored: then it cancels
+    the main task, as asyncio does for Ctrl-C, because an exception raised here would end any task in any line."""
+    if signal.getsignal(signal.SIGINT) not in (signal.SIG_IGN, signal.SIG_DFL):
+        signal.raise_signal(signal.SIGINT)
+    elif _main and not _main[0].cancelling():
+        _main[0].cancel()
+        _main[0].get_loop().call_soon_threadsafe(lambda: None)  # wakes the loop
+    else:
         raise KeyboardInterrupt
-    signal.raise_signal(signal.SIGINT)
 
 
 def _asking_to_end() -> tuple[signal.Signals, ...]:

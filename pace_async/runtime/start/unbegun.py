@@ -9,10 +9,12 @@ from contextlib import asynccontextmanager, suppress
 
 import anyio
 
-from pace_async.errors import PaceError
+from pace_async.errors import Interrupted, PaceError, RunLocked, UsageError
 from pace_async.events import RunStateChanged
+from pace_async.population.lock import RunLock
 from pace_async.population.reading.load import state_of_run
 from pace_async.population.store import Store
+from pace_async.runtime.run_paths import RunPaths
 
 GOES_ON = ("created", "running", "draining")
 """States of a run that has not recorded its end."""
@@ -35,6 +37,19 @@ async def end_recorded(store: Store) -> AsyncGenerator[None]:
     except (anyio.get_cancelled_exc_class(), KeyboardInterrupt):
         await _record(store, "interrupted", WHILE_STARTING)
         raise
+
+
+def interrupted(paths: RunPaths) -> Interrupted:
+    """What is said of a run whose start or end was interrupted. What a start without a first row left is removed."""
+    if paths.holds_run:
+        return Interrupted(f"interrupted while it started or ended: `pace resume {paths.folder}` goes on.")
+    if paths.folder.is_dir() and not paths.left_by_run:
+        with suppress(RunLocked, UsageError), RunLock(paths.folder) as lock:
+            for file in (paths.pointer, *paths.folder.glob(f"{paths.file.name}*"), lock.path):
+                file.unlink(missing_ok=True)
+        with suppress(OSError):
+            paths.folder.rmdir()
+    return Interrupted("interrupted before the run began; nothing was written.")
 
 
 async def _record(store: Store, state: str, reason: str) -> None:
