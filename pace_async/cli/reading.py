@@ -100,10 +100,12 @@ def _asked(advisor: str) -> dict[str, object]:
 
 def _stands(score: float | None, fresh: float | None, known: float | None, header: "RunHeader") -> dict[str, object]:
     """Further lines about the best score, each only if its value exists."""
-    from pace_async.observe.standing import to_best_known
+    from pace_async.observe.standing import UNCHANGED, says_nothing, to_best_known
 
     lines: dict[str, object] = {}
-    if fresh is not None:
+    if score is not None and says_nothing(score, fresh, header):
+        lines["fresh score"] = f"the same: {UNCHANGED}"
+    elif fresh is not None:
         chosen = ", by which the best is chosen" if header.by_confirmed else ""
         lines["fresh score"] = f"{fresh:.10g}, {_FROM_AGAIN if header.shares_trust else _FROM_FRESH}{chosen}"
     if known is not None:

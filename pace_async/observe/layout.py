@@ -181,7 +181,7 @@ def _origin(view: RunView) -> tuple[str, str]:
 def _fresh(view: RunView) -> str:
     if view.best is None:
         return ""
-    said = on_fresh(view.best.fresh, shares_trust=view.header.shares_trust, long=False)
+    said = on_fresh(view.best.score, view.best.fresh, view.header, long=False)
     return f" {said}" if said else ""
 
 

@@ -153,7 +153,7 @@ def _standing(view: RunView) -> str:
     if view.best is None:
         return ""
     known = to_best_known(view.best.score, view.best_known, view.header.direction, named=False)
-    said = ", ".join(part for part in (on_fresh(view.best.fresh, shares_trust=view.header.shares_trust), known) if part)
+    said = ", ".join(part for part in (on_fresh(view.best.score, view.best.fresh, view.header), known) if part)
     return f" ({said})" if said else ""
 
 

@@ -140,8 +140,10 @@ class Comparison:
 
     @property
     def has_fresh(self) -> bool:
-        """Whether a best program was tried at fresh seeds."""
-        return any(run.fresh_after(self.place) is not None for _, run in self.every)
+        """Whether a best program has another score at fresh seeds. In a task whose instances do not depend on the seed
+        none has, and then fresh scores are not shown."""
+        scores = ((run.best_after(self.place), run.fresh_after(self.place)) for _, run in self.every)
+        return any(fresh is not None and fresh != best for best, fresh in scores)
 
     @property
     def runs(self) -> list[ComparedRunShown]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from pace_async.observe import formatting, spending
 from pace_async.observe.few_scores import few_scores
-from pace_async.observe.standing import to_best_known, tried_again
+from pace_async.observe.standing import UNCHANGED, says_nothing, to_best_known, tried_again
 from pace_async.population.reading.money import Money
 from pace_async.registry.advisors import advisor_of
 from pace_async.report import learning, progress
@@ -89,10 +89,13 @@ def _standing(facts: Facts) -> list[tuple[str, str]]:
     if facts.best is None:
         return []
     tiles: list[tuple[str, str]] = []
-    if facts.best["fresh_score"] is not None:
+    fresh = facts.best["fresh_score"]
+    if says_nothing(facts.best["score"], fresh, facts.header):
+        tiles.append(("the same", f"the best {tried_again(shares_trust=False)}: {UNCHANGED}"))
+    elif fresh is not None:
         tiles.append(
             (
-                formatting.score(facts.best["fresh_score"]),
+                formatting.score(fresh),
                 f"the best {tried_again(shares_trust=facts.header.shares_trust)}"
                 + (", by which it is chosen" if facts.header.by_confirmed else ""),
             )
