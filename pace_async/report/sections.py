@@ -168,8 +168,8 @@ def learner(facts: Facts, by: By = "candidates") -> Markup:
     """The learner's panels, over an axis of candidates, groups or hours."""
     if not facts.account.groups:
         learns = trains(facts.header.objective)
-        why = "" if learns else f" Learning: {formatting.learns_nothing(facts.header.advisor)}."
-        return card(tag("p", f"No group has been trained.{why}", class_="sub"))
+        why = "" if learns else f": {formatting.why_untrained(facts.header.advisor)}"
+        return card(tag("p", f"No group has been trained{why}.", class_="sub"))
     drawn = [("Staleness of what was trained, in updates; the line is the bound", learning.staleness(facts))]
     panels = learning.panels(facts, axis_of(facts.account, by))
     cards = [card(tag("h3", title), picture) for title, picture in [*panels, *drawn]]

@@ -42,7 +42,7 @@ def test_status_and_report_say_why_nothing_is_trained(shell: Shell) -> None:
     assert not {line.split()[0] for line in lines} & set(TRAINING)
     shell.pace("report", "-o", "report.html")
     page = (shell.folder / "report.html").read_text()
-    assert "No group has been trained. Learning: none: the advisor stays as it was given." in page
+    assert "No group has been trained: the advisor stays as it was given." in page
     assert "groups trained" not in page and "worst staleness" not in page
 
 
