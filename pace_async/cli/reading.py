@@ -51,13 +51,10 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
             **_waits(found["waiting"]),
             "candidates": found["candidates"],
             **({"few scores": found["few_scores"]} if found["few_scores"] else {}),
-            **({"answers": found["parse_alarm"] or f"{found['parse_share']} parse"} if found["parse_share"] else {}),
+            **({"answers": found["parse_alarm"] or f"parsed: {found['parse_share']}"} if found["parse_share"] else {}),
             "best score": found["best_score"],
             **_stands(found["best_score"], found["best_fresh_score"], found["best_known"], header),
-            "groups": f"{found['groups_trained']} trained, {found['groups_skipped']} skipped",
-            "versions": f"{found['versions_published']} published",
-            **_rollbacks(found["rollbacks"]),
-            "staleness": _staleness(found),
+            **_learned(found, header),
             "leases": f"admitted {found['admitted']} = {leases}",
             **_fails(found["failing"]),
             "speed": found["advice"],
@@ -100,10 +97,12 @@ def _asked(advisor: str) -> dict[str, object]:
 
 def _stands(score: float | None, fresh: float | None, known: float | None, header: "RunHeader") -> dict[str, object]:
     """Further lines about the best score, each only if its value exists."""
-    from pace_async.observe.standing import to_best_known
+    from pace_async.observe.standing import UNCHANGED, says_nothing, to_best_known
 
     lines: dict[str, object] = {}
-    if fresh is not None:
+    if score is not None and says_nothing(score, fresh, header):
+        lines["fresh score"] = f"the same: {UNCHANGED}"
+    elif fresh is not None:
         chosen = ", by which the best is chosen" if header.by_confirmed else ""
         lines["fresh score"] = f"{fresh:.10g}, {_FROM_AGAIN if header.shares_trust else _FROM_FRESH}{chosen}"
     if known is not None:
@@ -117,6 +116,21 @@ def _equal(candidates: "Sequence[int]", noise: float | None) -> dict[str, object
         return {}
     shown = ", ".join(map(str, candidates[:SHOWN_EQUAL])) + (" …" if len(candidates) > SHOWN_EQUAL else "")
     return {"equal": f"{shown}, within {noise:.2g}: so much do two evaluations of one program differ"}
+
+
+def _learned(found: Mapping[str, Any], header: "RunHeader") -> dict[str, object]:
+    """What was trained, or why nothing is."""
+    from pace_async.observe.formatting import learns_nothing
+    from pace_async.registry.objectives import trains
+
+    if not trains(header.objective):
+        return {"learning": learns_nothing(header.advisor)}
+    return {
+        "groups": f"{found['groups_trained']} trained, {found['groups_skipped']} skipped",
+        "versions": f"{found['versions_published']} published",
+        **_rollbacks(found["rollbacks"]),
+        "staleness": _staleness(found),
+    }
 
 
 def _staleness(found: Mapping[str, Any]) -> str:

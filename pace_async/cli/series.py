@@ -119,6 +119,7 @@ def _tell_summary(series: "Series", hint: str) -> None:
 
 def _row(seed: int, paths: "RunPaths") -> dict[str, object]:
     from pace_async.observe.spending import spent_usd
+    from pace_async.observe.standing import says_nothing
     from pace_async.population.reading.reader import open_readonly
 
     names = ("candidates", "best", "fresh score", "spend")
@@ -126,8 +127,14 @@ def _row(seed: int, paths: "RunPaths") -> dict[str, object]:
         return {"seed": seed, "run": paths.name, "state": "not begun", **dict.fromkeys(names)}
     where, name = paths.population
     with open_readonly(where, name) as reader:
-        status = reader.status()
+        status, header = reader.status(), reader.header()
     unpriced = [role for role, cost in status["spend_by_role"].items() if cost is None]
     usd = spent_usd(status["spend_known_usd"], unpriced)
-    values = (status["candidates"], status["best_score"], status["best_fresh_score"], usd)
+    best, fresh = status["best_score"], status["best_fresh_score"]
+    values = (
+        status["candidates"],
+        best,
+        "the same" if fresh is not None and says_nothing(best, fresh, header) else fresh,
+        usd,
+    )
     return {"seed": seed, "run": paths.name, "state": status["state"], **dict(zip(names, values, strict=True))}

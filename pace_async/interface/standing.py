@@ -14,14 +14,15 @@ if TYPE_CHECKING:
 
 def standing_of(paths: "RunPaths", reader: "Reader") -> "Status":
     """Every figure of a run's state by its name in JSON. Raises UsageError if the population cannot be read."""
+    from pace_async.observe.in_force import in_force
     from pace_async.observe.ledger import ledger_of_rows
     from pace_async.population.lock import holder_of, is_driven
 
     driven = is_driven(paths.folder)
     with reader.at_one_moment() as held:
         status, header, timings, answers = held.status(), held.header(), held.timings(), held.recent_answers()
-        rows_lost = held.rows_given_up()
-    found = {**status, **ledger_of_rows(timings, header), "driven": driven}
+        rows_lost, changes = held.rows_given_up(), held.standing().changes
+    found = {**status, **ledger_of_rows(timings, in_force(header, changes)), "driven": driven}
     found |= known_of(status["best_score"], header) | _parses(header, status["outcomes"], answers)
     found["waiting"] = _waiting(holder_of(paths.folder), status["waiting"]) if driven else None
     found["rows_lost"] = rows_lost

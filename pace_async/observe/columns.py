@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from unicodedata import combining, east_asian_width
 
 from pace_async.outside import printable
 
@@ -13,16 +14,16 @@ _LARGE = 1e6
 
 def table_lines(rows: Sequence[Mapping[str, Any]], room: int | None = None) -> list[str]:
     """Rows under the names of the first row's columns, none without a row. The widest cells are cut so that a row has
-    at most `room` characters."""
+    at most `room` columns of the terminal."""
     if not rows:
         return []
     columns = list(rows[0])
     cells = [[shown(row[column]) for column in columns] for row in rows]
-    widths = [max(len(columns[i]), *(len(line[i]) for line in cells)) for i in range(len(columns))]
+    widths = [max(cells_of(columns[i]), *(cells_of(line[i]) for line in cells)) for i in range(len(columns))]
     if room is not None:
         widths = fitting(widths, room)
     return [
-        _GAP.join(_cut(cell, width).ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        _GAP.join(_padded(_cut(cell, width), width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in (columns, *cells)
     ]
 
@@ -37,8 +38,22 @@ def fitting(widths: Sequence[int], room: int) -> list[int]:
     return [min(width, cap) for width in widths]
 
 
+def cells_of(text: str) -> int:
+    """Columns of a terminal that a text takes: East Asian characters two, combining ones none. Not `rich`, which a
+    command that is refused at once does not load."""
+    return sum(0 if combining(one) else 2 if east_asian_width(one) in "WF" else 1 for one in text)
+
+
+def _padded(cell: str, width: int) -> str:
+    return cell + " " * (width - cells_of(cell))
+
+
 def _cut(cell: str, width: int) -> str:
-    return cell if len(cell) <= width else f"{cell[: width - 1]}…"
+    if cells_of(cell) <= width:
+        return cell
+    while cells_of(cell) > width - 1:
+        cell = cell[:-1]
+    return f"{cell}…"
 
 
 def shown(value: object) -> str:

@@ -53,7 +53,6 @@ from pace_async.events.causes import FEW_SCORED, answers_of
 from pace_async.events.priced import is_unpriced
 from pace_async.observe import formatting
 from pace_async.observe.formatting import clean
-from pace_async.observe.ledger import Ledger
 from pace_async.observe.model import (
     GROUPS_KEPT,
     NOTES_KEPT,
@@ -222,7 +221,15 @@ def _state(view: RunView, event: RunStateChanged) -> RunView:
         last_at=max(view.last_at, event.at),
     )
     if event.state == "running":
-        view = changed(view, started_at=event.at, ended_at=None, finished_here=0, times=(), threads={}, ledger=Ledger())
+        view = changed(
+            view,
+            started_at=event.at,
+            ended_at=None,
+            finished_here=0,
+            times=(),
+            threads={},
+            ledger=view.ledger.resumed(),
+        )
         # an earlier process's knowledge of the services is out of date
         view = changed(
             view,

@@ -5,9 +5,7 @@ person holds back new candidates, the machines of a cluster, and the stages of t
 """
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, cast
 
 from pace_async.baseline import Beside
 from pace_async.config import StopConfig
@@ -28,6 +26,7 @@ from pace_async.events import (
     VersionPublished,
 )
 from pace_async.observe.fold import fold
+from pace_async.observe.in_force import in_force
 from pace_async.observe.model import Note, RunView, changed
 from pace_async.population.journal.bodies import Recorded
 
@@ -48,7 +47,7 @@ class Followed:
         self.view = fold(self.view, fact)
         note = self.view.latest
         if isinstance(fact, SettingChanged):
-            header = _in_force(self.view.header, fact)
+            header = in_force(self.view.header, {fact.key: json.loads(fact.after)})
             self.view = changed(self.view, header=header, stop=_stop(header))
         if (stage := self._stage(fact)) is not None:
             self.view = fold(self.view, stage)
@@ -85,14 +84,3 @@ def cut_off(view: RunView) -> RunView:
 
 def _stop(header: RunHeader) -> StopConfig:
     return StopConfig.model_validate(header.config.get("stop") or {})
-
-
-def _in_force(header: RunHeader, change: SettingChanged) -> RunHeader:
-    """The header with a setting that a resume changed, as the run's own screen shows it."""
-    value = json.loads(change.after)
-    section, _, name = change.key.partition(".")
-    part = header.config.get(section)
-    whole = {**(cast("Mapping[str, Any]", part) if isinstance(part, Mapping) else {}), name: value} if name else value
-    shown = {"implementer.model": "implementer", "staleness.max_staleness": "max_staleness"}.get(change.key)
-    named = {} if shown is None else {shown: value}
-    return replace(header, config={**header.config, section: whole}, **named)

@@ -244,8 +244,11 @@ def _decimals(value: float, digits: int) -> int:
 
 
 def learns_nothing(advisor: str) -> str:
-    """Why nothing is trained."""
+    """What a run learns that trains nothing, and why."""
+    return f"none: {why_untrained(advisor)}"
+
+
+def why_untrained(advisor: str) -> str:
+    """Why a run trains nothing."""
     why = advisor_of(advisor).why_untrained
-    if not why:
-        return "none: the advisor stays as it was given"
-    return f"none: an advisor that {why} learns nothing"
+    return f"an advisor that {why} learns nothing" if why else "the advisor stays as it was given"

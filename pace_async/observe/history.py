@@ -10,10 +10,12 @@ from dataclasses import replace
 from pace_async.config import StopConfig
 from pace_async.observe.fold import EXPERIMENT_CELLS
 from pace_async.observe.formatting import clean
+from pace_async.observe.ledger import ledger_of
 from pace_async.observe.model import GROUPS_KEPT, Best, LearnerView, Leases, RunView, thin
 from pace_async.population.base import Population
 from pace_async.population.reading.progress import Improvement, Progress, progress_of
 from pace_async.population.reading.record import RunRecord
+from pace_async.population.reading.timings import timings_of
 
 
 async def view_of(record: RunRecord, stop: StopConfig, population: Population) -> RunView:
@@ -28,7 +30,8 @@ async def view_of(record: RunRecord, stop: StopConfig, population: Population) -
         learner=LearnerView(version=record.version, published=record.published),
         spend_usd=record.spend_usd,
     )
-    return with_progress(view, progress)
+    timings = await population.read(lambda connection: timings_of(connection, record.run_id))
+    return replace(with_progress(view, progress), ledger=ledger_of(timings))
 
 
 def with_progress(view: RunView, progress: Progress) -> RunView:

@@ -101,7 +101,7 @@ def _few_lines(view: RunView, now: float, width: int) -> list[Text]:
     stages = view.by_stage()
     limit = f"/{view.stop.candidates}" if view.stop.candidates is not None else ""
     rate = view.per_minute(now)
-    side = view.learner
+    learns = trains(view.header.objective)
     ages = " ".join(f"{age}:{amount}" for age, amount in sorted(view.staleness.items())) or "–"
     notes = [Text(elided(note.text, width), style=QUIET) for note in sections.recent(view.notes, FEW_EVENTS)]
     score = "–" if view.best is None else formatting.score(view.best.score)
@@ -127,7 +127,7 @@ def _few_lines(view: RunView, now: float, width: int) -> list[Text]:
             (f" {formatting.number(rate)}/min" if rate is not None else "", QUIET),
         ),
         Text.assemble(("cost ", QUIET), _money(view)),
-        Text.assemble(("stale ", QUIET), ages, (f" ≤ {view.header.max_staleness}", QUIET)),
+        *([Text.assemble(("stale ", QUIET), ages, (f" ≤ {view.header.max_staleness}", QUIET))] if learns else []),
         Text.assemble(
             ("slow ", QUIET),
             searching.failing_or_bottleneck(view, width - len("slow ")),
@@ -137,24 +137,28 @@ def _few_lines(view: RunView, now: float, width: int) -> list[Text]:
             str(view.faults),
             (_silent(view), WARN),
         ),
-        Text.assemble(
-            ("groups ", QUIET),
-            f"{side.trained}",
-            (f" skip {side.skipped}", QUIET) if side.skipped else "",
-            (f" v{side.published}", QUIET),
-        ),
+        *([_groups(view)] if learns else []),
         Text.assemble(
             ("threads ", QUIET), " ".join(f"{name[:2]}{amount}" for name, amount in stages.items() if amount)
         ),
         Text.assemble(("leases ", QUIET), f"{view.leases.in_flight}", (" in flight", QUIET)),
-        Text.assemble(
-            ("alpha ", QUIET),
-            formatting.number(side.alpha, 2) if objective_of(view.header.objective).uses_alpha else "–",
-        ),
-        Text.assemble(("entropy ", QUIET), formatting.number(side.metrics.get("entropy"))),
+        *(_update(view) if learns else []),
         *notes,
         *[Text("")] * (FEW_EVENTS - len(notes)),
     ]
+
+
+def _groups(view: RunView) -> Text:
+    side = view.learner
+    skipped = (f" skip {side.skipped}", QUIET) if side.skipped else ""
+    return Text.assemble(("groups ", QUIET), f"{side.trained}", skipped, (f" v{side.published}", QUIET))
+
+
+def _update(view: RunView) -> list[Text]:
+    """Figures of the last update."""
+    alpha = formatting.number(view.learner.alpha, 2) if objective_of(view.header.objective).uses_alpha else "–"
+    entropy = formatting.number(view.learner.metrics.get("entropy"))
+    return [Text.assemble(("alpha ", QUIET), alpha), Text.assemble(("entropy ", QUIET), entropy)]
 
 
 def _money(view: RunView) -> Text:
@@ -181,7 +185,7 @@ def _origin(view: RunView) -> tuple[str, str]:
 def _fresh(view: RunView) -> str:
     if view.best is None:
         return ""
-    said = on_fresh(view.best.fresh, shares_trust=view.header.shares_trust, long=False)
+    said = on_fresh(view.best.score, view.best.fresh, view.header, long=False)
     return f" {said}" if said else ""
 
 

@@ -1,7 +1,8 @@
 """Where a run's time goes: how busy its threads are, its bottleneck, and what would help.
 
-Pure. The same figures come from the events of this process (`Ledger`, folded into the view) and from the rows of a run
-(`ledger_of_rows`). `roofline` evaluates both. Not a forecast: `pace simulate` predicts another shape.
+Pure. Invariant: the screen, the closing summary and `pace status` give the same advice at the same moment. All take it
+from `Ledger.limits`, whether the ledger was folded from events, as in a run's view, or read from rows
+(`ledger_of_rows`). Not a forecast: `pace simulate` predicts another shape.
 """
 
 from collections.abc import Mapping
@@ -28,10 +29,10 @@ from pace_async.registry.staleness_policies import policy_of
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Stage seconds of this process. `opened` holds when each lease in flight opened, `handed` when it last got a
+    """Stage seconds of a run. `opened` holds when each lease in flight opened, `handed` when it last got a
     model's answer. `rollouts` are the last ROLLOUTS_TIMED durations from lease to score, without the wait for a slot.
-    `busy` is the thread seconds of all that have ended. `learning` and `push` are the seconds of the last step and
-    push."""
+    `busy` is the thread seconds of all that have ended in this process. `learning` and `push` are the seconds of the
+    last step and push."""
 
     opened: Mapping[int, float] = field(default_factory=dict[int, float])
     handed: Mapping[int, float] = field(default_factory=dict[int, float])
@@ -67,6 +68,10 @@ class Ledger:
             case _:
                 return self
 
+    def resumed(self) -> "Ledger":
+        """The ledger of the next process: what was timed stays, what was in flight is gone."""
+        return replace(self, opened={}, handed={}, busy=0.0)
+
     def _handed(self, lease: int, at: float) -> "Ledger":
         return replace(self, handed={**self.handed, lease: at})
 
@@ -96,22 +101,26 @@ class Ledger:
         the bottleneck could be a stage without a time."""
         if trains(header.objective) and policy_of(header.policy).counts_running and not self.learning:
             return None
-        return _limits(header, self, _slots(header))
+        return _limits(header, self)
+
+
+def ledger_of(timings: Timings) -> Ledger:
+    """The ledger of the rows, in which no lease is in flight and no process has begun."""
+    ledger = Ledger(learning=timings.learning, push=timings.push, answers=timings.answers)
+    for times in timings.rollouts:
+        ledger = ledger.timed(times)
+    return ledger
 
 
 def ledger_of_rows(timings: Timings, header: RunHeader) -> dict[str, Any]:
     """`slot_utilisation` (share of the threads' time), `candidates_per_hour`, `roofline` (the same unit), `binding` and
-    `advice` (one sentence). Each is None before the first candidate. Time without a driving process does not count, nor
-    do rollouts interrupted by it."""
-    answers = timings.answers
-    ledger = Ledger(busy=timings.busy, learning=timings.learning, push=timings.push, answers=answers)
-    for times in timings.rollouts:
-        ledger = ledger.timed(times)
-    slots = _slots(header) if timings.slots is None else timings.slots
-    limits, elapsed = _limits(header, ledger, slots), timings.driven
-    timed = limits is not None and elapsed > 0
+    `advice` (one sentence). Each is None before the first candidate, and the last three as long as `Ledger.limits` is.
+    Time without a driving process does not count, nor do rollouts interrupted by it. `header` has the settings in
+    force."""
+    limits, elapsed = ledger_of(timings).limits(header), timings.driven
+    timed = bool(timings.rollouts) and elapsed > 0
     return {
-        "slot_utilisation": min(1.0, ledger.busy / (header.threads * elapsed)) if timed else None,
+        "slot_utilisation": min(1.0, timings.busy / (header.threads * elapsed)) if timed else None,
         "candidates_per_hour": 3600.0 * timings.candidates / elapsed if timed else None,
         "roofline": 3600.0 * limits.limit if limits is not None else None,
         "binding": limits.binding if limits is not None else None,
@@ -131,7 +140,7 @@ def _elsewhere(header: RunHeader) -> bool:
     return named in EVALUATORS and EVALUATORS[named].elsewhere
 
 
-def _limits(header: RunHeader, ledger: Ledger, slots: int | None) -> Roofline | None:
+def _limits(header: RunHeader, ledger: Ledger) -> Roofline | None:
     evaluations = ledger.evaluations
     return roofline(
         Load(
@@ -142,7 +151,7 @@ def _limits(header: RunHeader, ledger: Ledger, slots: int | None) -> Roofline | 
             evaluation=sum(evaluations) / len(evaluations) if evaluations else 0.0,
             learning=ledger.learning,
             push=ledger.push,
-            slots=slots,
+            slots=_slots(header),
             trains=trains(header.objective),
             policy=header.policy,
             shares_processors=header.shares_trust and not _elsewhere(header),

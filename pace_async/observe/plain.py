@@ -5,7 +5,7 @@ figures every few candidates, and after a minute without a line. When the bottle
 what would help. Candidates that are no new best print nothing.
 """
 
-from pace_async.events import Cause, Evaluated, NodesSeen, Starting
+from pace_async.events import Cause, Evaluated, NodesSeen, RunHeader, Starting
 from pace_async.observe import formatting
 from pace_async.observe.base import Event
 from pace_async.observe.few_scores import ENOUGH, few_scores
@@ -16,6 +16,7 @@ from pace_async.observe.parse_rate import alarm_of, answers_of
 from pace_async.observe.roofline import Term, advice
 from pace_async.observe.spending import spent_usd
 from pace_async.observe.standing import on_fresh, to_best_known
+from pace_async.registry.objectives import trains
 
 SHOWN = ("seed", "best", "group", "fault", "state")
 EVERY = 20
@@ -118,12 +119,17 @@ def heading(view: RunView) -> str:
         f"advisor {clean(header.advisor)}",
         f"implementer {clean(header.implementer)}",
         formatting.count(header.threads, "search thread"),
-        f"groups of {header.group_size}",
-        f"staleness {formatting.bound(header.policy, header.max_staleness)}",
+        *(_learns(header) if trains(header.objective) else []),
         f"seed {header.seed}",
         *([formatting.SHARED_TRUST] if header.shares_trust else []),
     )
     return " · ".join(parts)
+
+
+def _learns(header: RunHeader) -> list[str]:
+    """The shape of what is trained."""
+    bound = formatting.bound(header.policy, header.max_staleness)
+    return [f"groups of {header.group_size}", f"staleness {bound}"]
 
 
 def figures(view: RunView, now: float) -> str:
@@ -135,7 +141,9 @@ def figures(view: RunView, now: float) -> str:
         f"{view.candidates:,}{limit} candidates",
         f"{formatting.number(rate)} a minute" if rate is not None else "",
         best,
-        f"{formatting.count(view.learner.trained, 'group')} trained" + _skipped(view),
+        f"{formatting.count(view.learner.trained, 'group')} trained{_skipped(view)}"
+        if trains(view.header.objective)
+        else "",
         f"{view.leases.in_flight} in flight",
         formatting.failing(view.failing)
         or formatting.ledger(
@@ -153,7 +161,7 @@ def _standing(view: RunView) -> str:
     if view.best is None:
         return ""
     known = to_best_known(view.best.score, view.best_known, view.header.direction, named=False)
-    said = ", ".join(part for part in (on_fresh(view.best.fresh, shares_trust=view.header.shares_trust), known) if part)
+    said = ", ".join(part for part in (on_fresh(view.best.score, view.best.fresh, view.header), known) if part)
     return f" ({said})" if said else ""
 
 

@@ -126,8 +126,7 @@ def _best_score(view: RunView, width: int) -> Text:
     if best is None:
         return Text("no score yet", style=QUIET)
     shown = Text(formatting.score(best.score), style=f"{STRONG} {GOOD}")
-    shares_trust = view.header.shares_trust
-    long, short = (on_fresh(best.fresh, shares_trust=shares_trust, long=long) for long in (True, False))
+    long, short = (on_fresh(best.score, best.fresh, view.header, long=long) for long in (True, False))
     named, bare = (
         to_best_known(best.score, view.best_known, view.header.direction, named=named) for named in (True, False)
     )

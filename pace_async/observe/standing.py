@@ -6,7 +6,11 @@ is equal, and more than 1 is better than the best known. There is no share unles
 
 import math
 
+from pace_async.events import RunHeader
 from pace_async.observe import formatting
+
+UNCHANGED = "fresh seeds change nothing"
+"""In place of a fresh score that is the score itself."""
 
 
 def share_of_best_known(score: float | None, known: float | None, direction: str) -> float | None:
@@ -36,10 +40,18 @@ def tried_again(*, shares_trust: bool) -> str:
     return "in a second evaluation" if shares_trust else "on fresh instances"
 
 
-def on_fresh(score: float | None, *, shares_trust: bool, long: bool = True) -> str:
+def says_nothing(score: float, fresh: float | None, header: RunHeader) -> bool:
+    """Whether a fresh score tells nothing beside the score: it is equal to the last digit, because fresh seeds give the
+    same instances, or make no difference. A second evaluation that chooses the best always tells something."""
+    return fresh == score and not header.by_confirmed
+
+
+def on_fresh(score: float, fresh: float | None, header: RunHeader, *, long: bool = True) -> str:
     """The score of a confirmed best on fresh instances, which no other score of the run uses, or in a second
     evaluation. Empty if it was not tried."""
-    if score is None:
+    if fresh is None:
         return ""
-    short = "again" if shares_trust else "fresh"
-    return f"{formatting.score(score)} {tried_again(shares_trust=shares_trust) if long else short}"
+    if says_nothing(score, fresh, header):
+        return UNCHANGED if long else "same fresh"
+    short = "again" if header.shares_trust else "fresh"
+    return f"{formatting.score(fresh)} {tried_again(shares_trust=header.shares_trust) if long else short}"

@@ -69,7 +69,7 @@ def _found(view: RunView) -> str:
     known = f"; {known}" if known else ""
     if view.best.candidate == 0:
         return f"{formatting.score(view.best.score)}, the seed program itself: no candidate was better{known}"
-    said = on_fresh(view.best.fresh, shares_trust=view.header.shares_trust)
+    said = on_fresh(view.best.score, view.best.fresh, view.header)
     fresh = f" ({said})" if said else ""
     score = f"{formatting.score(view.best.score)}{fresh}"
     return f"{score}, candidate {view.best.candidate} of island {view.best.island}{seed}{known}"

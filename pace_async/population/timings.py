@@ -31,7 +31,7 @@ class Timings:
     """The stages of a run. `rollouts` are the newest, oldest first, and `busy` the thread seconds of all. Both leave
     out rollouts that were interrupted. `candidates` counts all except the task's own program. `learning` and `push` are
     the seconds of the last step and push, 0 before. `driven` is the time in which a process drove the run, in seconds.
-    `slots` are the evaluation slots that a resume set, None if no resume did. `answers` says of each of the newest
+    `answers` says of each of the newest
     calls over the network, oldest first, whether it got an answer."""
 
     candidates: int
@@ -40,7 +40,6 @@ class Timings:
     learning: float
     push: float
     driven: float
-    slots: int | None
     answers: tuple[bool, ...] = ()
 
 

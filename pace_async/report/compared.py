@@ -90,7 +90,7 @@ class DifferenceShown(TypedDict):
 
 class ComparisonShown(TypedDict):
     """Runs of one task, compared at `place`, which counts candidates, hours of search or USD as `by` says. `candidates`
-    is the number that the shortest run has. `verdicts` are the differences in sentences."""
+    is the number that the shortest run has that has any. `verdicts` are the differences in sentences."""
 
     task: str
     direction: str
@@ -101,6 +101,10 @@ class ComparisonShown(TypedDict):
     arms: list[ArmShown]
     differences: list[DifferenceShown]
     verdicts: list[str]
+
+
+SHORT = 2.0
+"""A run that is so many times shorter than the longest is named, because it cuts off the others."""
 
 
 def in_words(place: float, by: By) -> str:
@@ -140,8 +144,10 @@ class Comparison:
 
     @property
     def has_fresh(self) -> bool:
-        """Whether a best program was tried at fresh seeds."""
-        return any(run.fresh_after(self.place) is not None for _, run in self.every)
+        """Whether a best program has another score at fresh seeds. In a task whose instances do not depend on the seed
+        none has, and then fresh scores are not shown."""
+        scores = ((run.best_after(self.place), run.fresh_after(self.place)) for _, run in self.every)
+        return any(fresh is not None and fresh != best for best, fresh in scores)
 
     @property
     def runs(self) -> list[ComparedRunShown]:
@@ -180,8 +186,26 @@ class Comparison:
                 found.append(
                     f"{run.run} repeats a run of {arm.name} with equal seed and scores, and counts for no mean."
                 )
+        found += self._lengths()
         if len({run.task_digest for _, run in self.every}) > 1:
             found.append("The evaluators of these runs differ, so their scores may not be comparable.")
+        return found
+
+    def _lengths(self) -> list[str]:
+        """Which runs count for nothing, and which one ended far earlier than the others."""
+        runs = [run for _, run in self.every]
+        found = [
+            f"{run.run} has no complete candidate ({run.state}), and counts for no mean."
+            for run in runs
+            if not run.candidates
+        ]
+        longest, shortest = (
+            max(run.length for run in runs),
+            min((run for run in runs if run.candidates), key=lambda run: run.length, default=None),
+        )
+        if shortest is not None and longest > SHORT * shortest.length:
+            ends = f"{in_words(shortest.length, self.by)} ({shortest.state}), where all are compared"
+            found.append(f"{shortest.run} ends after {ends}: the longest goes on to {in_words(longest, self.by)}.")
         return found
 
     def document(self) -> ComparisonShown:
@@ -190,7 +214,7 @@ class Comparison:
         return {
             "task": runs[0].task,
             "direction": runs[0].direction,
-            "candidates": min(run.candidates for run in runs),
+            "candidates": min((run.candidates for run in runs if run.candidates), default=0),
             "by": self.by,
             "place": self.place,
             "runs": self.runs,

@@ -45,7 +45,9 @@ def refuse_unless_comparable(runs: Sequence[ComparedRun], by: By = "candidates")
             )
     unpriced = next((run.run for run in runs if run.spend_usd is None), None)
     if by == "usd" and unpriced is not None:
-        raise UsageError(f"{unpriced} asked a model whose price is not known, so it has no USD to compare by.")
+        raise UsageError(
+            f"{unpriced} asked a model whose price is not known, so it has no USD to compare by: take candidates."
+        )
     short = next((run.run for run in runs if run.candidates and not run.length), None)
     if short is not None:
         raise UsageError(f"{short} has no {by.upper() if by == 'usd' else by} to compare by: take candidates.")

@@ -1,7 +1,8 @@
 """Compares runs of one task: which share their settings, how good each arm is, and how far two arms differ.
 
 Pure. An arm is a set of runs whose settings differ only in the seed, and in when they end where nothing depends on it.
-A run with the seed and the scores of another one of its arm is that run once more, and counts for no mean. All runs are
+A run with the seed and the scores of another one of its arm is that run once more, and counts for no mean, nor does a
+run without a complete candidate, such as a seed of a series that failed at its start. All other runs are
 compared at one place: after as many candidates, hours of search or USD as the shortest one has. The intervals are
 Student's, with Welch's degrees of freedom for a difference: so they need two seeds in each arm, assume nothing about
 equal spread, and are wide where seeds are few. Runs of two arms are not paired, also where they have equal seeds.
@@ -121,9 +122,9 @@ class Arm:
 
     @property
     def apart(self) -> tuple[ComparedRun, ...]:
-        """The runs that repeat no other one."""
+        """The runs that count: those with a complete candidate that repeat no other one."""
         again = self.repeats
-        return tuple(run for run in self.runs if all(run is not other for other in again))
+        return tuple(run for run in self.runs if run.candidates and all(run is not other for other in again))
 
     def scores(self, place: float, *, fresh: bool = False) -> list[float]:
         """The best scores at a place, or those of the best programs at fresh seeds, of the runs that have one and
@@ -217,17 +218,17 @@ def t_quantile(freedom: float, level: float = LEVEL) -> float:
 
 
 def common(runs: Sequence[ComparedRun]) -> float:
-    """The place at which all runs are compared."""
-    return min(run.length for run in runs)
+    """The place at which all runs are compared: the end of the shortest that has a complete candidate."""
+    return min((run.length for run in runs if run.candidates), default=0.0)
 
 
 def band(arm: Arm, end: float) -> list[tuple[float, Estimate]]:
     """The arm's mean curve: (place, mean with interval) wherever a run improves, and at the end. Begins where every run
     has a score."""
-    begun = [run.curve[0][0] for run in arm.runs if run.curve]
-    if len(begun) < len(arm.runs):
+    begun = [run.curve[0][0] for run in arm.apart if run.curve]
+    if not begun or len(begun) < len(arm.apart):
         return []
-    places = {place for run in arm.runs for place, _ in run.curve if max(begun) <= place <= end}
+    places = {place for run in arm.apart for place, _ in run.curve if max(begun) <= place <= end}
     curve = [(place, arm.mean(place)) for place in sorted({max(begun), *places, end})]
     return [(place, mean) for place, mean in curve if mean is not None]
 

@@ -35,11 +35,15 @@ def drawn(comparison: "Comparison") -> Any:
     label, scale = axis_of(end, comparison.by)
     for number, arm in enumerate(comparison.arms):
         _draw(axes, arm, (end, scale), f"C{number % 10}")
-    fresh = [score for arm in comparison.arms for score in arm.scores(end, fresh=True)]
+    fresh = [score for arm in comparison.arms for score in arm.scores(end, fresh=True)] if comparison.has_fresh else []
     scores = [score for _, run in comparison.every for place, score in run.curve if place <= end] + fresh
     if scores:  # a wide interval is cut off, so that the curves are not flat
         margin = MARGIN * (max(scores) - min(scores)) or 1.0
         axes.set_ylim(min(scores) - margin, max(scores) + margin)
+    for number, arm in enumerate(comparison.arms if fresh else ()):
+        at_end = arm.scores(end, fresh=True)
+        style = {"color": f"C{number % 10}", "fillstyle": "none", "clip_on": False}
+        axes.plot([scale * end] * len(at_end), at_end, "D", **style)
     if fresh:
         axes.plot([], [], "D", color="0.4", fillstyle="none", label="the best programs at fresh seeds")
     axes.set_xlabel(label)
@@ -79,8 +83,6 @@ def _draw(axes: Any, arm: Arm, shown: tuple[float, float], colour: str) -> None:
     if len(arm.runs) > 1:
         lows, highs = ([getattr(one, side) for _, one in mean] for side in ("low", "high"))
         axes.fill_between(places, lows, highs, step="post", color=colour, alpha=0.15, linewidth=0)
-    fresh = arm.scores(end, fresh=True)
-    axes.plot([scale * end] * len(fresh), fresh, "D", color=colour, fillstyle="none", clip_on=False)
 
 
 def _plain(text: str) -> str:

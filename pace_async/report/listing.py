@@ -22,7 +22,9 @@ def candidates(facts: Facts) -> Markup:
     """Every candidate in the order of completion, or the best of a long run."""
     every, shown = facts.account.candidates, listed(facts)
     caption = (
-        f"The {len(shown):,} best of {len(every):,}." if len(shown) < len(every) else "All, as they were complete."
+        f"The {len(shown):,} best of {len(every):,}."
+        if len(shown) < len(every)
+        else "All of them, in the order in which they were complete."
     )
     if not shown:
         return tag("p", "No candidate is complete yet.", class_="sub")

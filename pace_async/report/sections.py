@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from pace_async.observe import formatting, spending
 from pace_async.observe.few_scores import few_scores
-from pace_async.observe.standing import to_best_known, tried_again
+from pace_async.observe.standing import UNCHANGED, says_nothing, to_best_known, tried_again
 from pace_async.population.reading.money import Money
 from pace_async.registry.advisors import advisor_of
+from pace_async.registry.objectives import trains
 from pace_async.report import learning, progress
 from pace_async.report.comparison_text import spread_in_words
 from pace_async.report.diagnostics import FEWEST, diagnostics_of
@@ -51,8 +52,7 @@ def top(facts: Facts) -> list[Markup]:
         *_standing(facts),
         ("–" if seed is None else formatting.score(seed), "seed program"),
         (f"{status['candidates']:,}", "candidates"),
-        (f"{status['groups_trained']} + {status['groups_skipped']}", "groups trained + skipped"),
-        (f"{_worst(status)} of {header.max_staleness}", "worst staleness, bound"),
+        *(_trained(facts) if trains(header.objective) else []),
         (_spent(status), f"spent{spending.parts_of_spend(status['spend_by_role'])}"),
         (formatting.duration(account.driven), "of search, pauses between processes left out"),
     ]
@@ -79,6 +79,15 @@ def _spent(status: Row) -> str:
     return spending.spent_usd(status["spend_known_usd"], unpriced)
 
 
+def _trained(facts: Facts) -> list[tuple[str, str]]:
+    """What a run that learns has trained."""
+    status, bound = facts.status, facts.header.max_staleness
+    return [
+        (f"{status['groups_trained']} + {status['groups_skipped']}", "groups trained + skipped"),
+        (f"{_worst(status)} of {bound}", "worst staleness, bound"),
+    ]
+
+
 def _worst(status: Row) -> str:
     """The greatest staleness of the trained rollouts, or a dash if there are none."""
     return str(status["max_trained_staleness"]) if status["trained"] else "–"
@@ -89,10 +98,13 @@ def _standing(facts: Facts) -> list[tuple[str, str]]:
     if facts.best is None:
         return []
     tiles: list[tuple[str, str]] = []
-    if facts.best["fresh_score"] is not None:
+    fresh = facts.best["fresh_score"]
+    if says_nothing(facts.best["score"], fresh, facts.header):
+        tiles.append(("the same", f"the best {tried_again(shares_trust=False)}: {UNCHANGED}"))
+    elif fresh is not None:
         tiles.append(
             (
-                formatting.score(facts.best["fresh_score"]),
+                formatting.score(fresh),
                 f"the best {tried_again(shares_trust=facts.header.shares_trust)}"
                 + (", by which it is chosen" if facts.header.by_confirmed else ""),
             )
@@ -155,7 +167,9 @@ def tree_of_lineage(facts: Facts) -> list[Markup]:
 def learner(facts: Facts, by: By = "candidates") -> Markup:
     """The learner's panels, over an axis of candidates, groups or hours."""
     if not facts.account.groups:
-        return card(tag("p", "No group has been trained.", class_="sub"))
+        learns = trains(facts.header.objective)
+        why = "" if learns else f": {formatting.why_untrained(facts.header.advisor)}"
+        return card(tag("p", f"No group has been trained{why}.", class_="sub"))
     drawn = [("Staleness of what was trained, in updates; the line is the bound", learning.staleness(facts))]
     panels = learning.panels(facts, axis_of(facts.account, by))
     cards = [card(tag("h3", title), picture) for title, picture in [*panels, *drawn]]

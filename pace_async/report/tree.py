@@ -40,10 +40,15 @@ def tree(facts: Facts) -> tuple[Markup, str]:
     marks = [_mark(node, best) for node in nodes.values()]
     scored = sum(row.score is not None for row in facts.account.candidates)
     ends = min(SHOWN, scored)
-    caption = f"The {ends} best of {scored} programs with a score, and their ancestors" if ends < scored else "All"
+    caption = (
+        f"The {ends} best of {scored} programs with a score, and their ancestors"
+        if ends < scored
+        else "All programs with a score, and their ancestors"
+    )
     picture = drawing(width, height, "Tree of lineage", *edges, *marks)
     sized = Markup(picture.replace("<svg ", f'<svg width="{width:.0f}" height="{height:.0f}" ', 1))
-    return sized, f"{caption}: {len(nodes)} in all. The line to the best one is drawn thick; each shows its score."
+    drawn = f"{caption}: {formatting.count(len(nodes), 'program')}"
+    return sized, f"{drawn}. The line to the best one is drawn thick; each shows its score."
 
 
 def place(chosen: Mapping[int, CompletedCandidate], direction: str) -> dict[int, Node]:

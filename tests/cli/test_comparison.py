@@ -13,6 +13,7 @@ from tests.support.command_line import Shell
 from tests.support.finished_runs import copy_run, make_run, poison
 
 RUN = "circle_packing-1"
+UNPRICED = "pace: free asked a model whose price is not known, so it has no USD to compare by: take candidates.\n"
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +173,7 @@ def test_runs_are_compared_by_time_and_money(shell: Shell) -> None:
     assert f"after {money['place']:.3g} USD" in said.out
     another(shell, "free", paid(0.0))
     refused = shell.pace("compare", "free", "cheap", "--by", "usd")
-    assert (refused.code, refused.err) == (2, "pace: free has no USD to compare by: take candidates.\n")
+    assert (refused.code, refused.err) == (2, UNPRICED)
 
 
 def _begun(shell: Shell) -> float:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pace_async.cli.output import print_table
-from pace_async.observe.columns import NARROWEST, fitting
+from pace_async.observe.columns import NARROWEST, cells_of, fitting, table_lines
 
 ROWS: list[dict[str, object]] = [
     {"candidate": 1, "score": 2.5, "experiment": "x" * 900, "idea": "short"},
@@ -38,3 +38,13 @@ def test_on_a_terminal_wide_cells_are_cut_and_in_a_pipe_they_are_whole(
     assert head.split() == ["candidate", "score", "experiment", "idea"]
     assert max(map(len, (head, first, second))) <= 80
     assert first.split()[:2] == ["1", "2.5"] and first.split()[2].endswith("x…") and second.endswith("z…")
+
+
+@pytest.mark.parametrize("room", [None, 24])
+def test_columns_of_names_in_any_script_stay_aligned(room: int | None) -> None:
+    names = ("plain", "実験の名前がとても長い場合", "ru\u0308ckwa\u0308rts", "прогон")
+    head, *lines = table_lines([{"run": name, "best": 1.5} for name in names], room)
+    starts = {cells_of(line[: line.index("1.5")]) for line in lines} | {cells_of(head[: head.index("best")])}
+    assert len(starts) == 1
+    assert room is None or max(map(cells_of, lines)) <= room
+    assert cells_of("実験") == 4 and cells_of("u\u0308") == 1

@@ -7,11 +7,16 @@ import pytest
 
 from pace_async.config import StopConfig
 from pace_async.events import Fact, ImplementerCalled, RunStateChanged, SettingChanged
+from pace_async.interface.standing import standing_of
 from pace_async.observe.fold import fold
+from pace_async.observe.history import view_of
+from pace_async.observe.in_force import in_force
 from pace_async.observe.ledger import Ledger, ledger_of_rows
 from pace_async.observe.model import RunView
 from pace_async.observe.roofline import advice, short_advice
+from pace_async.observe.summary import closing_words
 from pace_async.population.reading.reader import open_readonly
+from pace_async.runtime.run_paths import RunPaths
 from tests.support.population_facts import HEADER, advised, evaluated, fresh, opened
 
 pytestmark = pytest.mark.anyio
@@ -34,7 +39,8 @@ async def test_an_interrupted_rollout_is_left_out_of_the_durations(tmp_path: Pat
         await store.commit(cut, advised(2, 2), RunStateChanged("interrupted", "", 120.0))
         await store.commit(RunStateChanged("running", "", 90_000.0), late, RunStateChanged("done", "", 90_020.0))
     with open_readonly(tmp_path / "population.db") as reader:
-        rows = ledger_of_rows(reader.timings(), HEADER)
+        rows = ledger_of_rows(reader.timings(), replace(HEADER, objective="none"))
+        assert ledger_of_rows(reader.timings(), HEADER)["advice"] is None  # it may be the learner, not timed yet
     assert rows["candidates_per_hour"] == pytest.approx(3600.0 * 2 / 40.0)
     assert rows["slot_utilisation"] == pytest.approx(10.0 / (HEADER.threads * 40.0))
     assert rows["binding"] == "threads"
@@ -42,7 +48,7 @@ async def test_an_interrupted_rollout_is_left_out_of_the_durations(tmp_path: Pat
 
 
 async def test_the_evaluation_slots_in_force_are_those_of_the_last_resume(tmp_path: Path) -> None:
-    header = replace(HEADER, config={"evaluation": {"slots": 8}})
+    header = replace(HEADER, objective="none", config={"evaluation": {"slots": 8}})
     begun, done = from_to(1, 100.0, 104.0)
     async with fresh(tmp_path) as store:
         await store.commit(RunStateChanged("running", "", 100.0), begun, advised(1), done)
@@ -50,7 +56,7 @@ async def test_the_evaluation_slots_in_force_are_those_of_the_last_resume(tmp_pa
             before = ledger_of_rows(reader.timings(), header)
         await store.commit(SettingChanged("evaluation.slots", "8", "1", 110.0))
     with open_readonly(tmp_path / "population.db") as reader:
-        after = ledger_of_rows(reader.timings(), header)
+        after = ledger_of_rows(reader.timings(), in_force(header, reader.standing().changes))
     assert before["binding"] == "threads"
     assert after["binding"] == "evaluation slots"
     assert after["roofline"] == pytest.approx(3600.0 / 4.0)
@@ -95,3 +101,25 @@ async def test_calls_without_an_answer_replace_the_advice_on_the_screen_and_in_s
     limits = ledger.limits(header)
     assert limits is not None
     assert advice(limits, 2).startswith("More threads would help")
+
+
+async def test_the_summary_of_a_resumed_run_advises_what_status_does(tmp_path: Path) -> None:
+    """A resume goes on from what was timed, and both know the settings that it changed."""
+    header = replace(HEADER, objective="none", config={"evaluation": {"slots": 8}})
+    first, second = from_to(1, 100.0, 110.0), from_to(2, 205.0, 210.0)
+    resumed = [SettingChanged("evaluation.slots", "8", "1", 200.0), RunStateChanged("running", "", 200.0)]
+    facts = [second[0], advised(2), second[1], RunStateChanged("done", "", 220.0)]
+    async with fresh(tmp_path, header) as store:
+        await store.commit(RunStateChanged("running", "", 100.0), first[0], advised(1), first[1])
+        await store.commit(RunStateChanged("interrupted", "", 120.0), *resumed)
+        record = await store.load()
+        shown = replace(record, header=in_force(record.header, record.changes))
+        view = await view_of(shown, StopConfig(), store)
+        await store.commit(*facts)
+    for fact in (RunStateChanged("running", "", 200.0), *facts):
+        view = fold(view, fact)
+    with open_readonly(tmp_path / "population.db") as reader:
+        status = standing_of(RunPaths(tmp_path), reader)
+    assert status["binding"] == "evaluation slots" and status["roofline"] == pytest.approx(3600.0 / 4.0)
+    [speed] = [line for line in closing_words(view, tmp_path, 220.0) if line.startswith("  speed")]
+    assert status["advice"] and speed.endswith(status["advice"])

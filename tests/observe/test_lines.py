@@ -29,7 +29,6 @@ from pace_async.observe.bus import Bus, observing
 from pace_async.observe.fold import fold_all
 from pace_async.observe.history import view_of
 from pace_async.observe.jsonl import Began, JsonlDisplay, Seen, event_line, read, replay
-from pace_async.observe.ledger import Ledger
 from pace_async.observe.model import RunView
 from pace_async.observe.output import Output
 from pace_async.observe.plain import PlainDisplay
@@ -369,7 +368,7 @@ async def test_a_view_read_from_rows_is_the_view_of_an_uninterrupted_run(tmp_pat
         finished_here=0,
         times=(),
         threads={},
-        ledger=Ledger(),
+        ledger=folded.ledger.resumed(),
         notes=(),
         latest=None,
         learner=replace(folded.learner, paused_seconds=None, metrics=metrics),

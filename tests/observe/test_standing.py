@@ -79,6 +79,27 @@ def test_lines_and_the_summary_show_them_too() -> None:
     assert f"{SHARE} 2.6360" in words
 
 
+def test_a_fresh_score_that_repeats_the_score_is_not_shown(shell: Shell) -> None:
+    view = confirmed_view()
+    assert view.best is not None
+    same = replace(view, best=replace(view.best, fresh=BEST))
+    assert f"best 2.5000 (fresh seeds change nothing, {SHARE})" in figures(same, 4000.0)
+    assert "best        2.5000 (fresh seeds change nothing)" in "\n".join(closing_words(same, Path("runs/a"), 4000.0))
+    noisy = replace(same, header=replace(same.header, noisy=True))
+    assert "2.5000 on fresh instances" in figures(noisy, 4000.0), "it chooses the best there"
+    [run] = (shell.folder / "runs").iterdir()
+    assert "at fresh seeds" in shell.pace("compare", str(run)).out
+    database = sqlite3.connect(run / "population.db")
+    with database:
+        database.execute("update fresh_scores set score = claimed where held")
+    database.close()
+    for command in ("best", "status"):
+        assert "fresh score" in (said := shell.pace(command).out) and "the same: fresh seeds change nothing" in said
+    assert "at fresh seeds" not in shell.pace("compare", str(run)).out
+    shell.pace("report", "-o", "same.html")
+    assert "the best on fresh instances: fresh seeds change nothing" in (shell.folder / "same.html").read_text()
+
+
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
     run = copy_run(make_run(tmp_path / "made"), tmp_path)

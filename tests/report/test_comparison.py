@@ -184,3 +184,30 @@ def test_printed_arms_and_runs_are_short_and_the_document_has_the_verdicts() -> 
     verdicts = comparison.document()["verdicts"]
     assert verdicts == comparison.verdicts
     assert verdicts[0] == "Whether B and A differ cannot be said: it takes two seeds with a score in each."
+
+
+def test_a_run_without_a_candidate_counts_for_no_mean_and_one_that_ended_early_is_named() -> None:
+    whole, other = run(1, (0.0, 1.0), (9.0, 2.5)), run(2, (0.0, 1.0), (3.0, 2.0))
+    failed = replace(run(3, (0.0, 1.0)), candidates=0, length=0, state="gave_up")
+    comparison = Comparison.of([whole, other, failed])
+    [arm] = comparison.document()["arms"]
+    assert (comparison.place, arm["seeds"], arm["mean"]) == (20, 2, 2.25)
+    assert comparison.verdicts == ["run-3 has no complete candidate (gave_up), and counts for no mean."]
+    assert [place for place, _ in band(comparison.arms[0], 20)] == [0.0, 3.0, 9.0, 20]
+    early = replace(other, candidates=4, length=4, state="interrupted")
+    assert Comparison.of([whole, early]).verdicts == [
+        "run-2 ends after 4 candidates (interrupted), where all are compared: the longest goes on to 20 candidates."
+    ]
+    alone = Comparison.of([failed])
+    assert (alone.place, alone.document()["arms"][0]["mean"], band(alone.arms[0], 0.0)) == (0.0, None, [])
+
+
+def test_runs_of_a_task_that_is_minimised_are_compared_by_their_lowest_scores() -> None:
+    runs = [run(seed, (0.0, 9.0), (5.0, 9.0 - k - seed / 10), k=k) for k in (1, 5) for seed in (1, 2, 3)]
+    comparison = Comparison.of([replace(one, direction="minimize") for one in runs])
+    first, second = comparison.arms
+    assert repr(first) == "Arm('A', 3 runs, best 7.7)" and repr(second) == "Arm('B', 3 runs, best 3.7)"
+    assert comparison.verdicts == [
+        "B is better than A.",
+        "B reaches the final mean of A after 5 candidates (25 %).",
+    ]

@@ -1,6 +1,5 @@
 """Reads how long the stages of a run took: the values are in `population.timings`."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -17,7 +16,6 @@ from pace_async.population.models import (
     ImplementerCallRow,
     LeaseRow,
     RunStateRow,
-    SettingChangeRow,
     VersionRow,
 )
 from pace_async.population.reading.candidates import candidates_with_experiments, same_rollout
@@ -77,7 +75,6 @@ def timings_of(connection: Connection, run_id: int, kept: int = ROLLOUTS_TIMED) 
         learning=connection.execute(learning.order_by(GroupRow.group_number.desc()).limit(1)).scalar() or 0.0,
         push=connection.execute(push.order_by(VersionRow.version.desc()).limit(1)).scalar() or 0.0,
         driven=driven_seconds(connection, run_id),
-        slots=_slots(connection, run_id),
         answers=_answers(connection, run_id),
     )
 
@@ -123,16 +120,6 @@ def _answers(connection: Connection, run_id: int) -> tuple[bool, ...]:
     )
     rows = connection.execute(newest).all()
     return tuple(row.outcome == "ok" or row.completion_tokens > 0 for row in reversed(rows))
-
-
-def _slots(connection: Connection, run_id: int) -> int | None:
-    changed = connection.execute(
-        select(SettingChangeRow.after)
-        .where(SettingChangeRow.run_id == run_id, SettingChangeRow.key == "evaluation.slots")
-        .order_by(SettingChangeRow.number.desc())
-        .limit(1)
-    ).scalar()
-    return None if changed is None else json.loads(changed)
 
 
 @dataclass(frozen=True, slots=True)
