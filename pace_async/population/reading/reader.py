@@ -33,7 +33,7 @@ from pace_async.population.reading.browse import Page, Selection, browse
 from pace_async.population.reading.candidate_metrics import Measured, measured_of
 from pace_async.population.reading.following import facts_of
 from pace_async.population.reading.journal import Entered, last_seq
-from pace_async.population.reading.load import find_run, header_of, load_record, load_standing
+from pace_async.population.reading.load import find_run, header_of, load_record, load_standing, state_of_run
 from pace_async.population.reading.lost import rows_given_up
 from pace_async.population.reading.machines import Attempted, attempts_of
 from pace_async.population.reading.money import Money, money_of
@@ -213,6 +213,11 @@ class Reader:
         """See `browse.browse`."""
         with self._open() as connection:
             return browse(connection, find_run(connection, run or self._run), chosen, first, most)
+
+    def state(self) -> str:
+        """The run's last state, of `RunStateChanged`."""
+        with self._open() as connection:
+            return state_of_run(connection, find_run(connection, self._run))[0]
 
     def last_seq(self) -> int:
         """The number of the run's newest fact, 0 for a run without a journal."""
