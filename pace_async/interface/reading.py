@@ -5,13 +5,16 @@ committed at that moment.
 """
 
 import importlib
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pace_async.errors import UsageError
+from pace_async.interface.following import events_of
 from pace_async.interface.opening import open_anywhere, open_run
 from pace_async.interface.standing import best_of, notes_of, standing_of
+from pace_async.runtime.run_paths import find_run_paths
 
 if TYPE_CHECKING:
     from pace_async.interface.documents import BestProgram, NotesShown, ShownCandidate, Status
@@ -51,6 +54,21 @@ class Run:
         `pace show --notes --json`."""
         with open_anywhere(self.name) as (_, reader):
             return notes_of(reader)
+
+    async def events(self, after: int = 0) -> AsyncIterator[dict[str, Any]]:
+        """The run's facts in the order of their commits, as they come, until the run ends or its process has died: the
+        lines of `events.jsonl` without those of its display, each with its number `seq`. Those up to `after` are left
+        out. Of a run named by URL only its own last state tells that it ended."""
+        async for event in events_of(self.name, after, self._goes_on):
+            yield event
+
+    def _goes_on(self) -> bool:
+        from pace_async.population.lock import is_driven
+
+        if "://" not in self.name:
+            return is_driven(find_run_paths(self.name).folder)
+        with open_anywhere(self.name) as (_, reader):
+            return reader.state() in ("created", "running", "draining")
 
     def rows(self, what: Rows = "candidates") -> list[dict[str, Any]]:
         """One dictionary for each candidate, rollout, idea or update, oldest first: the columns of `pace export`. Times

@@ -1,6 +1,5 @@
 """Runs from Python: `run` and `resume` wait for the end, `start` and `go_on` are for an event loop (anyio)."""
 
-import json
 import signal
 import subprocess
 import tempfile
@@ -16,11 +15,10 @@ import anyio.to_thread
 from anyio.abc import Process
 
 from pace_async.durable import temporary_folder
+from pace_async.errors import UsageError
+from pace_async.interface.following import events_of
 from pace_async.interface.processes import Command, Settings, resume_command, run_command, series_command
 from pace_async.interface.reading import Run
-
-LOOK_S = 0.1
-"""Between two looks for new events."""
 
 
 @overload
@@ -97,25 +95,16 @@ class Going:
         if self._process.returncode is None:
             self._process.send_signal(signal.SIGINT)
 
-    async def events(self) -> AsyncIterator[dict[str, Any]]:
-        """The run's events as they come, until its end: the lines of `events.jsonl`. For a resumed run the earlier ones
-        come first."""
-        file, read = self._command.folder / "events.jsonl", 0
-        while True:
-            ended = self._process.returncode is not None
-            text = b""
-            if file.exists():
-                with file.open("rb") as stream:
-                    stream.seek(read)
-                    text = stream.read()
-            whole = text[: text.rfind(b"\n") + 1]  # the last line may still be in the making
-            read += len(whole)
-            for line in whole.splitlines():
-                yield json.loads(line)
-            if ended:
-                return
-            with anyio.move_on_after(LOOK_S):
-                await self._process.wait()
+    async def events(self, after: int = 0) -> AsyncIterator[dict[str, Any]]:
+        """The run's events as `Run.events` gives them, until its process has ended. For a resumed run the earlier ones
+        come first. Raises PaceError as `run` does if there is nothing to read because the run failed."""
+        try:
+            process = self._process
+            async for event in events_of(self.run.name, after, lambda: process.returncode is None, process.wait):
+                yield event
+        except UsageError:
+            await self.wait()
+            raise
 
 
 @asynccontextmanager

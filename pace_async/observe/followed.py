@@ -36,19 +36,19 @@ class Followed:
     task, `beside` what is recorded of such runs."""
 
     def __init__(self, header: RunHeader, best_known: float | None = None, beside: Beside | None = None) -> None:
-        self.view = RunView(header, _stop(header), best_known=best_known, beside=beside)
+        self.view = RunView(header, stop_of(header), best_known=best_known, beside=beside)
         self._islands: dict[int, int] = {}
 
     def take(self, fact: Recorded) -> Note | None:
         """Fold the next fact. Returns its note, None if it has none."""
         if isinstance(fact, RunHeader):
-            self.view = changed(self.view, header=fact, stop=_stop(fact))
+            self.view = changed(self.view, header=fact, stop=stop_of(fact))
             return None
         self.view = fold(self.view, fact)
         note = self.view.latest
         if isinstance(fact, SettingChanged):
             header = in_force(self.view.header, {fact.key: json.loads(fact.after)})
-            self.view = changed(self.view, header=header, stop=_stop(header))
+            self.view = changed(self.view, header=header, stop=stop_of(header))
         if (stage := self._stage(fact)) is not None:
             self.view = fold(self.view, stage)
         return note
@@ -82,5 +82,6 @@ def cut_off(view: RunView) -> RunView:
     return replace(view, state="cut_off", reason="", ended_at=view.last_at)
 
 
-def _stop(header: RunHeader) -> StopConfig:
+def stop_of(header: RunHeader) -> StopConfig:
+    """The stop rules of a run as it began."""
     return StopConfig.model_validate(header.config.get("stop") or {})

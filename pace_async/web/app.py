@@ -1,11 +1,13 @@
 """The server's addresses. Each answers from the rows of one run. Nothing is written anywhere.
 
-A browser asks `/run/NAME/events` and is told of every commit. Its script then asks the same address again and puts the
-new content in place. Without script every page is whole, as of the moment at which it was asked for.
+A browser asks `/run/NAME/events` and is told the number of the run's newest fact after every commit, as data and as the
+id of the event. Its script then asks the same address again and puts the new content in place. Without script every
+page is whole, as of the moment at which it was asked for.
 """
 
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
@@ -19,13 +21,14 @@ from starlette.routing import Route
 
 from pace_async.errors import UsageError
 from pace_async.population.reading.browse import Page
+from pace_async.population.reading.news import first_of
 from pace_async.population.reading.reader import Reader
 from pace_async.report.comparison import by_of as compared_by
 from pace_async.report.progress_axis import by_of
 from pace_async.web import candidate, candidates, comparison, islands, lineage, machines, overview
 from pace_async.web.candidates import View
 from pace_async.web.guard import HEADERS, Guard
-from pace_async.web.runs import OpenRun
+from pace_async.web.runs import LOOKED_S, OpenRun
 from pace_async.web.shell import problem
 
 CSV_MOST = 100_000
@@ -151,27 +154,29 @@ class Pages:
         return HTMLResponse(candidate.prompts_page(name, number, self._asker(name, number)))
 
     async def events(self, request: Request) -> Response:
-        """A line after every commit of the run, at once on opening."""
-        return self._told(self._run(request).moment)
+        """The run's newest fact, after every commit."""
+        return self._told(request, [self._run(request)])
 
-    async def all_events(self, _request: Request) -> Response:
-        """A line after every commit of any run."""
-        runs = list(self._runs.values())
-        return self._told(lambda: " ".join(run.moment() for run in runs))
+    async def all_events(self, request: Request) -> Response:
+        """The newest fact of every run, after a commit of any."""
+        return self._told(request, list(self._runs.values()))
 
-    def _told(self, moment_of: Callable[[], str]) -> Response:
-        """A stream of moments, until the browser goes or the server ends."""
+    def _told(self, request: Request, runs: Sequence[OpenRun]) -> Response:
+        """A stream of moments, until the browser goes or the server ends. It begins with the present one, unless the
+        browser was told of that before it lost its connection."""
 
         async def told() -> AsyncGenerator[str]:
-            last = ""
+            last = request.headers.get("Last-Event-ID")
             yield f"retry: {RETRY_MS}\n\n"
             while not self._stopping.is_set():
-                moment = await anyio.to_thread.run_sync(moment_of)
+                marks = await anyio.to_thread.run_sync(lambda: [run.reader.mark() for run in runs])
+                await anyio.sleep(LOOKED_S)  # no moment is then older than the marks
+                moment = await anyio.to_thread.run_sync(lambda: " ".join(run.moment() for run in runs))
                 if moment != last:
-                    yield f"data: {moment}\n\n"
+                    yield f"id: {moment}\ndata: {moment}\n\n"
                 last = moment
-                with anyio.move_on_after(0.15):
-                    await self._stopping.wait()
+                news = [partial(run.reader.news, mark) for run, mark in zip(runs, marks, strict=True)]
+                await first_of(self._stopping.wait, *news)
 
         return StreamingResponse(told(), media_type="text/event-stream")
 

@@ -5,11 +5,11 @@
   if (!live) return;
   const [says, main, drawn] = ["live", "content", "tree"].map((id) => document.getElementById(id));
   const parts = (root) => [...root.children].map((child) => child.outerHTML);
-  let shown = parts(main), waiting = 0, busy = false, late = false;
+  let shown = parts(main), waiting = 0, busy = false, late = false, failed = false;
 
   async function renew() {
     if (busy) { late = true; return; }
-    [busy, late] = [true, false];
+    [busy, late, failed] = [true, false, false];
     const begun = performance.now();
     let again = 0;
     try {
@@ -23,6 +23,7 @@
       }
     } catch {
       says.textContent = "no answer";
+      failed = true;
     }
     busy = false;
     const rest = Math.max(again * 1000, late ? 3 * (performance.now() - begun) : 0);
@@ -55,6 +56,7 @@
     source?.close();
     if (document.hidden) return;
     const mine = source = new EventSource(live);
+    mine.onopen = () => { says.textContent = "live"; if (failed) renew(); };
     mine.onmessage = () => { says.textContent = "live"; renew(); };
     mine.onerror = () => { says.textContent = `not connected: ${mine.readyState === 2 ? "reload the page" : "trying again"}`; };
   }

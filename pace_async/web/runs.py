@@ -58,15 +58,15 @@ class OpenRun:
         self._seen = (float("-inf"), "")
 
     def moment(self) -> str:
-        """A text that differs after every commit, at most LOOKED_S seconds old.
+        """The number of the run's newest fact, at most LOOKED_S seconds old.
 
-        One thread looks at a time: a slower one would otherwise write an older mark over a newer one, and the page
+        One thread looks at a time: a slower one would otherwise write an older number over a newer one, and the page
         made of it would stand as the newest."""
         with self._looking:
             now = self._clock()
             at, moment = self._seen
             if now - at >= LOOKED_S:
-                moment = self.reader.mark()
+                moment = str(self.reader.last_seq())
                 self._seen = (now, moment)
             return moment
 

@@ -15,7 +15,7 @@ class Database:
         self.place = Path("population.db")
         self.now = "one"
 
-    def mark(self) -> str:
+    def last_seq(self) -> str:
         return self.now
 
     @contextmanager

@@ -6,6 +6,7 @@ LOOK_S seconds while somebody waits.
 Invariant: one waits for all, and nobody misses a commit: each asks again before and after it waits.
 """
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from threading import Lock
 
@@ -57,3 +58,21 @@ class News:
         if self._held is not None:
             self._held.close()
             self._held = None
+
+
+async def first_of(*waits: Callable[[], Awaitable[object]]) -> None:
+    """Wait until one of them returns. Raises the first error, as it is and not in a group."""
+    failed: list[Exception] = []
+    async with anyio.create_task_group() as tasks:
+
+        async def wait(awaited: Callable[[], Awaitable[object]]) -> None:
+            try:
+                await awaited()
+            except Exception as error:
+                failed.append(error)
+            tasks.cancel_scope.cancel()
+
+        for awaited in waits:
+            tasks.start_soon(wait, awaited)
+    if failed:
+        raise failed[0]

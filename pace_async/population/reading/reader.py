@@ -32,8 +32,8 @@ from pace_async.population.reading.account import Account, account_of
 from pace_async.population.reading.browse import Page, Selection, browse
 from pace_async.population.reading.candidate_metrics import Measured, measured_of
 from pace_async.population.reading.following import facts_of
-from pace_async.population.reading.journal import Entered
-from pace_async.population.reading.load import find_run, header_of, load_record, load_standing
+from pace_async.population.reading.journal import Entered, last_seq
+from pace_async.population.reading.load import find_run, header_of, load_record, load_standing, state_of_run
 from pace_async.population.reading.lost import rows_given_up
 from pace_async.population.reading.machines import Attempted, attempts_of
 from pace_async.population.reading.money import Money, money_of
@@ -213,6 +213,16 @@ class Reader:
         """See `browse.browse`."""
         with self._open() as connection:
             return browse(connection, find_run(connection, run or self._run), chosen, first, most)
+
+    def state(self) -> str:
+        """The run's last state, of `RunStateChanged`."""
+        with self._open() as connection:
+            return state_of_run(connection, find_run(connection, self._run))[0]
+
+    def last_seq(self) -> int:
+        """The number of the run's newest fact, 0 for a run without a journal."""
+        with self._open() as connection:
+            return last_seq(connection, find_run(connection, self._run))
 
     def mark(self) -> str:
         """A text that differs after every commit. Cheap, to be asked many times a second."""
