@@ -1,4 +1,4 @@
-"""One rollout's advice from a model that is told the context of the run, in one call or in three.
+"""One rollout's advice from a model that is told the context of the run, in one call or in three, or its edit in one.
 
 Ideas have numbers for the run's life. Whether a proposal is new is decided by its text. Only where a known idea's text
 is near, and where the calls are three, the model is asked, and never when nothing was proposed before.
@@ -8,7 +8,7 @@ rollout, and a question that does not fit is asked again in a shorter form. An a
 for is taken for its question whatever that question says now: what it was told then was as true.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import anyio
@@ -30,6 +30,10 @@ MARGIN = 100
 """Characters that a shorter question leaves free beyond the excess."""
 FEWER = 0.67
 """Share of a question's characters that is kept where the excess is not known."""
+
+ReadEdit = Callable[[str, str, str], Awaitable[str]]
+"""The title of the edit in an answer, from the answer, the parent's program and its language. Raises
+CandidateFault("unparsed") for an answer without an edit."""
 
 
 @dataclass(slots=True)
@@ -117,6 +121,13 @@ class _Rollout:
         advice = self.advice(self.chosen(number), answer.specification)
         return replace(advice, covers=tuple(sorted(covers)), base=answer.base)
 
+    async def written(self, read: ReadEdit) -> Advice:
+        """The edit that the advisor wrote itself: its whole answer is the experiment, and its title a new idea."""
+        text = await self.ask("propose", self.questions.write)
+        parent, spec = self.questions.context.parent, self.questions.prompts.task.spec
+        self.admit([await read(text, parent.program, spec.language)], [None])
+        return self.advice(self.chosen(self.notes[0].number), text)
+
     async def three(self) -> Advice:
         """The chosen idea and the experiment, of two calls, or of three where a proposal is near to a known idea."""
         texts = [hypothesis for hypothesis, _ in parse_propose(await self.ask("propose", self.questions.propose))]
@@ -157,11 +168,14 @@ async def advise_in_context(
     sampling: Sampling,
     answers: Sequence[AdvisorCall] = (),
     now: Callable[[], float] = anyio.current_time,
+    read: ReadEdit | None = None,
 ) -> Advice:
     """Raises what `Advisor.ask` raises, and PromptTooLong if even the shortest question is too long. `answers` are
-    those that an earlier process has paid for."""
+    those that an earlier process has paid for. With `read` the advisor writes the code itself."""
     rollout = _Rollout(advisor, questions, lease, sampling, now, answers)
     try:
+        if read is not None:
+            return await rollout.written(read)
         return await (rollout.one() if sampling.one_call else rollout.three())
     except CandidateFault as fault:
         if fault.kind != "unparsed":

@@ -78,7 +78,9 @@ def asked_for(paths: RunPaths, reader: Reader, candidate: int) -> Asked:
     kinds = [implementer_of(call["model"]) for call in found["implementer_calls"]]
     code = next((kind.prompts for kind in kinds if kind.prompts), "")
     if not code:
-        return Asked(advisor, (), "no model was asked to write the program")
+        by_advisor = Config.model_validate(header.config).advisor.writes_code
+        note = "the advisor wrote the program itself" if by_advisor else "no model was asked to write the program"
+        return Asked(advisor, (), note)
     parent = reader.show(found["parent"])
     practice = Practised(**parent["practice"]) if parent["practice"] is not None else None
     member = Member(found["parent"], parent["program"], parent["score"], parent["feedback"], practice)

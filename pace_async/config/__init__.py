@@ -17,6 +17,7 @@ from pace_async.config.search import SearchConfig
 from pace_async.config.section import Section
 from pace_async.registry.advisors import advisor_of
 from pace_async.registry.engines import engine_of
+from pace_async.registry.implementers import BY_ADVISOR
 from pace_async.registry.objectives import trains
 from pace_async.registry.staleness_policies import STALENESS_POLICIES
 from pace_async.registry.transports import TRANSPORTS
@@ -79,17 +80,36 @@ class Config(Section):
     @model_validator(mode="before")
     @classmethod
     def _decides_what_auto_means(cls, given: Any) -> Any:
-        """The memory and the number of calls of the advisor, where they are left to the run."""
+        """The memory, the number of calls of the advisor and the implementer, where they are left to the run."""
         if not isinstance(given, Mapping):
             return given
         tree = cast("Mapping[str, Any]", given)
         kind = advisor_of(str(_stated(tree, "advisor", "model") or AdvisorConfig().model))
+        end_to_end = _stated(tree, "advisor", "role") == "end_to_end"
         if (_stated(tree, "search", "memory") or "auto") == "auto":
             alone = "island" if _stated(tree, "staleness", "mode") == "sync" else "run"
-            tree = _with(tree, "search", "memory", alone if kind.asks_in_prose else "pool")
-        if kind.asked and _stated(tree, "advisor", "calls") is None:
+            tree = _with(tree, "search", "memory", alone if kind.asks_in_prose or end_to_end else "pool")
+        if (kind.asked or end_to_end) and _stated(tree, "advisor", "calls") is None:
             tree = _with(tree, "advisor", "calls", "one")
+        if end_to_end and _stated(tree, "implementer", "model") is None:
+            tree = _with(tree, "implementer", "model", BY_ADVISOR.name)
         return tree
+
+    @model_validator(mode="after")
+    def _one_author(self) -> Self:
+        named = [part.partition("=")[0].strip() for part in self.implementer.model.split(",")]
+        if not self.advisor.writes_code:
+            if BY_ADVISOR.name in named:
+                raise ValueError("implementer advisor comes with advisor.role end_to_end: set that, and leave it out")
+            return self
+        author = "with advisor.role end_to_end the advisor writes the code itself"
+        if named != [BY_ADVISOR.name]:
+            raise ValueError(f"{author}: leave --implementer {self.implementer.model} out")
+        if self.advisor.calls != "one":
+            raise ValueError(f"{author}, in one call: leave advisor.calls {self.advisor.calls} out")
+        if self.search.remembers == "pool":
+            raise ValueError(f"{author}, and is told what was tried: leave search.memory pool out")
+        return self
 
     @model_validator(mode="after")
     def _asked_or_served(self) -> Self:

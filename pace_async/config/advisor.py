@@ -16,7 +16,7 @@ from pace_async.registry.transports import TRANSPORTS
 Call = Literal["propose", "assess", "select"]
 LONGEST, LONGEST_OF_CHAT, LONGEST_OF_ONE, LONGEST_OF_THINKING = 256, 512, 1536, 4096
 """Tokens of an answer. LONGEST_OF_ONE is of a chat model with one call, which writes a specification. The last includes
-thinking, and is for any model that is asked over the network too."""
+thinking, and is for any model that is asked over the network or writes the code itself too."""
 
 END_OF_THINKING = "</think>"
 
@@ -26,6 +26,12 @@ class AdvisorConfig(ProviderConfig):
     only."""
 
     model: str = Field(default="auto", description=f"What decides what to try. {ADVISORS.described()}")
+    role: Literal["advisor", "end_to_end"] = Field(
+        default="advisor",
+        description="What it writes. advisor: an experiment, which the implementer carries out. end_to_end: the code "
+        "itself, in one call whose answer is the edit, without an implementer and without repairs. Not for an advisor "
+        "of the package.",
+    )
     engine: str = Field(default="embedded", description=f"What serves it. {ADVISOR_ENGINES.described()}")
     transport: Annotated[str, OneOf(TRANSPORTS)] = Field(
         default="file", description=f"How a new version gets to vLLM. {TRANSPORTS.described()}"
@@ -46,7 +52,8 @@ class AdvisorConfig(ProviderConfig):
         default=None,
         ge=8,
         description=f"Longest answer, in tokens, thinking included; by default {LONGEST}, {LONGEST_OF_CHAT} for a "
-        f"model with a chat template, and {LONGEST_OF_THINKING} for one that thinks and for api:MODEL.",
+        f"model with a chat template, and {LONGEST_OF_THINKING} for one that thinks or writes the code itself, and for "
+        "api:MODEL.",
     )
     max_tokens_by_call: dict[Call, int] = Field(
         default_factory=dict[Call, int],
@@ -126,6 +133,11 @@ class AdvisorConfig(ProviderConfig):
         return longest
 
     @property
+    def writes_code(self) -> bool:
+        """Whether its answer is the edit."""
+        return self.role == "end_to_end"
+
+    @property
     def ranks(self) -> int:
         """Among how many cards an engine that the run starts is divided."""
         return number_of(self.gpus)
@@ -146,7 +158,8 @@ class AdvisorConfig(ProviderConfig):
 
     def longest(self, purpose: Call) -> int:
         """Tokens that an answer to a call of this kind may have."""
-        usual = LONGEST if advisor_of(self.model).served else LONGEST_OF_THINKING
+        short = advisor_of(self.model).served and not self.writes_code
+        usual = LONGEST if short else LONGEST_OF_THINKING
         return self.max_tokens_by_call.get(purpose, usual if self.max_tokens is None else self.max_tokens)
 
     @property

@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from pace_async.context.figures import tokens_in
 from pace_async.context.questions import Prompts, Rendered
 
-ANSWERS: Mapping[str, int] = {"one": 700, "propose": 350, "assess": 40, "select": 150, "implement": 1500, "notes": 600}
+ANSWERS: Mapping[str, int] = {
+    **{"one": 700, "propose": 350, "assess": 40, "select": 150, "implement": 1500, "notes": 600},
+    "write": 1500,
+}
 """Tokens of a usual answer, measured with a strong model that does not think at length. Of notes: a page of the longest
-length after a few sentences."""
+length after a few sentences. An edit of the advisor's own is as long as an implementer's."""
 OFTEN: Mapping[str, float] = {"assess": 0.2}
 """How often a candidate needs a call that it does not always need."""
 FULLER = 1.2

@@ -3,6 +3,7 @@
 The same first question says what a run's prompts hold and about what they cost, before anything is asked.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from pace_async.context.briefing import HIDDEN, Briefing
@@ -18,19 +19,20 @@ from pace_async.search.state import Member
 from pace_async.task import Task
 
 EXAMPLE = "Replace the greedy step by a search that takes back bad choices."
-EDIT = {"search": "<<<<<<< SEARCH", "divider": "=======", "replace": ">>>>>>> REPLACE"}
 
 
 def first_questions(prompts: Prompts, calls: str, score: float | None = None) -> dict[str, Rendered]:
-    """What the first rollout is asked with `calls`, three or one, by call, then the implementer's question, and that of
-    the notes where a run has any. The task's program has this score, or the lower bound where it is not known yet.
-    Raises UsageError for a template that does not render."""
+    """What the first rollout is asked with `calls`, three or one, by call, then the implementer's question unless the
+    advisor writes the code itself, and that of the notes where a run has any. The task's program has this score, or the
+    lower bound where it is not known yet. Raises UsageError for a template that does not render."""
     task = prompts.task
     seed = Member(0, task.program, task.spec.bounds.lower if score is None else score)
     view = Results(task.spec.direction)
     questions = Questions(prompts, _first(seed), view)
     ideas = [KnownIdea(place, EXAMPLE, 1, 1) for place in (1, 2, 3)]
-    if calls == "one":
+    if prompts.end_to_end:
+        asked = {"write": questions.write(prompts.budget)}
+    elif calls == "one":
         asked = {"one": questions.one(prompts.budget)}
     else:
         asked = {
@@ -39,7 +41,7 @@ def first_questions(prompts: Prompts, calls: str, score: float | None = None) ->
             "select": questions.select(prompts.budget, ideas),
         }
     notes = {"notes": asked_for_notes(prompts, _first(seed))} if prompts.notes_every else {}
-    return {**asked, "implement": _implement(prompts, seed), **notes}
+    return {**asked, **({} if prompts.end_to_end else {"implement": _implement(prompts, seed)}), **notes}
 
 
 def check(templates: Templates, task: Task, around: Surroundings = NOT_KNOWN) -> None:
@@ -47,8 +49,9 @@ def check(templates: Templates, task: Task, around: Surroundings = NOT_KNOWN) ->
     prompts = Prompts(task, templates, around)
     for calls in ("one", "three"):
         first_questions(prompts, calls)
+    first_questions(replace(prompts, end_to_end=True), "one")
     section = dict.fromkeys((*SHARES, *CUT), "text")
-    form = {**answer_form(task.spec, task.program), **EDIT}
+    form = answer_form(task.spec, task.program)
     values: dict[str, Any] = {**form, "idea": EXAMPLE, "specification": EXAMPLE, "request": "", "reasoning": EXAMPLE}
     lists = {"near": [Near(1, EXAMPLE, 1, EXAMPLE)], "proposed": [{"number": 1, "text": EXAMPLE}]}
     for name in NAMES:
@@ -82,7 +85,6 @@ def _implement(prompts: Prompts, seed: Member) -> Rendered:
     shown = f"It is candidate 0, with {size_text(spec, seed.program)}.{note}\n{fenced(seen, spec.written_in.fences[0])}"
     values: dict[str, Any] = {
         **answer_form(spec, seed.program),
-        **EDIT,
         "idea": EXAMPLE,
         "specification": fenced(specification, "text"),
         "request": "Carry out the specification.",

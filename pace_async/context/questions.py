@@ -12,7 +12,7 @@ from pace_async.context.figures import CHARACTERS_PER_TOKEN
 from pace_async.context.levels import levels_of
 from pace_async.context.sections import Levels, fitted
 from pace_async.context.templates import Templates
-from pace_async.context.texts import answer_length_text, one_line
+from pace_async.context.texts import answer_form, answer_length_text, one_line
 from pace_async.context.value import NOT_KNOWN, Context, Surroundings, context_of, view_of
 from pace_async.search.results import KnownIdea, Results
 from pace_async.search.state import Island, Member
@@ -21,6 +21,8 @@ from pace_async.task import Task
 
 SHORTEST = 400
 """Characters of all sections together below which no question makes sense."""
+ONLY = ("one", "write")
+"""Templates of a rollout's only question."""
 LONGEST_IDEA = 600
 """Characters shown of a proposed idea."""
 
@@ -39,7 +41,8 @@ class Near:
 class Prompts:
     """What the questions of a run are made of. `tokens` is the longest question, `untried` caps untried ideas.
     A page of notes is due every `notes_every` candidates, never with 0. `answer_tokens` are those of the longest answer
-    by call: propose (which is also the only one of one call), assess, select and implement."""
+    by call: propose (which is also the only one of one call), assess, select and implement. `end_to_end`: the advisor
+    writes the code itself."""
 
     task: Task
     templates: Templates
@@ -48,6 +51,7 @@ class Prompts:
     untried: int = 12
     notes_every: int = 0
     answer_tokens: Mapping[str, int] = field(default_factory=dict[str, int])
+    end_to_end: bool = False
 
     @property
     def budget(self) -> int:
@@ -79,18 +83,23 @@ class Questions:
     view: Results
     _levels: dict[str, Levels] = field(default_factory=dict[str, Levels])
 
-    def render(self, name: str, budget: int, **extra: Any) -> Rendered:
+    def render(self, name: str, budget: int, system: str = "system", **extra: Any) -> Rendered:
         """The question of this template in at most `budget` characters, as far as the template itself allows it.
         Raises UsageError for a template that does not render."""
         if not self._levels:
             self._levels = levels_of(self.context, self.prompts.task, self.prompts.around)
-        longest = self.prompts.answer_tokens.get("propose" if name == "one" else name)
+        longest = self.prompts.answer_tokens.get("propose" if name in ONLY else name)
         values = {**extra, "answer_length": answer_length_text(longest)}
-        return rendered(self.prompts.templates, ("system", name), self._levels, budget, values)
+        return rendered(self.prompts.templates, (system, name), self._levels, budget, values)
 
     def one(self, budget: int) -> Rendered:
         """Asks for everything at once."""
         return self.render("one", budget)
+
+    def write(self, budget: int) -> Rendered:
+        """Asks for an edit of the parent."""
+        form = answer_form(self.prompts.task.spec, self.context.parent.program)
+        return self.render("write", budget, "write_system", **form)
 
     def propose(self, budget: int) -> Rendered:
         """Asks for three ideas."""

@@ -24,8 +24,12 @@ OWN = "prompts"
 """The folder of a task's own templates, in the task's folder."""
 ADVISORS = ("system", "context", "one", "propose", "assess", "select")
 IMPLEMENTERS = ("implementer_system", "implement")
+WRITERS = ("write_system", "write")
+"""Of an advisor that writes the code itself."""
+SHARED = ("edit_form",)
+"""Parts of several templates."""
 NOTES = ("notes_system", "notes")
-NAMES = (*ADVISORS, *IMPLEMENTERS, *NOTES)
+NAMES = (*ADVISORS, *IMPLEMENTERS, *WRITERS, *NOTES, *SHARED)
 
 
 class Templates:

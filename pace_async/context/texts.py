@@ -17,7 +17,7 @@ from pace_async.context.sections import Levels
 from pace_async.context.value import Context, Surroundings
 from pace_async.events import NotesPage
 from pace_async.programs.languages import PYTHON
-from pace_async.programs.text import is_marked, marks
+from pace_async.programs.text import DIVIDER, REPLACE, SEARCH, is_marked, marks
 from pace_async.search.state import Member
 from pace_async.task import TaskSpec
 
@@ -104,7 +104,7 @@ def size_text(spec: TaskSpec, program: str) -> str:
 
 
 def answer_form(spec: TaskSpec, program: str) -> dict[str, str]:
-    """What may change of a program, and how an answer names it: values of a template."""
+    """What may change of a program, and the form of an edit of it: values of a template."""
     language = spec.written_in
     start, end = marks(language.comment)
     if is_marked(program):
@@ -114,7 +114,10 @@ def answer_form(spec: TaskSpec, program: str) -> dict[str, str]:
         content = "the block, without its two marker lines"
     else:
         bounds, content = "The whole program is the block that may change.", "the whole program"
-    return {"title": language.title, "bounds": bounds, "fence": language.fences[0], "content": content}
+    return {
+        **{"title": language.title, "bounds": bounds, "fence": language.fences[0], "content": content},
+        **{"search": SEARCH, "divider": DIVIDER, "replace": REPLACE},
+    }
 
 
 def answer_length_text(tokens: int | None) -> str:

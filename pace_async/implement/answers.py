@@ -47,14 +47,21 @@ async def made_by_agent(text: str, parent: str, language: str = PYTHON, entry: s
 
 
 async def _made(work: Callable[..., dict[str, Any]], text: str, parent: str, language: str, *more: str) -> str:
+    result = await in_helper_or_fault(work, text, parent, language, *more)
+    if language == PYTHON:
+        remember(str(result["program"]), result["examined"])
+    return str(result["program"])
+
+
+async def in_helper_or_fault(work: Callable[..., dict[str, Any]], *texts: str) -> dict[str, Any]:
+    """The result of `work` in a helper process. Raises the CandidateFault that it returns, and InfrastructureFault if
+    no process is available."""
     try:
-        result = await in_helper(work, text, parent, language, *more)
+        result = await in_helper(work, *texts)
     except TooMuchWork as found:
         raise CandidateFault(found.kind, f"making a program of it {found.detail}") from None
-    if "examined" in result:
-        if language == PYTHON:
-            remember(str(result["program"]), result["examined"])
-        return str(result["program"])
+    if "kind" not in result:
+        return result
     if "program" in result:
         raise UselessProgram(*(str(result[part]) for part in ("kind", "detail", "program", "unapplied")))
     raise CandidateFault(str(result["kind"]), str(result["detail"]))

@@ -58,6 +58,12 @@ def unused_block(task: Task) -> str:
     return why_unused(task.program, None if task.spec.is_command else task.spec.entry)
 
 
+def _author(model: str) -> str:
+    """Who writes the code, for a sentence. Raises UsageError."""
+    by_advisor = any(implementer_of(share.model).by_advisor for share in parse_shares(model))
+    return "the advisor" if by_advisor else f"--implementer {model}"
+
+
 def refuse_unused_block(model: str, task: Task) -> None:
     """Raises UsageError if a model or an agent writes programs, and what it writes cannot matter. Not for a command
     task, whose evaluator may use a program in any way. Calls no model."""
@@ -65,7 +71,7 @@ def refuse_unused_block(model: str, task: Task) -> None:
         return
     if why := unused_block(task):
         raise UsageError(
-            f"{task.folder / task.spec.program}: {why}, so what --implementer {model} writes there would be ignored: "
+            f"{task.folder / task.spec.program}: {why}, so what {_author(model)} writes there would be ignored: "
             f"{MOVE_MARKS}, and see `pace task check {task.reference}`."
         )
 
@@ -75,8 +81,11 @@ async def open_implementer(
     config: Config, task: Task, ledger: CallLedger, folders: AgentFolders | None = None
 ) -> AsyncGenerator[Implementer]:
     """The implementer, ready for use. It is closed when the context ends. An implementer that runs a command needs
-    `folders`."""
+    `folders`. Where the advisor writes the code itself, no call is in the ledger."""
     shares, built_in = parse_shares(config.implementer.model), _built_in(config.implementer.model)
+    if len(shares) == len(built_in) == 1 and built_in[0].by_advisor:
+        yield _made(built_in[0], task)
+        return
     if len(shares) == len(built_in) == 1:
         yield BuiltIn(built_in[0].name, _made(built_in[0], task), ledger)
         return

@@ -25,13 +25,12 @@ from pace_async.programs.block_use import defines
 from pace_async.programs.compiled import LONGEST_PROGRAM, compiled, program_hash
 from pace_async.programs.folding import is_folded, lost_names, unfolded
 from pace_async.programs.languages import PYTHON, Language, language_of
-from pace_async.programs.text import END_MARK, START_MARK, editable
+from pace_async.programs.text import DIVIDER, END_MARK, REPLACE, SEARCH, START_MARK, editable
 from pace_async.thinking import answer_proper
 
 LONGEST_ANSWER = 256 * 1024
 """Characters. A block has a few kilobytes. A longer text is not an answer."""
 
-SEARCH, DIVIDER, REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
 _MOVED = f"{START_MARK} or {END_MARK} inside the evolve block"
 _FENCE = re.compile(r"^(`{3,}|~{3,})[ \t]*([\w+#.-]*)[^`]*$")
 

@@ -85,6 +85,11 @@ def refuse_unless_written(config: Config) -> None:
             "search.memory=run, or leave notes out."
         )
     if not writers_of(config):
+        if config.advisor.writes_code:
+            raise UsageError(
+                f"search.notes_every needs a model that is not trained, and with advisor.role end_to_end "
+                f"{config.advisor.model} is the only one: leave notes out."
+            )
         raise UsageError(
             f"search.notes_every needs a model that can write, and --implementer {config.implementer.model} with "
             f"--advisor {config.advisor.model} has none: name one with --implementer MODEL, or leave notes out."

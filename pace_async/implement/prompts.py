@@ -17,10 +17,9 @@ from pace_async.context.texts import answer_form, contract, fence_for, fenced, o
 from pace_async.events import ImplementerTry, Outcome
 from pace_async.events.complaint import complaint, of_evaluator
 from pace_async.implement.base import Experiment
-from pace_async.implement.edits import DIVIDER, REPLACE, SEARCH
 from pace_async.implement.nearest import nearest_lines
 from pace_async.implement.repair import program_to_change
-from pace_async.programs.text import editable
+from pace_async.programs.text import DIVIDER, REPLACE, SEARCH, editable
 from pace_async.search.state import Member
 from pace_async.task import Task, TaskSpec
 
@@ -107,7 +106,6 @@ def question_for(task: Task, parent: Member, experiment: Experiment, briefing: B
 
     values = {
         **answer_form(spec, parent.program),
-        **{"search": SEARCH, "divider": DIVIDER, "replace": REPLACE},
         "idea": one_line(experiment.idea),
         "specification": fenced(without_needs(experiment.description), "text"),
         "request": _after(experiment.tries, program, spec, "specification"),

@@ -26,12 +26,12 @@ _SAID: Mapping[Cause, tuple[str, str]] = {
         "begin a new run without --advisor, so that one is chosen that reads the catalogue",
     ),
     "not_implemented": (
-        "the implementer made no program of the experiment",
-        "name another model by --implementer; {look}",
+        "no program could be made of the experiment",
+        "name another model by --implementer, or by --advisor if that writes the code; {look}",
     ),
     "unchanged": (
         "the program does the same as its parent",
-        "give the catalogue more options, or name a model by --implementer",
+        "give the catalogue more options, or let another model write the code",
     ),
     "build_failed": (
         "the program could not be built",

@@ -27,6 +27,8 @@ LINE_END = "\n"
 FILE_NAME = r"[a-z_][a-z0-9_]*\.py"
 START_MARK = "EVOLVE-BLOCK-START"
 END_MARK = "EVOLVE-BLOCK-END"
+SEARCH, DIVIDER, REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
+"""The lines around the two parts of an edit in a model's answer."""
 BLOCK_START = f"# {START_MARK}"
 BLOCK_END = f"# {END_MARK}"
 _HEADER = re.compile(rf"^# FILE: ({FILE_NAME})[ \t]*$", re.MULTILINE)

@@ -13,13 +13,15 @@ from pace_async.registry.base import Entry, Registry
 class ImplementerKind(Entry):
     """`asks_a_model`: it is asked a tiny question before a run. `runs_command`: it is a program that works in a folder,
     the user's own (implementer.command) or a `known_agent`. The calls of both cost money. `needs_catalogue`: the task
-    must bring a catalogue of mechanisms. `prompts` names the function that makes the messages of a call again, if its
-    calls have any."""
+    must bring a catalogue of mechanisms. `by_advisor`: the advisor has written the edit, as `advisor.role` says,
+    and no user chooses it. `prompts` names the function that makes the messages of a call again, if its calls have
+    any."""
 
     asks_a_model: bool = False
     runs_command: bool = False
     known_agent: bool = False
     needs_catalogue: bool = False
+    by_advisor: bool = False
     prompts: str = ""
 
     @property
@@ -33,6 +35,13 @@ MODEL = ImplementerKind(
     "any model that litellm knows",
     asks_a_model=True,
     prompts="pace_async.implement.prompts:messages_for",
+)
+
+BY_ADVISOR = ImplementerKind(
+    "advisor",
+    "none, because the advisor writes the code itself; advisor.role end_to_end chooses it",
+    "pace_async.implement.advisor_edit:AdvisorEdit",
+    by_advisor=True,
 )
 
 IMPLEMENTERS = Registry(
@@ -65,6 +74,7 @@ IMPLEMENTERS = Registry(
             ("opencode", "OpenCode"),
         )
     ),
+    BY_ADVISOR,
     MODEL,
 )
 

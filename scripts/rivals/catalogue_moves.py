@@ -10,7 +10,7 @@ import re
 
 from pace_async.errors import CandidateFault
 from pace_async.implement.catalogue import Catalogue, apply_edit
-from pace_async.implement.edits import DIVIDER, REPLACE, SEARCH
+from pace_async.programs.text import DIVIDER, REPLACE, SEARCH
 from pace_async.task import BLOCK_START, split_block
 
 _HEADING = re.compile(r"^#+ current program[ \t]*$", re.MULTILINE | re.IGNORECASE)

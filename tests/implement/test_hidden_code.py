@@ -15,9 +15,10 @@ from pace_async.errors import CandidateFault
 from pace_async.events import ImplementerTry
 from pace_async.implement.answers import made_of
 from pace_async.implement.base import Experiment
-from pace_async.implement.edits import DIVIDER, REPLACE, SEARCH, Edit, UselessProgram, WholeBlock, parse, program_of
+from pace_async.implement.edits import Edit, UselessProgram, WholeBlock, parse, program_of
 from pace_async.implement.prompts import messages_for, seen_program
 from pace_async.programs.folding import folded, parts
+from pace_async.programs.text import DIVIDER, REPLACE, SEARCH
 from pace_async.search.state import Member
 from pace_async.task import load_task, split_block
 from tests.support.rounds_by_hand import asked

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pace_async.implement.edits import DIVIDER, REPLACE, SEARCH
 from pace_async.implement.nearest import MOST_EDITS, MOST_LINES, ROOM, nearest_lines
+from pace_async.programs.text import DIVIDER, REPLACE, SEARCH
 
 MARKS = (SEARCH, DIVIDER)
 BLOCK = """\

@@ -12,10 +12,9 @@ from pace_async.evaluate.assemble import open_evaluator
 from pace_async.events import ImplementerTry, Outcome
 from pace_async.events.complaint import complaint
 from pace_async.implement.base import Experiment
-from pace_async.implement.edits import DIVIDER, REPLACE, SEARCH
 from pace_async.implement.prompts import messages_for
 from pace_async.implement.repair import UNUSABLE, asks_again, is_repairable, program_to_change
-from pace_async.programs.text import editable
+from pace_async.programs.text import DIVIDER, REPLACE, SEARCH, editable
 from pace_async.search.state import Member
 from pace_async.simulate.runs import TINY_TASK
 from pace_async.task import load_task

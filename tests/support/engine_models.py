@@ -16,12 +16,12 @@ NEVER = -300.0
 
 def save_tiny_model(folder: Path, *, seed: int, end_weight: float = NEVER, tied: bool = False) -> Path:
     """A random Llama with a byte tokenizer. The higher `end_weight`, the sooner it ends an answer."""
-    write_atomically(folder, lambda target: _write(target, tiny_model(seed, end_weight, tied)))
+    write_atomically(folder, lambda target: write_model(target, tiny_model(seed, end_weight, tied)))
     return folder
 
 
-def tiny_model(seed: int, end_weight: float = NEVER, tied: bool = False) -> LlamaForCausalLM:
-    config = LlamaConfig(
+def tiny_config(tied: bool = False) -> LlamaConfig:
+    return LlamaConfig(
         vocab_size=300,
         hidden_size=64,
         intermediate_size=96,
@@ -34,8 +34,11 @@ def tiny_model(seed: int, end_weight: float = NEVER, tied: bool = False) -> Llam
         eos_token_id=END,
         pad_token_id=None,
     )
+
+
+def tiny_model(seed: int, end_weight: float = NEVER, tied: bool = False) -> LlamaForCausalLM:
     generator = torch.Generator().manual_seed(seed)
-    model = LlamaForCausalLM(config)
+    model = LlamaForCausalLM(tiny_config(tied))
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if "norm" not in name:
@@ -52,14 +55,19 @@ def tiny_model(seed: int, end_weight: float = NEVER, tied: bool = False) -> Llam
     return model
 
 
-def _write(folder: Path, model: LlamaForCausalLM) -> None:
+def write_model(folder: Path, model: LlamaForCausalLM) -> None:
+    """The model and its tokenizer."""
     model.save_pretrained(folder)
+    byte_tokenizer().save_pretrained(folder)
+
+
+def byte_tokenizer() -> PreTrainedTokenizerFast:
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(models.BPE(vocab={letter: i for i, letter in enumerate(alphabet)}, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens(["<end>", "<begin>"])
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>", bos_token="<begin>").save_pretrained(folder)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>", bos_token="<begin>")
 
 
 @cache

@@ -113,11 +113,13 @@ def with_advisor(config: Config, task: Task) -> Config:
     commit, and a chat model its longest answer. Raises UsageError."""
     named = config.advisor.model
     kind = advisor_of(named)
+    if config.advisor.writes_code:
+        _refuse_unless_writer(named)
     if not kind.chosen_for_task:
         refuse_noise(config, task)
         if kind.served and not kind.packaged and is_hub_id(named):
             config = _advised_by(config, pinned(named))
-        if kind.served and reads_catalogues(advisor_folder(config.advisor.model)):
+        if kind.served and not config.advisor.writes_code and reads_catalogues(advisor_folder(config.advisor.model)):
             config = config.model_copy(update={"search": config.search.model_copy(update={"memory": "pool"})})
         return _with_budget(config) if kind.served and not kind.packaged else config
     packaged = [name for name, kind in ADVISORS.items() if kind.packaged]
@@ -134,6 +136,17 @@ def with_advisor(config: Config, task: Task) -> Config:
             f" name a language model, as in --advisor {API}MODEL."
         )
     return _advised_by(config, chosen.model)
+
+
+def _refuse_unless_writer(model: str) -> None:
+    """Raises UsageError for an advisor that knows no more than the words of catalogues, or none."""
+    kind = advisor_of(model)
+    if not kind.asks_in_prose or (kind.served and reads_catalogues(advisor_folder(model))):
+        named = "no advisor of the package does" if kind.chosen_for_task else f"--advisor {model} does not"
+        raise UsageError(
+            f"With advisor.role end_to_end the advisor writes code, and {named}: name a language model, as in "
+            f"--advisor DIR or --advisor {API}MODEL."
+        )
 
 
 def refuse_noise(config: Config, task: Task) -> None:
@@ -176,8 +189,9 @@ def _with_budget(config: Config) -> Config:
     context. Raises UsageError if the longest answer leaves no room for a question."""
     advisor, folder = config.advisor, advisor_folder(config.advisor.model)
     context = context_of(advisor, folder)
-    if advisor.max_tokens is None and uses_template(advisor, folder):
-        usual = LONGEST_OF_THINKING if thinks(advisor, folder) else LONGEST_OF_CHAT
+    if advisor.max_tokens is None and (advisor.writes_code or uses_template(advisor, folder)):
+        long = advisor.writes_code or thinks(advisor, folder)
+        usual = LONGEST_OF_THINKING if long else LONGEST_OF_CHAT
         if advisor.calls == "one" and config.search.remembers != "pool":
             usual = max(usual, LONGEST_OF_ONE)
         longest = usual if context is None else max(8, min(usual, context // 2))
@@ -217,17 +231,21 @@ def in_words(config: Config, task: Task, *, chosen: bool) -> str:
     if kind.asked:
         said = _in_prose(config, task)
         also = ", the implementer's model" if chosen else ""
-        asked = f"{asked_model(config.advisor.model)}{also}, asked over the network; it learns nothing"
+        asked = f"{asked_model(config.advisor.model)}{also}, asked over the network{_writes(config)}; it learns nothing"
         return asked + (f"; {said}" if said else "")
     serving = serving_of(config.advisor.model, task)
     said = _in_prose(config, task) if serving.fit == "any" else serving.said
     parts = (
         serving.model,
         "chosen for this task" if chosen else "",
-        f"served by {config.advisor.engine}",
+        f"served by {config.advisor.engine}{_writes(config)}",
         _text_part(config),
     )
     return ", ".join(part for part in parts if part) + (f"; {said}" if said else "")
+
+
+def _writes(config: Config) -> str:
+    return ", writes the code itself" if config.advisor.writes_code else ""
 
 
 def _text_part(config: Config) -> str:

@@ -333,7 +333,10 @@ def prompts_of(config: Config, task: Task, around: Surroundings) -> Prompts:
     search = config.search
     longest: dict[str, int] = {purpose: config.advisor.longest(purpose) for purpose in get_args(Purpose)}
     longest["implement"] = config.implementer.longest_answer
-    return Prompts(task, templates, around, config.prompts.tokens, search.untried_kept, search.notes_every, longest)
+    return Prompts(
+        *(task, templates, around, config.prompts.tokens, search.untried_kept, search.notes_every, longest),
+        end_to_end=config.advisor.writes_code,
+    )
 
 
 def sampling_of(config: Config) -> Sampling:

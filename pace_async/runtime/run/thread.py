@@ -33,6 +33,7 @@ from pace_async.events import (
     StageChanged,
     deviation_of,
 )
+from pace_async.implement.advisor_edit import read_edit
 from pace_async.implement.base import Experiment, Implemented
 from pace_async.programs.compiled import hash_off_loop
 from pace_async.reward import better
@@ -135,8 +136,9 @@ async def _ask(core: Core, lease: int, context: SearchContext, questions: Questi
     advisor, now = core.stages.advisor, asyncio.get_running_loop().time
     try:
         if questions is not None:
+            read = read_edit if questions.prompts.end_to_end else None
             asking = advise_in_context(
-                advisor, questions, lease=lease, sampling=core.sampling, answers=answers, now=now
+                advisor, questions, lease=lease, sampling=core.sampling, answers=answers, now=now, read=read
             )
         else:
             asking = advise(

@@ -32,6 +32,7 @@ from pace_async.task import Task, load_task
 
 PAYS_FOR: Mapping[str, str] = {
     "one": "advice",
+    "write": "program",
     "propose": "ideas",
     "assess": "assessment",
     "select": "choice",
@@ -64,7 +65,8 @@ def questions_of(config: Config, run: str | None) -> AskedQuestions:
     prompts = prompts_of(config, task, surroundings_of(task))
     asked = first_questions(prompts, config.advisor.calls)
     if run is not None:
-        asked = {**_of_run(prompts, config, run), "implement": asked["implement"]}
+        implement = {call: asked[call] for call in ("implement",) if call in asked}
+        asked = {**_of_run(prompts, config, run), **implement}
     return {
         "digest": prompts.templates.digest,
         "questions": [_told(call, question) for call, question in asked.items()],
@@ -82,7 +84,7 @@ def bill_of(config: Config, task: Task, runs: int = 1) -> str:
     if not asks:
         first = {"implement": first["implement"]}
     if not models:
-        del first["implement"]
+        first.pop("implement", None)
     own = _rate(asked_model(config.advisor.model), config.advisor) if kind.asked else (0.0, 0.0)
     calls = bill(prompts, first, own, _rate(models[0], config.implementer) if models else None)
     return in_words(
@@ -123,7 +125,8 @@ def _pace(config: Config, task: Task, plan: Plan | None, *, longest: bool) -> ho
 
 def _calls(config: Config) -> Mapping[str, float]:
     """The calls of a candidate to its advisor, and how often each is made."""
-    calls = ("one",) if config.advisor.calls == "one" else ("propose", "assess", "select")
+    only = "write" if config.advisor.writes_code else "one"
+    calls = (only,) if config.advisor.calls == "one" else ("propose", "assess", "select")
     return {call: OFTEN.get(call, 1.0) for call in calls}
 
 
@@ -158,6 +161,8 @@ def _of_run(prompts: Prompts, config: Config, run: str) -> dict[str, Rendered]:
         parent = fitter(prompts.task.spec.direction, parent, member)
     questions = prompts.questions(state, island, parent)
     notes = {"notes": notes_question(prompts, state)} if prompts.notes_every else {}
+    if config.advisor.writes_code:
+        return {"write": questions.write(prompts.budget), **notes}
     if config.advisor.calls == "one":
         return {"one": questions.one(prompts.budget), **notes}
     return {"propose": questions.propose(prompts.budget), "select": questions.select(prompts.budget, ()), **notes}

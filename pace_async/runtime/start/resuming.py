@@ -96,6 +96,7 @@ WHY_NOT = {
     "staleness.mode": "a run goes on as it began, sync or async",
     "staleness.policy": "open rollouts were admitted under it",
     "advisor.model": "the versions trained so far are of this model",
+    "advisor.role": "advice and edits would share a group",
     "advisor.calls": "rollouts of one call and of three would share a group",
     "advisor.temperature": "what is recorded was sampled at it",
     "evaluation": "scores would not compare",
