@@ -190,7 +190,7 @@ def ledger(busy: float | None, limits: Roofline | None) -> str:
     """How busy the threads are, and the run's bottleneck, empty before anything was timed."""
     if busy is None or limits is None:
         return ""
-    return f"threads {100 * busy:.0f} % busy, slowed by: {limits.binding}"
+    return f"threads {100 * busy:.0f} % busy" + ("" if limits.idle else f", slowed by: {limits.binding}")
 
 
 def fault(event: FaultSeen) -> str:

@@ -130,7 +130,7 @@ def _few_lines(view: RunView, now: float, width: int) -> list[Text]:
         *([Text.assemble(("stale ", QUIET), ages, (f" ≤ {view.header.max_staleness}", QUIET))] if learns else []),
         Text.assemble(
             ("slow ", QUIET),
-            searching.failing_or_bottleneck(view, width - len("slow ")),
+            searching.failing_or_bottleneck(view, now, width - len("slow ")),
         ),
         Text.assemble(
             ("faults ", QUIET),

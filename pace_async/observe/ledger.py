@@ -96,12 +96,13 @@ class Ledger:
         busy = self.busy + sum(now - at for at in self.opened.values())
         return min(1.0, max(0.0, busy / (threads * elapsed)))
 
-    def limits(self, header: RunHeader) -> Roofline | None:
+    def limits(self, header: RunHeader, busy: float | None = None) -> Roofline | None:
         """The roofline of the timed stages. None until a rollout was timed and, in a run that trains, a learning step:
-        the bottleneck could be a stage without a time."""
+        the bottleneck could be a stage without a time. `busy` is the share of the threads' time with a lease."""
         if trains(header.objective) and policy_of(header.policy).counts_running and not self.learning:
             return None
-        return _limits(header, self)
+        found = _limits(header, self)
+        return found and replace(found, busy=busy)
 
 
 def ledger_of(timings: Timings) -> Ledger:
@@ -117,10 +118,12 @@ def ledger_of_rows(timings: Timings, header: RunHeader) -> dict[str, Any]:
     `advice` (one sentence). Each is None before the first candidate, and the last three as long as `Ledger.limits` is.
     Time without a driving process does not count, nor do rollouts interrupted by it. `header` has the settings in
     force."""
-    limits, elapsed = ledger_of(timings).limits(header), timings.driven
+    elapsed = timings.driven
     timed = bool(timings.rollouts) and elapsed > 0
+    busy = min(1.0, timings.busy / (header.threads * elapsed)) if timed else None
+    limits = ledger_of(timings).limits(header, busy)
     return {
-        "slot_utilisation": min(1.0, timings.busy / (header.threads * elapsed)) if timed else None,
+        "slot_utilisation": busy,
         "candidates_per_hour": 3600.0 * timings.candidates / elapsed if timed else None,
         "roofline": 3600.0 * limits.limit if limits is not None else None,
         "binding": limits.binding if limits is not None else None,

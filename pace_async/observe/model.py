@@ -14,6 +14,7 @@ from pace_async.config import StopConfig
 from pace_async.events import CallUnaffordable, Cause, GroupShipped, NodesSeen, Role, RunHeader
 from pace_async.events.causes import Answers
 from pace_async.observe.ledger import Ledger
+from pace_async.observe.roofline import Roofline
 
 RATE_WINDOW_S = 120.0
 TIMES_KEPT = 256
@@ -169,6 +170,15 @@ class RunView:
         if since is None:
             return 0.0
         return max(0.0, (self.ended_at if self.ended_at is not None else now) - since)
+
+    def busy(self, now: float) -> float | None:
+        """The share of the threads' time in this process with a lease, None before anything was timed."""
+        until = now if self.ended_at is None else min(now, self.ended_at)
+        return self.ledger.utilisation(self.header.threads, self.elapsed(now), until)
+
+    def limits(self, now: float) -> Roofline | None:
+        """The bottleneck: see `Ledger.limits`."""
+        return self.ledger.limits(self.header, self.busy(now))
 
     def per_minute(self, now: float) -> float | None:
         """Candidates a minute over the last RATE_WINDOW_S seconds, or since the start if that is shorter. None before

@@ -56,7 +56,7 @@ class PlainDisplay:
             self._parses(view)
         if isinstance(event, Evaluated) and view.candidates and view.candidates % self._every == 0 and event.lease:
             self._line(f"{_clock(view, event.at)}  {figures(view, event.at)}")
-            self._advise(view)
+            self._advise(view, event.at)
 
     async def refresh(self, view: RunView, now: float) -> None:
         self._begin(view)
@@ -97,8 +97,8 @@ class PlainDisplay:
             self._line(f"{'':>7}  {alarm}")
         self._alarmed = alarm is not None
 
-    def _advise(self, view: RunView) -> None:
-        limits = view.ledger.limits(view.header)
+    def _advise(self, view: RunView, now: float) -> None:
+        limits = view.limits(now)
         few = few_scores(view.candidates, view.scored, view.causes)
         if limits is not None and not view.failing and few is None and limits.binding != self._binding:
             self._binding = limits.binding
@@ -145,10 +145,7 @@ def figures(view: RunView, now: float) -> str:
         if trains(view.header.objective)
         else "",
         f"{view.leases.in_flight} in flight",
-        formatting.failing(view.failing)
-        or formatting.ledger(
-            view.ledger.utilisation(view.header.threads, view.elapsed(now), now), view.ledger.limits(view.header)
-        ),
+        formatting.failing(view.failing) or formatting.ledger(view.busy(now), view.limits(now)),
         f"{view.leases.aborted} aborted" if view.leases.aborted else "",
         formatting.count(view.faults, "fault") if view.faults else "",
         _spent(view),

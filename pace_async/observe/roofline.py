@@ -24,6 +24,8 @@ Term = Literal["threads", "evaluation slots", "learner", "staleness"]
 ALIKE = 0.02
 MANY_UNANSWERED = 0.1
 """From this share of calls without an answer on, no other advice is given."""
+BUSY = 0.5
+"""Threads that had work for less of their time are no bottleneck."""
 _SHARING = "if evaluations that share this machine's processors do not slow each other down"
 FEW_TIMES = 3.0
 """Room beyond this is shown as a factor, not in per cent."""
@@ -54,7 +56,8 @@ class Load:
 class Roofline:
     """Candidates per second: `limit`, the least of `terms`, and `binding`, its name. `open_leases` is how many leases
     the bound allows at once, None if there are at least as many threads. `below_a_group`: there are fewer threads than
-    rollouts in a group. `unanswered` and `shares_processors` as in the load."""
+    rollouts in a group. `unanswered` and `shares_processors` as in the load. `busy` is the share of the threads' time
+    with a lease, None if it is not known."""
 
     limit: float
     binding: Term
@@ -63,6 +66,13 @@ class Roofline:
     below_a_group: bool = False
     unanswered: float = 0.0
     shares_processors: bool = False
+    busy: float | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether the threads are the least term and still had no work for most of the time, as at the beginning and
+        the end of a short run. Then more of them would not help."""
+        return self.binding == "threads" and self.busy is not None and self.busy < BUSY
 
 
 def expected_maximum(sample: Sequence[float], draws: int) -> float:
@@ -109,6 +119,8 @@ def advice(found: Roofline, bound: int) -> str:
             f"{100 * found.unanswered:.0f} % of the last calls got no answer, and rollouts waited for them: see to the "
             "service first (`pace doctor`)."
         )
+    if found.idle:
+        return f"Threads were idle {100 * (1 - (found.busy or 0.0)):.0f} % of the time: more would not help."
     room = _until_next(found, ", up to {} more", ", up to {} times as many candidates")
     if alike := _alike(found):
         return f"{alike.capitalize()} are equal bottlenecks: only more of each would help."
@@ -143,6 +155,9 @@ def short_advice(found: Roofline) -> tuple[str, ...]:
     if found.unanswered >= MANY_UNANSWERED:
         share = f"{100 * found.unanswered:.0f} % of calls unanswered"
         return (f"{share}: see to the service first", share, "unanswered calls")
+    if found.idle:
+        idle = f"threads idle {100 * (1 - (found.busy or 0.0)):.0f} % of the time"
+        return (f"{idle}: more would not help", idle, "threads idle")
     room, least = _until_next(found, ", up to +{}", ", up to {}x"), _until_next(found, ", +{}", ", {}x")
     if found.shares_processors and found.binding in ("threads", "evaluation slots"):
         room = least = ""  # how far is not known

@@ -39,11 +39,11 @@ def search(view: RunView, now: float, width: int, rows: int = ALL_ROWS) -> Secti
         lines.append(labelled("leases", _leases(view)))
     lines += [
         labelled("services", _services(view, room)),
-        labelled("slowed by", failing_or_bottleneck(view, room)),
+        labelled("slowed by", failing_or_bottleneck(view, now, room)),
     ]
     if not trains(view.header.objective):
         lines.append(labelled("learning", Text(formatting.learns_nothing(view.header.advisor), style=QUIET)))
-    busy = view.ledger.utilisation(view.header.threads, view.elapsed(now), min(now, view.ended_at or now))
+    busy = view.busy(now)
     aside = (
         formatting.count(view.header.threads, "thread"),
         f"{view.leases.in_flight:,} in flight",
@@ -63,7 +63,7 @@ def money(view: RunView, told: bool = True) -> Text:
     )
 
 
-def failing_or_bottleneck(view: RunView, room: int) -> Text:
+def failing_or_bottleneck(view: RunView, now: float, room: int) -> Text:
     """The failing stage if there is one, else why hardly any candidate has a score, else that answers no longer
     parse, else the bottleneck."""
     if view.failing and view.ended_at is None:
@@ -74,7 +74,7 @@ def failing_or_bottleneck(view: RunView, room: int) -> Text:
     alarm = alarm_of(*answers_of(view.header.advisor, view.outcomes, view.recent_answers))
     if alarm is not None:
         return Text(alarm, style=WARN)
-    return bottleneck(view.ledger.limits(view.header), room)
+    return bottleneck(view.limits(now), room)
 
 
 def bottleneck(limits: Roofline | None, room: int) -> Text:

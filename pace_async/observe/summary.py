@@ -104,8 +104,7 @@ def _learning(view: RunView) -> str:
 def _limit(view: RunView, now: float) -> str:
     if view.failing:
         return f"{formatting.failing(view.failing)}."
-    limits = view.ledger.limits(view.header)
-    busy = view.ledger.utilisation(view.header.threads, view.elapsed(now), min(now, view.ended_at or now))
+    limits, busy = view.limits(now), view.busy(now)
     if limits is None or busy is None:
         return ""
     return f"threads {100 * busy:.0f} % busy. {advice(limits, view.header.max_staleness)}"

@@ -119,7 +119,7 @@ def test_no_screen_says_to_search_further_when_nothing_scores(tmp_path: Path) ->
     assert "pace resume" not in said
     assert "pace task check circle_packing" in said
     assert "would help" not in said
-    assert "One of 17 candidates" in failing_or_bottleneck(view, 60).plain
+    assert "One of 17 candidates" in failing_or_bottleneck(view, 9.0, 60).plain
     enough = fold_all(view, [evaluated(18), RunStateChanged("done", "candidates", 9.0)])
     assert "search further" in "\n".join(closing_words(enough, tmp_path, 10.0))
 

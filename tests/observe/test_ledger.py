@@ -13,7 +13,9 @@ from pace_async.observe.history import view_of
 from pace_async.observe.in_force import in_force
 from pace_async.observe.ledger import Ledger, ledger_of_rows
 from pace_async.observe.model import RunView
+from pace_async.observe.plain import figures
 from pace_async.observe.roofline import advice, short_advice
+from pace_async.observe.search_sections import failing_or_bottleneck
 from pace_async.observe.summary import closing_words
 from pace_async.population.reading.reader import open_readonly
 from pace_async.runtime.run_paths import RunPaths
@@ -123,3 +125,22 @@ async def test_the_summary_of_a_resumed_run_advises_what_status_does(tmp_path: P
     assert status["binding"] == "evaluation slots" and status["roofline"] == pytest.approx(3600.0 / 4.0)
     [speed] = [line for line in closing_words(view, tmp_path, 220.0) if line.startswith("  speed")]
     assert status["advice"] and speed.endswith(status["advice"])
+
+
+async def test_threads_without_work_are_no_bottleneck(tmp_path: Path) -> None:
+    """Screen, summary and status say so, where a run of one candidate was advised to take more threads."""
+    header = replace(HEADER, objective="none")
+    facts = [RunStateChanged("running", "", 100.0), *from_to(1, 108.0, 110.0), RunStateChanged("done", "", 110.0)]
+    view = RunView(header, StopConfig())
+    async with fresh(tmp_path, header) as store:
+        for fact in facts:
+            view = fold(view, fact)
+        await store.commit(facts[0], facts[1], advised(1), *facts[2:])
+    said = "Threads were idle 90 % of the time: more would not help."
+    [speed] = [line for line in closing_words(view, tmp_path, 110.0) if line.startswith("  speed")]
+    assert speed.endswith(f"threads 10 % busy. {said}")
+    assert failing_or_bottleneck(view, 110.0, 200).plain == "threads idle 90 % of the time: more would not help"
+    assert "slowed by" not in figures(view, 110.0)
+    with open_readonly(tmp_path / "population.db") as reader:
+        status = standing_of(RunPaths(tmp_path), reader)
+    assert (status["advice"], status["binding"]) == (said, "threads")

@@ -130,20 +130,20 @@ async def test_advice_is_printed_when_the_bottleneck_changes() -> None:
     paid = replace(EMPTY, stop=StopConfig(budget=2.0))
     facts: list[Fact] = [RunStateChanged("running", "", BEGIN), ImplementerCalled(1, "m", "ok", 1, 1, 0.5, 1.0, BEGIN)]
     for lease in range(1, 5):
-        facts += [replace(opened(lease), at=BEGIN + lease), scored(lease, None, BEGIN + lease + 0.5)]
+        facts += [replace(opened(lease), at=BEGIN + lease), scored(lease, None, BEGIN + lease + 1.6)]
     untimed = [line for line in await plain_lines(facts, paid, every=2) if "would help" in line or "slowed by" in line]
     assert untimed == [], "no step was timed yet: the learner may be the limit"
     facts += [replace(shipped(1, (1, 2)), at=BEGIN + 4), replace(trained(1, (1, 2)), seconds=0.01, at=BEGIN + 4)]
     for lease in range(5, 7):
-        facts += [replace(opened(lease), at=BEGIN + lease), scored(lease, None, BEGIN + lease + 0.5)]
+        facts += [replace(opened(lease), at=BEGIN + lease), scored(lease, None, BEGIN + lease + 1.6)]
     slow = replace(trained(2, (3, 4), update=1), seconds=60.0, at=BEGIN + 7)
     facts += [replace(shipped(2, (3, 4), update=1), at=BEGIN + 7), slow]
     for lease in range(7, 9):
-        facts += [replace(opened(lease), at=BEGIN + lease), scored(lease, None, BEGIN + lease + 0.5)]
+        facts += [replace(opened(lease), at=BEGIN + lease), scored(lease, None, BEGIN + lease + 1.6)]
     lines = [line.strip() for line in await plain_lines(facts, paid, every=2)]
     advised = [line for line in lines if "would help" in line]
     assert advised == [
-        "More threads would help, in a new run, up to 194 % more.",
+        "More threads would help, in a new run, up to 198 % more.",
         "The learner is the bottleneck: neither more threads nor a larger --max-staleness would help.",
     ]
     assert all("$0.50 of $2.00 spent" in line for line in lines if " candidates · " in line)

@@ -87,9 +87,9 @@ def test_the_alarm_names_the_cause_and_the_setting() -> None:
 def test_the_alarm_stands_on_the_screen_in_place_of_advice_and_is_printed_once(tmp_path: Path) -> None:
     parses = [True] * 48 + [False] * 32
     view = ran(parses)
-    assert failing_or_bottleneck(view, 200).plain == alarm(parses)
+    assert failing_or_bottleneck(view, 9.0, 200).plain == alarm(parses)
     assert "60 % parsed" in "\n".join(line.plain for line in search(view, 9.0, 120).lines)
-    assert "cannot be parsed" not in failing_or_bottleneck(ran([True] * 80), 200).plain
+    assert "cannot be parsed" not in failing_or_bottleneck(ran([True] * 80), 9.0, 200).plain
     file = tmp_path / "screen"
     with file.open("w") as stream:
         output = Output(stream)
@@ -108,7 +108,7 @@ def test_nothing_is_said_of_answers_where_no_model_gives_any(advisor: str, says:
     view = fold_all(RunView(header=header), [RunStateChanged("running", "", 0.0), *events(parses)])
     screen = "\n".join(line.plain for line in search(view, 9.0, 120).lines)
     assert ("% parsed" in screen) is says
-    assert ("cannot be parsed" in failing_or_bottleneck(view, 200).plain) is says
+    assert ("cannot be parsed" in failing_or_bottleneck(view, 9.0, 200).plain) is says
     outcomes, recent = answers_of(advisor, view.outcomes, view.recent_answers)
     assert bool(share_text(outcomes, recent)) is says
     file = tmp_path / "screen"

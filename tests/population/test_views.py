@@ -185,6 +185,7 @@ def test_status_counts_everything_once(database: Place) -> None:
             "open": 2,
             "max_trained_staleness": 1,
             "spend_usd": 0.875,
+            "spend_known_usd": 0.875,
             "spend_by_role": {"implementer": 0.875, "advisor": 0.0, "notes": 0.0},
             "state": "running",
             "reason": "",

@@ -7,7 +7,7 @@ memory for any length of run. Nothing here writes.
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Executable, bindparam, select, text
+from sqlalchemy import Connection, Executable, Text, bindparam, select, text
 
 from pace_async.population.models import CandidateRow
 from pace_async.population.reading.candidates import candidates_with_experiments, columns
@@ -83,7 +83,7 @@ def stream(connection: Connection, run_id: int, kind: Kind) -> Iterator[dict[str
         return _rows(connection, chosen.order_by(CandidateRow.candidate))
     statement = text(_STATEMENTS[kind])
     if kind == "rollouts":
-        statement = statement.bindparams(bindparam("unpriced", sorted(unpriced), expanding=True))
+        statement = statement.bindparams(bindparam("unpriced", sorted(unpriced), type_=Text, expanding=True))
     return _rows(connection, statement.bindparams(run_id=run_id))
 
 
