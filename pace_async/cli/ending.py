@@ -36,10 +36,10 @@ class _Named:
 
 def _named(run: str) -> _Named:
     """Raises UsageError if there is no such run or series."""
-    from pace_async.runtime.series import find_series
+    from pace_async.runtime.series import series_folder
 
-    if (series := find_series(run)) is not None:
-        return _Named("series", series.folder, sorted(runs_under(series.folder), key=lambda paths: paths.name))
+    if (folder := series_folder(run)) is not None:
+        return _Named("series", folder, sorted(runs_under(folder), key=lambda paths: paths.name))
     paths = find_run_paths(run)
     return _Named("run", paths.folder, [paths])
 

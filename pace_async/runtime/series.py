@@ -146,8 +146,12 @@ def made(series: Series) -> Series:
     return series
 
 
+def series_folder(run: str) -> Path | None:
+    """The folder of a series that is named by it, or by its name under ./runs, even if its file cannot be read."""
+    return next((folder for folder in (Path(run), RUNS / run) if series_of(folder).is_file()), None)
+
+
 def find_series(run: str | None) -> Series | None:
     """The series in a folder, or of this name under ./runs. Raises UsageError if it cannot be read."""
-    if run is None:
-        return None
-    return next((read_series(folder) for folder in (Path(run), RUNS / run) if series_of(folder).is_file()), None)
+    folder = None if run is None else series_folder(run)
+    return None if folder is None else read_series(folder)

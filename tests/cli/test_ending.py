@@ -194,7 +194,8 @@ def test_a_series_is_not_removed_while_one_of_its_runs_is_driven(shell: Shell, s
     assert series.paths(0).file.is_file()
 
 
-def test_a_series_that_holds_no_run_yet_can_be_removed(shell: Shell, series: Series) -> None:
+def test_a_series_that_holds_no_run_and_cannot_be_read_can_be_removed(shell: Shell, series: Series) -> None:
+    series.file.write_text("{")
     for seed in (0, 1):
         shutil.rmtree(series.paths(seed).folder)
     assert shell.pace("rm", "mine", "--yes").out == "Removed runs/mine (0 runs, 0 candidates, 0.0 MB).\n"
