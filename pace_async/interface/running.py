@@ -96,12 +96,14 @@ class Going:
             self._process.send_signal(signal.SIGINT)
 
     async def events(self, after: int = 0) -> AsyncIterator[dict[str, Any]]:
-        """The run's events as `Run.events` gives them, until its process has ended. For a resumed run the earlier ones
-        come first. Raises PaceError as `run` does if there is nothing to read because the run failed."""
+        """The run's events as `Run.events` gives them, until its process ended, without the evaluation of the task's
+        own program, which comes before the search. For a resumed run the earlier ones come first. Raises PaceError as
+        `run` does if there is nothing to read because the run failed."""
         try:
             process = self._process
             async for event in events_of(self.run.name, after, lambda: process.returncode is None, process.wait):
-                yield event
+                if (event["event"], event.get("lease")) != ("Evaluated", 0):
+                    yield event
         except UsageError:
             await self.wait()
             raise
