@@ -6,9 +6,6 @@ from contextlib import ExitStack
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import anyio
-import anyio.to_thread
-
 from pace_async.errors import UsageError
 from pace_async.interface.opening import open_anywhere
 
@@ -26,11 +23,14 @@ async def events_of(
     run: str,
     after: int,
     goes_on: Callable[[], bool],
-    end: Callable[[], Awaitable[object]] = anyio.sleep_forever,
+    end: Callable[[], Awaitable[object]] | None = None,
 ) -> AsyncGenerator[dict[str, Any]]:
     """The events whose `seq` is greater than `after`. `goes_on` says whether the run does, `end` returns at the latest
     when it does not any more. A database that is away is waited for while the run goes on. Raises UsageError if it
     cannot be read after that."""
+    import anyio  # only here: `pace --version` imports this room
+    import anyio.to_thread
+
     following: Following | None = None
     with ExitStack() as stack:
         while True:
@@ -42,7 +42,7 @@ async def events_of(
                     from pace_async.population.reading.news import first_of
 
                     with anyio.move_on_after(LOOK_S):
-                        await first_of(end, following.wait)
+                        await first_of(end or anyio.sleep_forever, following.wait)
             except UsageError:
                 if over:
                     raise

@@ -41,11 +41,11 @@ def test_the_best_is_what_the_command_prints(folder: Path) -> None:
 
 
 def test_the_standing_says_nothing_of_answers_where_no_model_gives_any(folder: Path) -> None:
-    assert "% parse" in pace("status", str(folder), cwd=folder.parents[1]).stdout
+    assert "parsed: " in pace("status", str(folder), cwd=folder.parents[1]).stdout
     assert pace_async.open(folder).status()["parse_rate"] is not None
     with closing(sqlite3.connect(folder / "population.db")) as database, database:
         database.execute("update runs set advisor = 'bandit'")
-    assert "parse" not in pace("status", str(folder), cwd=folder.parents[1]).stdout
+    assert "parsed" not in pace("status", str(folder), cwd=folder.parents[1]).stdout
     told = pace_async.open(folder).status()
     assert (told["parse_rate"], told["parse_rate_lately"], told["parse_share"], told["parse_alarm"]) == (
         None,
