@@ -50,7 +50,7 @@ WORDS: dict[Cause, tuple[str, str]] = {
     "unparsed": ("format", "without --advisor"),
     "cut_off": ("cut off at its longest length", "raise advisor.max_tokens"),
     "unknown_idea": ("names no edit of the task's catalogue", "without --advisor"),
-    "not_implemented": ("made no program", "another model by --implementer"),
+    "not_implemented": ("no program could be made", "another model by --implementer"),
     "unchanged": ("the same as its parent", "more options"),
     "build_failed": ("could not be built", "coding_requirements"),
     "crashed": ("ended with an error", "seed program work with every option"),
