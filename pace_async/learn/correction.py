@@ -12,6 +12,7 @@ weight is
     geometric   as decoupled, with the geometric mean of r over the call in place of r
     vespo       see `vespo`: of the whole call, without a cap
     m2po        as decoupled, for the tokens of the group that `m2po` keeps, and 0 for the others
+    none        1, whichever policy sampled the token: as decoupled without a correction, to compare with
 
 times age_decay ** a. The truncation of a whole call is that of its oldest token. The weight is 0 if the mask's ratio is
 outside [mask_low, mask_high]. The mask's ratio is that of the token (`token`), the product over its call (`sequence`),
@@ -23,7 +24,7 @@ gets one optimizer step, so the policy at its start is the policy of the forward
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 from typing import Protocol, cast
 
@@ -117,12 +118,12 @@ def weigh(
     broken_BT = valid_BT & ~(np.abs(log_ratio_BT) <= BROKEN)
     counts_BT = valid_BT & ~broken_BT
     safe_BT = np.where(counts_BT, log_ratio_BT, 0.0)
-    log_cap_BT = _log_cap(ages_BT, rule)
+    log_cap_BT = _log_cap(ages_BT, rule if kind.is_capped else replace(rule, cap=None))
     if kind.of_calls:
         given_BT = np.zeros(ages_BT.shape) if advantages_BT is None else advantages_BT
         log_weights_BT = cast("CallWeightFunction", kind.load())(safe_BT, counts_BT, given_BT)
         counts_BT &= ~broken_BT.any(axis=1, keepdims=True)  # the ratio of their call is not known
-        smallest_B1 = np.where(valid_BT, log_cap_BT, np.inf).min(axis=1, keepdims=True) if kind.is_capped else np.inf
+        smallest_B1 = np.where(valid_BT, log_cap_BT, np.inf).min(axis=1, keepdims=True)
         truncated_BT = counts_BT & (log_weights_BT > smallest_B1)
         log_weights_BT = np.minimum(log_weights_BT, np.minimum(smallest_B1, LARGEST))
     else:
@@ -174,6 +175,11 @@ def behaviour(log_ratio_BT: Floats, log_cap_BT: Floats) -> Floats:
 def decoupled(log_ratio_BT: Floats, log_cap_BT: Floats) -> Floats:
     """The ratio, truncated at the cap."""
     return np.minimum(log_ratio_BT, log_cap_BT)
+
+
+def uncorrected(log_ratio_BT: Floats, log_cap_BT: Floats) -> Floats:
+    """Weight 1."""
+    return np.zeros_like(log_ratio_BT)
 
 
 def of_sequence(log_ratio_BT: Floats, valid_BT: Booleans, advantages_BT: Floats) -> Floats:

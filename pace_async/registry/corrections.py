@@ -15,13 +15,12 @@ from pace_async.registry.base import Entry, Registry
 class OffPolicyCorrection(Entry):
     """`ratio_to_sampler`: the surrogate's ratio is against the behaviour policy, so that its clip acts. Otherwise it is
     against the policy at the beginning of the step, and its clip has no effect. `of_calls`: a weight depends on all
-    tokens of the call and on its advantage. `is_capped`: the cap truncates such a weight. It truncates those of
-    tokens in any case. `selects`: `module:attribute` of what chooses the
-    tokens of a group that count."""
+    tokens of the call and on its advantage. `is_capped`: the cap truncates the weights. `selects`: `module:attribute`
+    of what chooses the tokens of a group that count."""
 
     ratio_to_sampler: bool = False
     of_calls: bool = False
-    is_capped: bool = False
+    is_capped: bool = True
     selects: str = ""
 
 
@@ -41,26 +40,31 @@ CORRECTIONS = Registry(
         "the product of the ratios of the whole call is a truncated weight",
         "pace_async.learn.correction:of_sequence",
         of_calls=True,
-        is_capped=True,
     ),
     OffPolicyCorrection(
         "geometric",
         "the geometric mean of the ratios of the whole call is a truncated weight",
         "pace_async.learn.correction:of_geometric_mean",
         of_calls=True,
-        is_capped=True,
     ),
     OffPolicyCorrection(
         "vespo",
         "the ratio of the whole call is a weight that falls to 0 on both sides of 1, more softly than a clip",
         "pace_async.learn.vespo:vespo",
         of_calls=True,
+        is_capped=False,
     ),
     OffPolicyCorrection(
         "m2po",
         "as decoupled, without the tokens that moved farthest, until the mean squared log-ratio is within its limit",
         "pace_async.learn.correction:decoupled",
         selects="pace_async.learn.m2po:m2po",
+    ),
+    OffPolicyCorrection(
+        "none",
+        "each token counts as if the policy in training had sampled it: a control",
+        "pace_async.learn.correction:uncorrected",
+        is_capped=False,
     ),
 )
 

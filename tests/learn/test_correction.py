@@ -21,7 +21,7 @@ from scripts.benchmarks.toys import write_llama
 from tests.support.learn_toys import gradient_of, random_group
 
 VOCAB = 40
-CorrectionKind = Literal["behaviour", "decoupled"]
+CorrectionKind = Literal["behaviour", "decoupled", "none"]
 MaskKind = Literal["none", "token", "sequence", "geometric"]
 KINDS: tuple[CorrectionKind, ...] = get_args(CorrectionKind)
 MASKS: tuple[MaskKind, ...] = get_args(MaskKind)
@@ -44,7 +44,7 @@ def by_hand(log_ratios: list[float], ages: list[int], rule: Correction) -> list[
     weights: list[float] = []
     for ratio, age, at in zip(ratios, ages, measured, strict=True):
         cap = math.inf if rule.cap is None else 1 + (rule.cap - 1) * rule.age_cap**age
-        weight = min(1.0, cap / ratio) if rule.kind == "behaviour" else min(ratio, cap)
+        weight = {"behaviour": min(1.0, cap / ratio), "decoupled": min(ratio, cap), "none": 1.0}[rule.kind]
         weights.append(weight * rule.age_decay**age if rule.mask_low <= at <= rule.mask_high else 0.0)
     return weights
 
@@ -119,6 +119,13 @@ def test_by_default_old_tokens_are_capped_closer_to_one() -> None:
     assert weights[0] == pytest.approx([2.0, 1.5, 1.25])
 
 
+def test_without_a_correction_nothing_is_truncated() -> None:
+    log_ratio = np.array([[2.0, -2.0]])
+    found = weigh(log_ratio, np.ones((1, 2), bool), np.array([[0, 5]]), Correction("none", cap=1.0))
+    assert found.weights_BT.tolist() == [[1.0, 1.0]]
+    assert not found.truncated_BT.any()
+
+
 def surrogate(
     toy: Path, group: Group, rule: Correction, penalty: float = 0.0, reference: Path | None = None
 ) -> tuple[float, dict[str, torch.Tensor]]:
@@ -158,7 +165,7 @@ def test_trl_s_loss_and_gradient_with_the_weights_are_those_written_out_by_hand(
     metrics = trainer.accumulate(group)
     loss, gradient = surrogate(toy, group, rule)
     assert metrics["loss"] == pytest.approx(loss, abs=1e-5)
-    assert metrics["truncated_fraction"] > 0.05
+    assert (metrics["truncated_fraction"] > 0.05) == (kind != "none")
     assert (metrics["masked_fraction"] > 0.05) == (mask != "none")
     for name, weight in trainer.policy.named_parameters():
         torch.testing.assert_close(weight.grad, gradient[name], atol=1e-5, rtol=1e-4)
