@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from interactions import Split, read, split
+from interactions import Split, of_cores, read, split
 from watching import watched
 
 CUTS = (10, 50)
@@ -47,7 +47,8 @@ def score(
     found = _split(seed, settings)
     if len(outputs) != 1:
         raise ValueError(f"scores for one instance were asked for and {len(outputs)} came")
-    rank = _ranks(_scores(outputs[0], len(found.truth), found.catalogue), found.truth - 1)
+    seen = _seen(found) if _is_published(settings) else None
+    rank = _ranks(_scores(outputs[0], len(found.truth), found.catalogue), found.truth - 1, seen)
     metrics = {f"ndcg_{cut}": float(np.mean(np.where(rank <= cut, 1 / np.log2(1 + rank), 0.0))) for cut in CUTS}
     metrics |= {f"hr_{cut}": float(np.mean(rank <= cut)) for cut in CUTS}
     metrics["mrr"] = float(np.mean(1 / rank))
@@ -60,10 +61,22 @@ def score(
     }
 
 
-def _ranks(scores: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """(users,) places from 1 of the items to be found: after all that score no less."""
+def _ranks(scores: np.ndarray, truth: np.ndarray, seen: np.ndarray | None = None) -> np.ndarray:
+    """(users,) places from 1 of the items to be found: after all that score no less. `seen` (users, items) are left
+    out, but for the item to be found."""
     given = np.take_along_axis(scores, truth[:, None], axis=1)
-    return (scores >= given).sum(axis=1)
+    ahead = scores >= given
+    if seen is not None:
+        ahead &= ~seen
+        np.put_along_axis(ahead, truth[:, None], values=True, axis=1)
+    return ahead.sum(axis=1)
+
+
+def _seen(found: Split) -> np.ndarray:
+    """(users, items) whether an item stands in the history that is given of the user."""
+    seen = np.zeros((len(found.length), found.catalogue), dtype=bool)
+    seen[np.repeat(np.arange(len(found.length)), found.length), found.item - 1] = True
+    return seen
 
 
 def _scores(output: object, users: int, items: int) -> np.ndarray:
@@ -98,15 +111,21 @@ def _sizes(settings: Mapping[str, Any]) -> dict[str, int]:
     return {name: int(settings[name]) or size for name, size in own.items()}
 
 
+def _is_published(settings: Mapping[str, Any]) -> bool:
+    if settings["protocol"] not in ("whole", "published"):
+        raise ValueError(f"protocol must be whole or published, not {settings['protocol']!r}")
+    return settings["protocol"] == "published"
+
+
 def _split(seed: int, settings: Mapping[str, Any]) -> Split:
-    history = _sizes(settings)["history"]
-    return _splits(seed, settings["data"], settings["path"], int(settings["users"]), history)
+    history, published = _sizes(settings)["history"], _is_published(settings)
+    return _splits(seed, settings["data"], settings["path"], int(settings["users"]), history, published)
 
 
 @functools.lru_cache(maxsize=4)
-def _splits(seed: int, data: str, path: str, users: int, history: int) -> Split:
+def _splits(seed: int, data: str, path: str, users: int, history: int, published: bool) -> Split:
     log = watched(seed, users) if data == "synthetic" else _read(path)
-    return split(log, history, users, seed)
+    return split(of_cores(log) if published else log, history, users, seed)
 
 
 @functools.lru_cache(maxsize=1)

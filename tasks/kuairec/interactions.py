@@ -14,6 +14,7 @@ WITHIN = ("", "data", "KuaiRec 2.0/data")  # where the file lies below the folde
 COLUMNS = ("user_id", "video_id", "timestamp")
 USERS, ITEMS, ROWS = 7_176, 10_728, 12_500_000  # of the whole file; at least so many rows
 FEWEST = 4  # interactions of a user, below which there is nothing to learn from
+CORE = 5  # interactions that each user and each item has at least, where the authors' protocol is taken
 GET = (
     "get KuaiRec.zip from https://doi.org/10.5281/zenodo.18164998, unpack it there or name the folder that holds "
     f"{FILE} by --set evaluation.settings.path=FOLDER, or take synthetic data by --set "
@@ -40,6 +41,19 @@ class Split:
     item: np.ndarray
     time: np.ndarray
     truth: np.ndarray
+
+
+def of_cores(log: Log) -> Log:
+    """The interactions of users and items that have at least CORE each among those that are left: the authors' filter.
+    Raises ValueError if none is left."""
+    while True:
+        if not len(log.user):
+            raise ValueError(f"no users and items have {CORE} interactions each")
+        users, items = np.bincount(log.user), np.bincount(log.item)
+        kept = (users[log.user] >= CORE) & (items[log.item] >= CORE)
+        if kept.all():
+            return log
+        log = Log(log.user[kept], log.item[kept], log.time[kept])
 
 
 def split(log: Log, history: int, users: int, seed: int) -> Split:

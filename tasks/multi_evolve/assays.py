@@ -53,6 +53,14 @@ _MUTATION = re.compile(r"[A-Z][0-9]+[A-Z*]")
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """Variants with their scores, and the sequence of the wild type where the file tells it."""
+
+    rows: list[tuple[str, float]]
+    sequence: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Assay:
     """`train` and `test` are variants, sorted by name, so that their order says nothing of their scores."""
 
@@ -61,9 +69,10 @@ class Assay:
     scores: tuple[float, ...]
     test: tuple[str, ...]
     truth: np.ndarray
+    sequence: str | None = None
 
 
-def split(name: str, rows: Iterable[tuple[str, float]], most: int, seed: int) -> Assay:
+def split(name: str, rows: Iterable[tuple[str, float]], most: int, seed: int, sequence: str | None = None) -> Assay:
     """By number of mutations. Of more than `most` variants to predict, that many are drawn by `seed`; 0 keeps all.
     Raises ValueError if one part is missing, or a variant stands there twice."""
     whole = sorted(rows)
@@ -84,7 +93,8 @@ def split(name: str, rows: Iterable[tuple[str, float]], most: int, seed: int) ->
     truth = np.array([score for _, score in test])
     if truth.min() == truth.max():
         raise ValueError(f"{name} scores every variant to predict alike")
-    return Assay(name, *zip(*train, strict=True), tuple(variant for variant, _ in test), truth)
+    trained, scores = zip(*train, strict=True)
+    return Assay(name, trained, scores, tuple(variant for variant, _ in test), truth, sequence)
 
 
 def of_measured_singles(rows: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
@@ -115,8 +125,8 @@ def read_gb1(path: Path) -> list[tuple[str, float]]:
         return [(_mutated(row["Variants"]), float(row["Fitness"])) for row in rows]
 
 
-def read_assays(folder: Path, names: tuple[str, ...] = TWELVE) -> dict[str, list[tuple[str, float]]]:
-    """Rows of these assays by name. Raises FileNotFoundError or ValueError in one sentence that says what is
+def read_assays(folder: Path, names: tuple[str, ...] = TWELVE) -> dict[str, Measured]:
+    """These assays by name. Raises FileNotFoundError or ValueError in one sentence that says what is
     missing and where to get it."""
     missing = [name for name in names if not (folder / f"{name}.csv").is_file()]
     if missing:
@@ -128,13 +138,28 @@ def read_assays(folder: Path, names: tuple[str, ...] = TWELVE) -> dict[str, list
     return {name: _read_assay(folder / f"{name}.csv") for name in names}
 
 
-def _read_assay(file: Path) -> list[tuple[str, float]]:
-    """Columns `mutant` ("A1B:C2D", or WT) and `DMS_score`; others are passed over."""
+def _read_assay(file: Path) -> Measured:
+    """Columns `mutant` ("A1B:C2D", or WT) and `DMS_score`, and `target_seq` or `mutated_sequence` if there is one."""
     with file.open(newline="", encoding="utf-8") as table:
         rows = csv.DictReader(table)
         if lacking := {"mutant", "DMS_score"} - set(rows.fieldnames or ()):
             raise ValueError(f"{file} has no column {' and no column '.join(sorted(lacking))}: get it from {SOURCE}")
-        return [_checked(file, rows.line_num, row["mutant"], row["DMS_score"]) for row in rows]
+        measured, sequence = list[tuple[str, float]](), None
+        for row in rows:
+            measured.append(_checked(file, rows.line_num, row["mutant"], row["DMS_score"]))
+            sequence = sequence or row.get("target_seq") or wild_type(measured[-1][0], row.get("mutated_sequence"))
+        return Measured(measured, sequence)
+
+
+def wild_type(variant: str, mutated: str | None) -> str | None:
+    """The sequence without the mutations of a variant. None if it does not have them at their positions, from 1."""
+    residues = list(mutated or "")
+    for mutation in variant.split(":") if variant else ():
+        wild, place, residue = mutation[0], int(mutation[1:-1]) - 1, mutation[-1]
+        if not 0 <= place < len(residues) or residues[place] != residue:
+            return None
+        residues[place] = wild
+    return "".join(residues) or None
 
 
 def _checked(file: Path, line: int, mutant: str | None, score: str | None) -> tuple[str, float]:

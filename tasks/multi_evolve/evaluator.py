@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from assays import LITE, Assay, of_measured_singles, read_assays, read_gb1, split
+from assays import LITE, Assay, Measured, of_measured_singles, read_assays, read_gb1, split
 from landscape import SHAPES, rows
 
 CORRELATION, PRECISION = 0.7, 0.3
@@ -20,9 +20,11 @@ STILL = 1e-9  # spread of predictions, as a share of their size, below which the
 
 
 def instances(seed: int, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One instance for each assay: training variants and their scores, and the variants to predict."""
+    """One instance for each assay: training variants and their scores, the variants to predict, and as `target_seq` the
+    wild type's sequence where the files tell it."""
     return [
         {"train": assay.train, "scores": assay.scores, "test": assay.test}
+        | ({} if assay.sequence is None else {"target_seq": assay.sequence})
         for assay in _assays(seed, **_chosen(settings))
     ]
 
@@ -57,6 +59,7 @@ def score(
         "precision_five_items": float(np.mean(five)),
         "top_is_per_cent": float(per_cent),
         "assays": len(assays),
+        "sequences": sum(assay.sequence is not None for assay in assays),
         "predicted": sum(len(assay.truth) for assay in assays),
         **{f"{assay.name}": one for assay, one in zip(assays, each, strict=True)},
     }
@@ -95,21 +98,25 @@ def _precision(found: np.ndarray, truth: np.ndarray, count: int) -> float:
 
 def _chosen(settings: Mapping[str, Any]) -> dict[str, Any]:
     _reads_per_cent(settings)
-    return {"data": str(settings["data"]), "path": str(settings["path"]), "most": int(settings["most"])}
+    data, protocol = str(settings["data"]), settings["protocol"]
+    if protocol not in ("whole", "published"):
+        raise ValueError(f"protocol must be whole or published, not {protocol!r}")
+    published = protocol == "published" or data == "lite"
+    return {"data": data, "path": str(settings["path"]), "most": int(settings["most"]), "published": published}
 
 
 @functools.lru_cache(maxsize=4)
-def _assays(seed: int, data: str, path: str, most: int) -> tuple[Assay, ...]:
+def _assays(seed: int, data: str, path: str, most: int, published: bool) -> tuple[Assay, ...]:
     match data:
         case "synthetic":
-            found = {shape.name: rows(shape, seed) for shape in SHAPES}
+            found = {shape.name: Measured(rows(shape, seed)) for shape in SHAPES}
         case "gb1":
-            found = {"gb1": read_gb1(Path(path))}
+            found = {"gb1": Measured(read_gb1(Path(path)))}
         case "twelve":
             found = read_assays(Path(path))
         case "lite":
-            measured = read_assays(Path(path), LITE)
-            found = {name: of_measured_singles(every) for name, every in measured.items()}
+            found = read_assays(Path(path), LITE)
         case _:
             raise ValueError(f"data must be synthetic, gb1, lite or twelve, not {data!r}")
-    return tuple(split(name, measured, most, seed) for name, measured in found.items())
+    kept = of_measured_singles if published else list
+    return tuple(split(name, kept(one.rows), most, seed, one.sequence) for name, one in found.items())

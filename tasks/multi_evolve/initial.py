@@ -39,7 +39,8 @@ STOP = (0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def predict(instance):
-    """A number for each variant of instance["test"], from instance["train"] and instance["scores"]."""
+    """A number for each variant of instance["test"], from instance["train"] and instance["scores"]. Where it is known,
+    instance["target_seq"] is the sequence of the wild type, whose first residue has the position 1."""
     protein = Protein(instance["train"] + instance["test"])
     count = len(instance["train"])
     known, asked = protein.held[:count], protein.held[count:]

@@ -15,7 +15,7 @@ from pace_async.config import EvaluationConfig
 from pace_async.evaluate.assemble import open_evaluator
 from pace_async.evaluate.base import Evaluation
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
-from pace_async.task import CHEATS, load_task
+from pace_async.task import CHEATS, load_task, split_block
 from tests.doubles.evaluators import scored
 from tests.support.command_line import Shell
 from tests.support.modules import load
@@ -155,6 +155,34 @@ def test_metrics_follow_from_the_rank_among_the_whole_catalogue() -> None:
     assert found["hr_50"] == 1.0 > found["hr_10"] == found["ndcg_10"] == 0.0
 
 
+def test_the_published_protocol_leaves_out_what_was_seen_and_keeps_what_is_to_be_found() -> None:
+    scores = np.array([[3, 1, 2, 0], [1, 2, 2, 2]], "<f2")
+    seen = np.array([[True, True, False, False], [False, True, True, False]])
+    assert EVALUATOR._ranks(scores, np.array([1, 1])).tolist() == [3, 3]
+    assert EVALUATOR._ranks(scores, np.array([1, 1]), seen).tolist() == [2, 2]
+    published = {**TINY, "protocol": "published"}
+    split = EVALUATOR._split(0, published)
+    ahead = np.zeros((len(split.truth), split.catalogue))
+    begin = 0
+    for user, length in enumerate(split.length):
+        ahead[user, split.item[begin : begin + length] - 1] = 2.0
+        begin += length
+    ahead[np.arange(len(ahead)), split.truth - 1] = 1.0
+    assert score(packed(ahead), published)["score"] == 1.0
+    with pytest.raises(ValueError, match="whole or published"):
+        EVALUATOR.instances(0, {**TINY, "protocol": "other"})
+
+
+def test_a_five_core_has_only_users_and_items_with_five_interactions_each() -> None:
+    rows = [(user, item, 10 * item + user) for user in range(5) for item in range(5)]
+    rows += [(5, item, item) for item in (0, 1, 2, 3, 9)]  # item 9 has one, and without it user 5 has four
+    found = INTERACTIONS.of_cores(INTERACTIONS.Log(*np.array(rows).T))
+    assert sorted(set(found.user.tolist())) == sorted(set(found.item.tolist())) == [0, 1, 2, 3, 4]
+    assert len(found.time) == 25
+    whole, core = (EVALUATOR._split(0, {**TINY, "protocol": protocol}) for protocol in ("whole", "published"))
+    assert core.catalogue < whole.catalogue
+
+
 def broken(change: Callable[[Any], object]) -> str:
     scores = perfect()
     change(scores)
@@ -203,6 +231,36 @@ def test_the_seed_program_learns_more_than_popularity_on_a_small_set() -> None:
     namespace["RATE"] = 5e-3  # so few steps
     found = score(namespace["recommend"](instance), SMALL)["score"]
     assert found > 1.2 * score(other("popularity.py")(instance), SMALL)["score"]
+
+
+def test_the_authors_program_differs_in_dropout_and_training_alone() -> None:
+    before, block, _ = split_block(TASK.program)
+    authors = split_block((TASK.folder / "published.py").read_text())
+    assert authors[1] == block.replace("DROPOUT = 0.2", "DROPOUT = 0.5") != block
+    assert authors[0].splitlines()[1:] == before.splitlines()[1:]
+    namespace = namespace_of("".join(authors))
+    assert (namespace["BATCH"], namespace["RATE"]) == (128, 1e-3)
+    rates = [namespace["scheduled"](step, 200) for step in range(1, 201)]
+    assert rates[:10] == pytest.approx([step / 10 for step in range(1, 11)])
+    assert rates[105] == pytest.approx(0.5, abs=0.01)
+    assert rates[10:] == sorted(rates[10:], reverse=True)
+    assert 0 < rates[-1] < 1e-3
+
+
+def test_the_authors_program_trains_one_target_a_user() -> None:
+    (instance,) = instances({**TINY, "protocol": "published"})
+    namespace = namespace_of((TASK.folder / "published.py").read_text())
+    softmax, targets = namespace["sampled_softmax"], list[int]()
+
+    def counted(model: Any, users: Any, target: Any, catalogue: int) -> Any:
+        targets.extend(target.tolist())
+        return softmax(model, users, target, catalogue)
+
+    namespace["sampled_softmax"] = counted
+    output = namespace["recommend"](instance)
+    items, _, lengths = namespace["histories"](instance)
+    assert sorted(targets) == sorted(items[torch.arange(len(lengths)), lengths - 1].tolist())
+    assert score(output, {**TINY, "protocol": "published"})["users"] == len(lengths)
 
 
 @torch.no_grad()

@@ -175,7 +175,16 @@ def write_twelve(folder: Path) -> None:
         drawn = {":".join(f"A{s}{'CDEF'[rng.integers(4)]}" for s, _ in wild if rng.random() < 0.5) for _ in range(400)}
         rows = [(variant or "WT", rng.standard_normal()) for variant in sorted(drawn)]
         with (folder / f"{name}.csv").open("w", newline="") as file:
-            csv.writer(file).writerows([("mutant", "mutated_sequence", "DMS_score"), *((v, "A", s) for v, s in rows)])
+            told = ((variant, mutated(variant), score) for variant, score in rows)
+            csv.writer(file).writerows([("mutant", "mutated_sequence", "DMS_score"), *told])
+
+
+def mutated(variant: str) -> str:
+    """Six times A with the mutations of a variant."""
+    residues = ["A"] * 6
+    for mutation in variant.split(":") if variant != "WT" else ():
+        residues[int(mutation[1:-1]) - 1] = mutation[-1]
+    return "".join(residues)
 
 
 def twelve(folder: Path) -> dict[str, Any]:
@@ -191,6 +200,39 @@ def test_the_twelve_assays_are_read_and_split_alike(tmp_path: Path) -> None:
     few = EVALUATOR.instances(0, {**twelve(tmp_path), "most": 30})
     assert [len(instance["test"]) for instance in few] == [30] * 12
     assert set(few[0]["test"]) < set(found[0]["test"])
+
+
+def test_the_wild_types_sequence_reaches_the_program_where_the_files_tell_it(tmp_path: Path) -> None:
+    write_twelve(tmp_path)
+    settings = twelve(tmp_path)
+    found = EVALUATOR.instances(0, settings)
+    assert {instance["target_seq"] for instance in found} == {"AAAAAA"}
+    assert EVALUATOR.score(found, truth(settings), 0, settings)["sequences"] == 12
+    assert ASSAYS.wild_type("A2C:A4D", "ACADA") == "AAAAA"
+    assert ASSAYS.wild_type("A2C:A4D", "ACAAA") is None  # not the sequence of this variant
+    assert ASSAYS.wild_type("A7C", "ACADA") is None
+    assert ASSAYS.wild_type("", "ACADA") == "ACADA"
+    assert ASSAYS.wild_type("A2C", None) is None
+    file = tmp_path / "VH14_Li_2023.csv"
+    without = [",".join(line.split(",")[::2]) for line in file.read_text().splitlines()]
+    file.write_text("\n".join(without) + "\n")
+    EVALUATOR._assays.cache_clear()
+    assert "target_seq" not in EVALUATOR.instances(0, settings)[-1]
+    file.write_text("\n".join([f"{without[0]},target_seq", *(f"{line},MAAAAAA" for line in without[1:])]) + "\n")
+    EVALUATOR._assays.cache_clear()
+    assert EVALUATOR.instances(0, settings)[-1]["target_seq"] == "MAAAAAA"
+
+
+def test_the_published_protocol_asks_for_variants_of_measured_singles_alone(tmp_path: Path) -> None:
+    write_twelve(tmp_path)
+    published = {**twelve(tmp_path), "protocol": "published"}
+    whole, kept = (EVALUATOR.instances(0, settings) for settings in (twelve(tmp_path), published))
+    for every, some in zip(whole, kept, strict=True):
+        singles = {variant for variant in every["train"] if order(variant) == 1}
+        assert some["test"] == tuple(v for v in every["test"] if singles.issuperset(v.split(":")))
+    assert any(len(some["test"]) < len(every["test"]) for every, some in zip(whole, kept, strict=True))
+    with pytest.raises(ValueError, match="whole or published"):
+        EVALUATOR.instances(0, {**SETTINGS, "protocol": "lite"})
 
 
 def test_missing_data_is_one_sentence_with_its_source(tmp_path: Path) -> None:
