@@ -120,7 +120,8 @@ class LearnerConfig(Section):
         default="decoupled",
         description=f"How data of older versions counts. {CORRECTIONS.described()} "
         "On a bandit with a known answer decoupled learns as fast from tokens 2 to 8 updates old as from "
-        "fresh ones, and behaviour does not (docs/results/objectives.md).",
+        "fresh ones, and behaviour does not (docs/results/objectives.md). In searches at the usual rate no "
+        "correction is told apart from none (docs/results/corrections.md).",
     )
     cap: float | None = Field(
         default=2.0,
