@@ -1,4 +1,4 @@
-"""A faster constructor for frozen dataclasses of which a rollout makes many.
+"""A faster constructor, and faster copies, of frozen dataclasses of which a rollout makes many.
 
 The constructor that `dataclasses` writes for a frozen class calls `object.__setattr__` for each field, which looks the
 field up by its name. A run makes some four hundred fields of such values for each candidate, so this alone was a
@@ -43,3 +43,15 @@ def fast_init(cls: type[T]) -> type[T]:
     made.__annotations__ = cls.__init__.__annotations__
     type.__setattr__(cls, "__init__", made)
     return cls
+
+
+def changed(value: T, **fields: Any) -> T:
+    """`dataclasses.replace` for a class without slots and without `__post_init__`, in a tenth of the time, because the
+    fields are copied as one dictionary. A candidate makes thirty views of a run. Raises TypeError for a field that the
+    value does not have."""
+    if not fields.keys() <= value.__dict__.keys():
+        unknown = ", ".join(sorted(fields.keys() - value.__dict__.keys()))
+        raise TypeError(f"a {type(value).__name__} has no {unknown}")
+    made = object.__new__(type(value))
+    made.__dict__.update(value.__dict__, **fields)
+    return made

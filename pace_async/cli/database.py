@@ -139,17 +139,17 @@ def _psql(url: str, *, write: bool) -> None:
 @app.command("check")
 def check(run: str = _RUN, as_json: bool = JSON_OPTION) -> None:
     """Check a population: the file, references, the conservation line, staleness, versions, candidates, rows given up,
-    and that the tables are those that the journal gives. They are made anew for that, which takes some 2 seconds for
-    1,000 candidates. RUN may be a file that lies alone too, such as a backup (copy.db).
+    and that the tables and the snapshot are those that the journal gives. The tables are made anew for that, which
+    takes some 2 seconds for 1,000 candidates. RUN may be a file that lies alone too, such as a backup (copy.db).
 
     Example: pace db check circle_packing-1
     """
     with open_anywhere(run) as (_, reader):
-        from pace_async.population.checking import (
-            check_population,
-        )  # only here: a mistake is refused without SQLAlchemy
+        from pace_async.observe.history import check_views  # only here: a mistake is refused without SQLAlchemy
+        from pace_async.population.checking import check_population
 
         found = check_population(reader)
+        found = (*found, *(check_views(reader) if found[0].ok else ()))
     sound = all(one.ok for one in found)
     if as_json:
         checks: list[DatabaseFinding] = [

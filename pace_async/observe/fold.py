@@ -6,7 +6,7 @@ shipped, a thread beyond those announced) changes what it can, because a display
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar, assert_never
+from typing import Any, TypeVar, assert_never
 
 from pace_async.events import (
     GIVEN_UP,
@@ -51,6 +51,7 @@ from pace_async.events import (
 )
 from pace_async.events.causes import FEW_SCORED, answers_of
 from pace_async.events.priced import is_unpriced
+from pace_async.frozen_values import changed
 from pace_async.observe import formatting
 from pace_async.observe.formatting import clean
 from pace_async.observe.model import (
@@ -63,7 +64,6 @@ from pace_async.observe.model import (
     NoteKind,
     RunView,
     Stage,
-    changed,
     thin,
 )
 from pace_async.population.reading.progress import RECENT
@@ -86,44 +86,49 @@ def fold_all(view: RunView, events: Iterable[Fact | TransientEvent]) -> RunView:
 
 def fold(view: RunView, event: Fact | TransientEvent) -> RunView:
     """`view` after `event`."""
-    if view.latest is not None:
-        view = changed(view, latest=None)
+    view = changed(view, latest=None)  # the only copy: what follows sets its fields
     match event:
         case StageChanged():
             return _thread(view, event.island, event.stage)
         case LearnerStageChanged():
-            return changed(view, learner=replace(view.learner, stage=event.stage))
+            return _set(view, learner=changed(view.learner, stage=event.stage))
         case Starting():
-            return changed(view, reason=event.what)
+            return _set(view, reason=event.what)
         case CallUnaffordable():
-            return changed(view, unaffordable=event)
+            return _set(view, unaffordable=event)
         case AdmissionHeld():
             said = "paused: no new candidates" if event.held else "goes on: new candidates again"
-            return _note(changed(view, held=event.held), event.at, "state", said)
+            return _note(_set(view, held=event.held), event.at, "state", said)
         case NodesSeen():
-            return changed(view, nodes=event)
+            return _set(view, nodes=event)
         case Stalled():
-            return _note(changed(view, stalled=event.reason), event.at, "fault", formatting.stalled(event))
+            return _note(_set(view, stalled=event.reason), event.at, "fault", formatting.stalled(event))
         case RunStateChanged():
             return _state(view, event)
         case _:
             ledger = view.ledger.after(event)
-            return _fact(changed(view, last_at=max(view.last_at, event.at), ledger=ledger), event)
+            return _fact(_set(view, last_at=max(view.last_at, event.at), ledger=ledger), event)
+
+
+def _set(view: RunView, **fields: Any) -> RunView:
+    """The view that `fold` has made, with these values."""
+    view.__dict__.update(fields)
+    return view
 
 
 def _fact(view: RunView, event: Fact) -> RunView:
     match event:
         case LeaseOpened():
-            view = changed(view, leases=replace(view.leases, admitted=view.leases.admitted + 1))
+            view = _set(view, leases=changed(view.leases, admitted=view.leases.admitted + 1))
             return _thread(view, event.island, "advise")
         case Advised():
             idea = next((note.description for note in event.ideas if note.number == event.idea), None)
             experiment = clean(headline(event.experiment, idea), EXPERIMENT_CELLS)
-            view = changed(view, experiments={**view.experiments, event.lease: experiment})
+            view = _set(view, experiments={**view.experiments, event.lease: experiment})
             return _thread(view, event.island, "implement")
         case ImplementerCalled():
             gave_up = event.outcome == GIVEN_UP
-            return changed(
+            return _set(
                 view,
                 spend_usd=view.spend_usd + event.cost_usd,
                 spent=_added(view.spent, event.role, event.cost_usd),
@@ -135,14 +140,14 @@ def _fact(view: RunView, event: Fact) -> RunView:
                 reserved={number: usd for number, usd in view.reserved.items() if number != event.reservation},
             )
         case ImplementerChecked():
-            return changed(
+            return _set(
                 view,
                 spend_usd=view.spend_usd + event.cost_usd,
                 spent=_added(view.spent, event.role, event.cost_usd),
                 unpriced=view.unpriced | {event.role} if _is_unpriced(view, event) else view.unpriced,
             )
         case ImplementerReserved():
-            return changed(view, reserved={**view.reserved, event.number: event.cost_usd})
+            return _set(view, reserved={**view.reserved, event.number: event.cost_usd})
         case LoopMeasured():
             return view
         case SettingChanged() | IslandActed() | TryEvaluated() | ImplementerChosen() | CascadeStageEnded() | Claimed():
@@ -153,23 +158,23 @@ def _fact(view: RunView, event: Fact) -> RunView:
             return _evaluated(view, event)
         case GroupShipped():
             moved = len(event.leases)
-            leases = replace(view.leases, buffered=view.leases.buffered - moved, training=view.leases.training + moved)
-            return changed(view, leases=leases, shipped=event, learner=replace(view.learner, alpha=event.alpha))
+            leases = changed(view.leases, buffered=view.leases.buffered - moved, training=view.leases.training + moved)
+            return _set(view, leases=leases, shipped=event, learner=changed(view.learner, alpha=event.alpha))
         case GroupEnded():
             return _group_ended(view, event)
         case LeaseAborted():
-            view = changed(view, leases=_close(view.leases, "aborted", 1))
+            view = _set(view, leases=_close(view.leases, "aborted", 1))
             view = _thread(_forget(view, event.lease), event.island, "waiting")
             return _note(view, event.at, "fault", formatting.aborted(event))
         case LeaseReleased():
-            leases = _close(replace(view.leases, buffered=view.leases.buffered - 1), event.closing, 1)
-            return changed(view, leases=leases)
+            leases = _close(changed(view.leases, buffered=view.leases.buffered - 1), event.closing, 1)
+            return _set(view, leases=leases)
         case VersionPublished():
-            learner = replace(view.learner, published=event.version, paused_seconds=event.paused_seconds)
-            return changed(view, learner=learner)
+            learner = changed(view.learner, published=event.version, paused_seconds=event.paused_seconds)
+            return _set(view, learner=learner)
         case FaultSeen():
             return _note(
-                changed(_services(view, event), faults=view.faults + 1), event.at, "fault", formatting.fault(event)
+                _set(_services(view, event), faults=view.faults + 1), event.at, "fault", formatting.fault(event)
             )
         case RunStateChanged():
             return _state(view, event)
@@ -198,30 +203,30 @@ def _services(view: RunView, event: FaultSeen) -> RunView:
     """Which services are away or fail, after the fault."""
     match event.kind:
         case "provider_down":
-            return changed(view, models_down=view.models_down + 1)
+            return _set(view, models_down=view.models_down + 1)
         case "all_providers_down":
-            return changed(view, models_down=view.models_down + 1, paused=True)
+            return _set(view, models_down=view.models_down + 1, paused=True)
         case "provider_back":
-            return changed(view, models_down=max(0, view.models_down - 1), paused=False)
+            return _set(view, models_down=max(0, view.models_down - 1), paused=False)
         case "database_back" | "disk_back":
-            return changed(view, stalled="")
+            return _set(view, stalled="")
         case "stage_paused":
-            return changed(view, failing={**view.failing, event.where: clean(event.detail)})
+            return _set(view, failing={**view.failing, event.where: clean(event.detail)})
         case "stage_back":
-            return changed(view, failing={key: why for key, why in view.failing.items() if key != event.where})
+            return _set(view, failing={key: why for key, why in view.failing.items() if key != event.where})
         case _:
             return view
 
 
 def _state(view: RunView, event: RunStateChanged) -> RunView:
-    view = changed(
+    view = _set(
         view,
         state=event.state,
         reason=formatting.reason(event.state, event.reason),
         last_at=max(view.last_at, event.at),
     )
     if event.state == "running":
-        view = changed(
+        view = _set(
             view,
             started_at=event.at,
             ended_at=None,
@@ -231,7 +236,7 @@ def _state(view: RunView, event: RunStateChanged) -> RunView:
             ledger=view.ledger.resumed(),
         )
         # an earlier process's knowledge of the services is out of date
-        view = changed(
+        view = _set(
             view,
             reserved={},
             given_up=0,
@@ -242,7 +247,7 @@ def _state(view: RunView, event: RunStateChanged) -> RunView:
             failing={},
         )
     elif event.state not in ALIVE:
-        view = changed(view, ended_at=event.at)
+        view = _set(view, ended_at=event.at)
     return _note(view, event.at, "state", formatting.state(event))
 
 
@@ -252,9 +257,9 @@ def _evaluated(view: RunView, event: Evaluated) -> RunView:
     done = view.candidates if seed else view.candidates + 1
     improved = event.score is not None and (view.best is None or _above(view, event, view.best))
     if seed:
-        view = changed(view, seed_score=event.score)
+        view = _set(view, seed_score=event.score)
     else:
-        view = changed(
+        view = _set(
             _thread(_forget(view, event.lease), event.island, "waiting"),
             candidates=done,
             finished_here=view.finished_here + 1,
@@ -263,17 +268,17 @@ def _evaluated(view: RunView, event: Evaluated) -> RunView:
             memoised=view.memoised + event.memoised,
             causes=_causes(view, event),
             times=(*view.times, event.at)[-TIMES_KEPT:],
-            leases=replace(view.leases, buffered=view.leases.buffered + 1),
+            leases=changed(view.leases, buffered=view.leases.buffered + 1),
         )
     if improved and event.score is not None:
         best = Best(event.lease, event.score, event.island, experiment, done, event.at, confirmed(event.fresh))
         higher = view.best is None or better(view.header.direction, event.score, view.best.score)
         gained = ((done, event.score),) if higher else ()
-        view = changed(view, best=best, improvements=thin((*view.improvements, *gained)))
+        view = _set(view, best=best, improvements=thin((*view.improvements, *gained)))
     elif view.best is not None and _equals(view, event, view.best) and event.lease < view.best.candidate:
         # As in the leaderboard, the older of two equal candidates is the best, also where it was complete later.
         best = replace(view.best, candidate=event.lease, island=event.island, experiment=experiment)
-        view = changed(view, best=replace(best, fresh=confirmed(event.fresh)))
+        view = _set(view, best=replace(best, fresh=confirmed(event.fresh)))
     if seed:
         return _note(view, event.at, "seed", formatting.seed_program(event))
     chosen_by = confirmed(event.fresh) if view.header.by_confirmed else None
@@ -308,7 +313,7 @@ def confirmed(tries: Sequence[FreshScore]) -> float | None:
 def _group_ended(view: RunView, event: GroupEnded) -> RunView:
     shipped = view.shipped if view.shipped is not None and view.shipped.number == event.number else None
     size = len(event.leases)
-    leases = _close(replace(view.leases, training=view.leases.training - size), event.closing, size)
+    leases = _close(changed(view.leases, training=view.leases.training - size), event.closing, size)
     learner = view.learner
     rewards = learner.rewards
     staleness = view.staleness
@@ -318,7 +323,7 @@ def _group_ended(view: RunView, event: GroupEnded) -> RunView:
             for age in shipped.staleness:
                 staleness = _more(staleness, age)
     trained = event.closing == "trained"
-    learner = replace(
+    learner = changed(
         learner,
         trained=learner.trained + trained,
         skipped=learner.skipped + (not trained),
@@ -330,33 +335,33 @@ def _group_ended(view: RunView, event: GroupEnded) -> RunView:
         shortened=learner.shortened + (0 < event.metrics.get("step_scale", 1.0) < 1),
         undone=learner.undone + (event.metrics.get("step_scale", 1.0) == 0),
     )
-    view = changed(view, leases=leases, learner=learner, staleness=staleness, shipped=None)
+    view = _set(view, leases=leases, learner=learner, staleness=staleness, shipped=None)
     return _note(view, event.at, "group", formatting.group_ended(event, shipped, view.header.objective))
 
 
 def _close(leases: Leases, closing: Closing, amount: int) -> Leases:
     match closing:
         case "trained":
-            return replace(leases, trained=leases.trained + amount)
+            return changed(leases, trained=leases.trained + amount)
         case "skipped":
-            return replace(leases, skipped=leases.skipped + amount)
+            return changed(leases, skipped=leases.skipped + amount)
         case "aborted":
-            return replace(leases, aborted=leases.aborted + amount)
+            return changed(leases, aborted=leases.aborted + amount)
         case "expired":
-            return replace(leases, expired=leases.expired + amount)
+            return changed(leases, expired=leases.expired + amount)
 
 
 def _thread(view: RunView, island: int, stage: Stage) -> RunView:
-    return changed(view, threads={**view.threads, island: stage})
+    return _set(view, threads={**view.threads, island: stage})
 
 
 def _forget(view: RunView, lease: int) -> RunView:
-    return changed(view, experiments={key: value for key, value in view.experiments.items() if key != lease})
+    return _set(view, experiments={key: value for key, value in view.experiments.items() if key != lease})
 
 
 def _note(view: RunView, at: float, kind: NoteKind, text: str) -> RunView:
     note = Note(at, kind, text)
-    return changed(view, notes=(*view.notes, note)[-NOTES_KEPT:], latest=note)
+    return _set(view, notes=(*view.notes, note)[-NOTES_KEPT:], latest=note)
 
 
 def _more(counts: Mapping[K, int], key: K) -> dict[K, int]:

@@ -5,7 +5,11 @@ person holds back new candidates, the machines of a cluster, and the stages of t
 """
 
 import json
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any, Self, get_type_hints
+
+import msgspec
 
 from pace_async.baseline import Beside
 from pace_async.config import StopConfig
@@ -25,19 +29,48 @@ from pace_async.events import (
     StageChanged,
     VersionPublished,
 )
+from pace_async.frozen_values import changed
 from pace_async.observe.fold import fold
 from pace_async.observe.in_force import in_force
-from pace_async.observe.model import Note, RunView, changed
+from pace_async.observe.model import Note, RunView
+from pace_async.observe.plain import SHOWN
+from pace_async.population.columns import clean_json
 from pace_async.population.journal.bodies import Recorded
+from pace_async.population.journal.states import opened, sealed
 
 
 class Followed:
     """A run as of the last fact that was taken. `header` is that of the run, `best_known` the best score known for its
-    task, `beside` what is recorded of such runs."""
+    task, `beside` what is recorded of such runs. `shown` are the last notes that a log shows, at most LAST_NOTES."""
 
     def __init__(self, header: RunHeader, best_known: float | None = None, beside: Beside | None = None) -> None:
         self.view = RunView(header, stop_of(header), best_known=best_known, beside=beside)
+        self.shown: tuple[Note, ...] = ()
         self._islands: dict[int, int] = {}
+
+    def encoding(self) -> Callable[[], bytes]:
+        """Takes hold of the view as it is now. What it returns encodes it, in any thread."""
+        view, shown, islands = self.view, self.shown, dict(self._islands)
+
+        def encode() -> bytes:
+            parts = {name: value for name, value in view.__dict__.items() if name not in GIVEN}
+            parts["unpriced"] = sorted(view.unpriced)
+            return sealed(_ENCODER.encode((view.header, parts, shown, islands)))
+
+        return encode
+
+    @classmethod
+    def of(cls, body: bytes, best_known: float | None = None, beside: Beside | None = None) -> Self:
+        """The run as it was encoded. Raises ValueError for bytes that this version did not write."""
+        header, parts, shown, islands = _DECODER.decode(opened(body))
+        followed = cls(header, best_known, beside)
+        followed.view = changed(followed.view, **{name: getattr(parts, name) for name in parts.__struct_fields__})
+        followed.shown, followed._islands = shown, islands
+        return followed
+
+    def plain(self) -> object:
+        """All that is encoded, as a population keeps it: texts sound, and a number that is not finite is None."""
+        return clean_json(msgspec.msgpack.decode(opened(self.encoding()())))
 
     def take(self, fact: Recorded) -> Note | None:
         """Fold the next fact. Returns its note, None if it has none."""
@@ -46,6 +79,8 @@ class Followed:
             return None
         self.view = fold(self.view, fact)
         note = self.view.latest
+        if note is not None and note.kind in SHOWN:
+            self.shown = (*self.shown, note)[-LAST_NOTES:]
         if isinstance(fact, SettingChanged):
             header = in_force(self.view.header, {fact.key: json.loads(fact.after)})
             self.view = changed(self.view, header=header, stop=stop_of(header))
@@ -75,6 +110,17 @@ class Followed:
             case _:
                 pass
         return None
+
+
+LAST_NOTES = 10
+GIVEN = {"header", "stop", "best_known", "beside", "nodes"}
+"""Fields of a view that are given to a follower, and what no fact tells."""
+_HINTS = get_type_hints(RunView)
+_PARTS: Any = msgspec.defstruct(
+    "Parts", [(field.name, _HINTS[field.name]) for field in fields(RunView) if field.name not in GIVEN]
+)
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER: Any = msgspec.msgpack.Decoder(tuple[RunHeader, _PARTS, tuple[Note, ...], dict[int, int]])
 
 
 def cut_off(view: RunView) -> RunView:

@@ -39,9 +39,11 @@ _LONGEST = 4000
 def clean(text: str, limit: int | None = None) -> str:
     """One printable line: escape sequences, control, format (bidi), surrogate, private-use, unassigned and combining
     characters are removed, runs of white space become one space. Cut to `limit` terminal cells if given."""
-    visible = unicodedata.normalize("NFC", _ANSI.sub("", text[:_LONGEST]))
-    kept = "".join(" " if character.isspace() else character for character in visible if _shows(character))
-    line = " ".join(kept.split())
+    line = " ".join(text[:_LONGEST].split())
+    if not (line.isascii() and line.isprintable()):  # most is, and characters are slow one by one
+        visible = unicodedata.normalize("NFC", _ANSI.sub("", text[:_LONGEST]))
+        kept = "".join(" " if character.isspace() else character for character in visible if _shows(character))
+        line = " ".join(kept.split())
     return line if limit is None else cut(line, limit)
 
 

@@ -1,104 +1,77 @@
-"""The view of a resumed run, built from its rows: what an uninterrupted process would show.
+"""What a process that takes up a run knows of what was there before: the view folded from the run's facts, those after
+its newest snapshot on top of that.
 
-Invariant: committing facts and reading them back here gives the same view as folding them. Excepted is what no row
-keeps: the last notes, the threads' present stages, the last learner step's pause. Reads only.
+Invariant: with a snapshot and without, the view is the same (`check_views`).
 """
 
-from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
+from pace_async.baseline import Beside
 from pace_async.config import StopConfig
-from pace_async.observe.fold import EXPERIMENT_CELLS
-from pace_async.observe.formatting import clean
-from pace_async.observe.ledger import ledger_of
-from pace_async.observe.model import GROUPS_KEPT, Best, LearnerView, Leases, RunView, thin
+from pace_async.errors import UsageError
+from pace_async.events import RunHeader
+from pace_async.observe.followed import Followed
+from pace_async.observe.model import RunView
 from pace_async.population.base import Population
-from pace_async.population.reading.progress import Improvement, Progress, progress_of
+from pace_async.population.reading import following
+from pace_async.population.reading.audit import Check
+from pace_async.population.reading.following import Taken
+from pace_async.population.reading.reader import Reader
 from pace_async.population.reading.record import RunRecord
-from pace_async.population.reading.timings import timings_of
+
+OF_THE_RUN = (
+    *("seed_score", "best", "improvements", "candidates", "outcomes", "recent_answers", "memoised", "causes"),
+    *("experiments", "leases", "staleness", "shipped", "learner", "spend_usd", "calls", "spent", "unpriced", "faults"),
+)
+"""The fields of a view that go on in a new process. The others begin anew with it."""
+
+
+async def taken_up(run_id: int, population: Population) -> Taken[Followed]:
+    """The run as of its last fact. Raises UsageError if its journal is damaged."""
+    return await population.read(lambda connection: following.taken_up(connection, run_id, as_followed))
+
+
+def begun(reader: Reader, best_known: float | None, beside: Beside | None) -> tuple[Followed, int]:
+    """A follower of the run as of its newest snapshot, and the number of the last fact in it, 0 before the first."""
+    if (newest := reader.newest_view()) is not None:
+        with suppress(ValueError):  # all facts are there
+            return Followed.of(newest[1], best_known, beside), newest[0]
+    return Followed(reader.header(), best_known, beside), 0
+
+
+def as_followed(header: RunHeader, view: bytes | None) -> Followed:
+    """The follower that was encoded, or one before the first fact. Raises ValueError if it does not read."""
+    return Followed(header) if view is None else Followed.of(view)
+
+
+def resumed_view(view: RunView, header: RunHeader, stop: StopConfig) -> RunView:
+    """The view before the first event of a process that goes on with the run."""
+    kept: dict[str, Any] = {name: getattr(view, name) for name in OF_THE_RUN}
+    kept["learner"] = replace(view.learner, stage="waiting")
+    return RunView(header, stop, **kept, ledger=view.ledger.resumed())
 
 
 async def view_of(record: RunRecord, stop: StopConfig, population: Population) -> RunView:
-    """The view before the first event of this process. For a fresh run it holds at most the seed program."""
-    progress = await population.read(lambda connection: progress_of(connection, record.run_id, GROUPS_KEPT))
-    view = RunView(
-        header=record.header,
-        stop=stop,
-        seed_score=record.seed_program.score if record.seed_program is not None else None,
-        candidates=record.candidates,
-        shipped=record.shipped,
-        learner=LearnerView(version=record.version, published=record.published),
-        spend_usd=record.spend_usd,
-    )
-    timings = await population.read(lambda connection: timings_of(connection, record.run_id))
-    return replace(with_progress(view, progress), ledger=ledger_of(timings))
+    """The same, read. For a fresh run it holds at most the seed program."""
+    taken = await taken_up(record.run_id, population)
+    return resumed_view(taken.follower.view, record.header, stop)
 
 
-def with_progress(view: RunView, progress: Progress) -> RunView:
-    """The view with all that the progress counts."""
-    return replace(
-        view,
-        best=_best(progress.improvements),
-        improvements=thin(tuple((better.place, better.score) for better in progress.improvements)),
-        outcomes=progress.outcomes,
-        recent_answers=progress.recent_answers,
-        memoised=progress.memoised,
-        causes=progress.causes,
-        experiments={lease: clean(said, EXPERIMENT_CELLS) for lease, said in progress.experiments.items()},
-        leases=_leases(progress.leases),
-        staleness=progress.staleness,
-        learner=_learner(view.learner, progress),
-        calls=progress.calls,
-        spent=progress.spent,
-        unpriced=progress.unpriced,
-        faults=progress.faults,
-    )
+def check_views(reader: Reader) -> tuple[Check, ...]:
+    """The check of each run that the view in its newest snapshot is the one that the facts up to it come to."""
+    return tuple(_check_view(reader, name) for name in reader.runs())
 
 
-def _best(improvements: Sequence[Improvement]) -> Best | None:
-    if not improvements:
-        return None
-    last = improvements[-1]
-    return Best(
-        candidate=last.candidate,
-        score=last.score,
-        island=last.island or 0,
-        experiment=clean(last.experiment, EXPERIMENT_CELLS),
-        after=last.place,
-        at=last.at,
-        fresh=last.fresh,
-    )
-
-
-def _leases(amounts: Mapping[tuple[str, str], int]) -> Leases:
-    def closed(state: str) -> int:
-        return sum(amount for (named, _), amount in amounts.items() if named == state)
-
-    return Leases(
-        admitted=sum(amounts.values()),
-        buffered=amounts.get(("open", "complete"), 0),
-        training=amounts.get(("open", "shipped"), 0),
-        trained=closed("trained"),
-        skipped=closed("skipped"),
-        aborted=closed("aborted"),
-        expired=closed("expired"),
-    )
-
-
-def _learner(side: LearnerView, progress: Progress) -> LearnerView:
-    side = replace(
-        side,
-        trained=progress.groups.get("trained", 0),
-        skipped=progress.groups.get("skipped", 0),
-        alpha=progress.alpha,
-        rewards=progress.rewards,
-        rollbacks=progress.rollbacks,
-        shortened=progress.shortened,
-        undone=progress.undone,
-    )
-    step = progress.last_step
-    if step is None:
-        return side
-    metrics = {"loss": step.loss, "entropy": step.entropy, "grad_norm": step.grad_norm}
-    named = {name: value for name, value in metrics.items() if value is not None}
-    return replace(side, step_seconds=step.seconds, metrics=named)
+def _check_view(reader: Reader, run: str) -> Check:
+    name = f"view ({run})"
+    try:
+        both = reader.both_views(as_followed, run)
+    except (ValueError, UsageError) as error:
+        return Check(name, "a snapshot", (f"the view in the snapshot does not read: {error}",))
+    if both is None:
+        return Check(name, "no snapshot")
+    seq, kept, folded = both
+    wrong = () if kept.plain() == folded.plain() else (f"the view in the snapshot of {seq} facts is not theirs",)
+    return Check(name, f"of {seq} facts", wrong)

@@ -206,7 +206,8 @@ def replay(path: Path) -> Iterator[tuple[float, RunView]]:
     view: RunView | None = None
     for entry in read(path):
         if isinstance(entry, Began):
-            view = replace(view, header=entry.header, stop=entry.stop) if view else RunView(entry.header, entry.stop)
+            before = RunView(entry.header) if view is None else view
+            view = replace(before, header=entry.header, stop=entry.stop)
         elif view is not None:
             view = fold(view, entry.event)
             yield entry.at, view

@@ -20,6 +20,7 @@ from pace_async.events import (
     RunHeader,
     VersionPublished,
 )
+from pace_async.frozen_values import changed
 from pace_async.observe.roofline import Load, Roofline, advice, roofline
 from pace_async.population.timings import CALLS_COUNTED, ROLLOUTS_TIMED, RolloutTimes, Timings
 from pace_async.registry.evaluators import EVALUATORS
@@ -27,7 +28,7 @@ from pace_async.registry.objectives import trains
 from pace_async.registry.staleness_policies import policy_of
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ledger:
     """Stage seconds of a run. `opened` holds when each lease in flight opened, `handed` when it last got a
     model's answer. `rollouts` are the last ROLLOUTS_TIMED durations from lease to score, without the wait for a slot.
@@ -47,12 +48,12 @@ class Ledger:
         """The ledger after one more event."""
         match event:
             case LeaseOpened():
-                return replace(self, opened={**self.opened, event.lease: event.at})
+                return changed(self, opened={**self.opened, event.lease: event.at})
             case Advised() if event.lease in self.opened:
                 return self._handed(event.lease, event.at)
             case ImplementerCalled() if event.role != "notes":
                 got = () if event.got_answer is None else (event.got_answer,)
-                ledger = replace(self, answers=(*self.answers, *got)[-CALLS_COUNTED:])
+                ledger = changed(self, answers=(*self.answers, *got)[-CALLS_COUNTED:])
                 return ledger._handed(event.lease, event.at) if event.lease in self.opened else ledger
             case Evaluated() if event.lease in self.opened:
                 whole = event.at - self.opened[event.lease]
@@ -62,22 +63,22 @@ class Ledger:
             case LeaseAborted() if event.lease in self.opened:
                 return self._closed(event.lease, event.at - self.opened[event.lease])
             case GroupEnded() if event.closing == "trained":
-                return replace(self, learning=event.seconds)
+                return changed(self, learning=event.seconds)
             case VersionPublished():
-                return replace(self, push=event.seconds)
+                return changed(self, push=event.seconds)
             case _:
                 return self
 
     def resumed(self) -> "Ledger":
         """The ledger of the next process: what was timed stays, what was in flight is gone."""
-        return replace(self, opened={}, handed={}, busy=0.0)
+        return changed(self, opened={}, handed={}, busy=0.0)
 
     def _handed(self, lease: int, at: float) -> "Ledger":
-        return replace(self, handed={**self.handed, lease: at})
+        return changed(self, handed={**self.handed, lease: at})
 
     def timed(self, times: RolloutTimes) -> "Ledger":
         """The ledger after one more complete rollout, from a fact of this process or from its row."""
-        return replace(
+        return changed(
             self,
             rollouts=(*self.rollouts, times.whole - times.waited)[-ROLLOUTS_TIMED:],
             evaluations=(*self.evaluations, times.evaluation)[-ROLLOUTS_TIMED:],
@@ -87,7 +88,7 @@ class Ledger:
         opened, handed = (
             {key: at for key, at in times.items() if key != lease} for times in (self.opened, self.handed)
         )
-        return replace(self, opened=opened, handed=handed, busy=self.busy + seconds)
+        return changed(self, opened=opened, handed=handed, busy=self.busy + seconds)
 
     def utilisation(self, threads: int, elapsed: float, now: float) -> float | None:
         """The share of the threads' time with a lease, None before anything was timed."""

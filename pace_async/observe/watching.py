@@ -16,8 +16,9 @@ from pace_async.baseline import Beside
 from pace_async.errors import UsageError
 from pace_async.events import EpochInForce
 from pace_async.observe.bus import BEAT_S
-from pace_async.observe.followed import Followed, cut_off
+from pace_async.observe.followed import cut_off
 from pace_async.observe.formatting import duration, score
+from pace_async.observe.history import begun
 from pace_async.observe.keyboard import Keyboard
 from pace_async.observe.model import Note, RunView
 from pace_async.observe.output import Output
@@ -29,12 +30,11 @@ from pace_async.population.reading.reader import Reader
 REST = 4.0
 """Pause after a look, in lengths of the look."""
 PATIENCE_S = 60.0
-LAST_NOTES = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """A view, and the notes since the last look, at first all of the run, oldest first."""
+    """A view, and the notes since the last look, at first the last LAST_NOTES that a log shows, oldest first."""
 
     view: RunView
     notes: tuple[Note, ...]
@@ -72,13 +72,16 @@ class Source:
             note = self._followed.take(entry.fact)
             self._notes += () if note is None else (note,)
         view, notes, self._notes = self._followed.view, tuple(self._notes), []
+        if self._first:
+            self._first, notes = False, self._followed.shown
         if view.ended_at is None and driven is False:
             view = cut_off(view)
         return Looked(replace(view, stalled=stalled), notes)
 
     def _begin(self) -> None:
-        self._following = Following(self._reader)
-        self._followed = Followed(self._reader.header(), self._best_known, self._beside)
+        self._followed, after = begun(self._reader, self._best_known, self._beside)
+        self._following = Following(self._reader, after)
+        self._first = True
 
 
 class Screen(Protocol):
@@ -152,13 +155,12 @@ class LinesScreen:
 def snapshot(looked: Looked, now: float) -> list[str]:
     """A run in a few lines: what it is, its figures, and the last that happened."""
     view = looked.view
-    shown = [note for note in looked.notes if note.kind in SHOWN][-LAST_NOTES:]
     state = view.state.replace("_", " ")
     why = f": {view.reason}" if view.reason else ""
     told = f"paused: {view.stalled}" if view.stalled and not looked.ended else f"{state}{why}"
     seed = "" if view.seed_score is None else f" · the seed program scores {score(view.seed_score)}"
     lines = [heading(view), f"{'':>7}  {told}{seed}", f"{'':>7}  {figures(view, view.ended_at or now)}"]
-    return [*lines, *(_line(view, note) for note in shown)]
+    return [*lines, *(_line(view, note) for note in looked.notes)]
 
 
 def _line(view: RunView, note: Note) -> str:

@@ -1,14 +1,17 @@
 """Checks a population: the promises that its rows keep (`reading.audit`), and that the tables are those of the journal.
 
+Also that the newest snapshot of a run is what its facts come to.
+
 The tables of a run are made again from its journal in a temporary database of SQLite, which keeps a small part in
 memory, by the functions that fill a running run's tables. So a difference means that a row was changed by other hands,
 or that a fact was not written completely. Only the run's secret stands in no fact.
 """
 
 import sqlite3
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, cast
 
 from sqlalchemy import Connection, Table, create_engine, select
 from sqlalchemy.exc import DBAPIError
@@ -16,17 +19,24 @@ from sqlalchemy.pool import NullPool
 
 from pace_async.errors import PaceBug
 from pace_async.events import RunHeader, SettingChanged
+from pace_async.population.columns import clean_json
 from pace_async.population.copying import digest_of, digests_by_key
-from pace_async.population.models import Base, BlobRow, JournalRow, RunRow, SecretRow
+from pace_async.population.models import Base, BlobRow, JournalRow, RunRow, SecretRow, SnapshotRow
 from pace_async.population.reading.audit import SHOWN, Check, audit
 from pace_async.population.reading.journal import DamagedJournal, entries_of, last_seq
+from pace_async.population.reading.load import header_of
 from pace_async.population.reading.reader import Reader
+from pace_async.population.reading.replay import states_at
+from pace_async.population.reading.snapshots import newest_snapshot
 from pace_async.population.tables import make_tables
 from pace_async.population.writing.scope import scope_of
 from pace_async.population.writing.write_run import run_created
 from pace_async.population.writing.writes import project
+from pace_async.state.run_state import RunState
 
-NOT_PROJECTED = {table.__tablename__ for table in (SecretRow, JournalRow, BlobRow)}
+OF_A_PROCESS = {"terms", "weights", "claimed", "lent", "lent_programs"}
+"""Parts of a state that its process sets: the terms, where it has the weights, and what only it needs."""
+NOT_PROJECTED = {table.__tablename__ for table in (SecretRow, JournalRow, BlobRow, SnapshotRow)}
 
 
 def check_population(reader: Reader) -> tuple[Check, ...]:
@@ -42,6 +52,7 @@ def _checks(connection: Connection) -> Iterator[Check]:
     if not broken:
         for run_id, name in connection.execute(select(RunRow.run_id, RunRow.name).order_by(RunRow.run_id)).all():
             yield check_journal(connection, run_id, f"journal ({name})")
+            yield _check_snapshot(connection, run_id, f"snapshot ({name})")
 
 
 def check_journal(connection: Connection, run_id: int, name: str) -> Check:
@@ -56,6 +67,42 @@ def check_journal(connection: Connection, run_id: int, name: str) -> Check:
             return Check(name, f"{facts} facts", (f"the journal cannot be read again: {error}",))
         wrong = _differences(connection, run_id, projected, new_id)
         return Check(name, f"{facts} facts, and the tables are theirs", tuple(wrong))
+
+
+def _check_snapshot(connection: Connection, run_id: int, name: str) -> Check:
+    """The check that the state in the newest snapshot is the one that the facts up to it come to."""
+    snapshot = newest_snapshot(connection, run_id)
+    if snapshot is None:
+        return Check(name, "none")
+    of = f"of {snapshot.seq} facts"
+    try:
+        kept, folded = states_at(connection, run_id, header_of(connection, run_id), snapshot)
+    except ValueError as error:
+        return Check(name, of, (f"the snapshot {of} does not read: {error}",))
+    wrong = [
+        field.name
+        for field in fields(RunState)
+        if field.name not in OF_A_PROCESS and _differs(kept, folded, field.name)
+    ]
+    return Check(name, of, tuple(f"the snapshot {of} has another {part} than they give" for part in wrong))
+
+
+def _differs(kept: RunState, folded: RunState, name: str) -> bool:
+    """Whether the two differ in what a population keeps: a number that is not finite is none there."""
+    one, other = getattr(kept, name), getattr(folded, name)
+    return one != other and _plain(one) != _plain(other)
+
+
+def _plain(value: Any) -> Any:
+    """The value in lists, with all that takes part in its comparison."""
+    if is_dataclass(value):
+        return [_plain(getattr(value, field.name)) for field in fields(value) if field.compare]
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[Any, Any]", value).items()
+        return sorted(([_plain(key), _plain(item)] for key, item in pairs), key=repr)
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in cast("list[Any]", value)]
+    return clean_json(value)
 
 
 def project_run(connection: Connection, run_id: int, target: Connection) -> int:

@@ -5,6 +5,7 @@ one is there completely or not at all. Commits happen in the order of the calls 
 does not interrupt one. Reads use their own connections and never wait for the writer.
 """
 
+import logging
 import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -39,8 +40,11 @@ from pace_async.population.writing.outage import Outage, Recovered, Say, ignore_
 from pace_async.population.writing.scope import scope_of
 from pace_async.population.writing.uncut import Uncut
 from pace_async.population.writing.write_run import run_created
+from pace_async.population.writing.write_snapshots import snapshot_kept
 from pace_async.population.writing.writer import REFUSALS, Writer
 from pace_async.population.writing.writes import write
+
+log = logging.getLogger(__name__)
 
 CLOSE_S = 30.0
 SECRET_BYTES = 32
@@ -63,6 +67,7 @@ class Store:
         writer.tell = self._news
         self._run: tuple[int, RunHeader] | None = None
         self._may_lack_journal = True
+        self._was_away = False
 
     @classmethod
     @asynccontextmanager
@@ -195,6 +200,21 @@ class Store:
             await self._write(lambda connection: write(scope_of(connection, run_id, header), fact))
             self._say(fact)
 
+    def keep_snapshot(self, seq: int, encode: Callable[[], tuple[bytes, bytes]]) -> None:
+        """Keep in the background what the facts up to `seq` come to: the state and the view, which `encode` gives in a
+        thread. The run does not depend on it: a failure is logged. After an outage none is kept, because a commit that
+        waited through it may be answered after later ones."""
+        if not self._was_away:
+            self._uncut.begin(self._snapshot_kept(seq, encode))
+
+    async def _snapshot_kept(self, seq: int, encode: Callable[[], tuple[bytes, bytes]]) -> None:
+        run_id = self.run_id
+        try:
+            state, view = await anyio.to_thread.run_sync(encode)
+            await self._write(lambda connection: snapshot_kept(connection, run_id, seq, time.time(), state, view))
+        except Exception:
+            log.exception("no snapshot of %d facts was kept", seq)
+
     async def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[Mapping[str, Any]]:
         """Rows of a read-only statement. `:name` stands for a parameter. Sees every acknowledged commit."""
         return await self.read(lambda connection: rows_of(connection, sql, parameters))
@@ -239,6 +259,7 @@ class Store:
 
     def _news(self, news: Outage | Recovered) -> None:
         """Let callers be cancelled during an outage. Their queued writes stay queued."""
+        self._was_away = True
         for caller in self._callers:
             caller.shield = isinstance(news, Recovered)
         if isinstance(news, Recovered):

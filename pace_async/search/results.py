@@ -12,7 +12,7 @@ pointers at most, and a question costs what it returns, that for untried ideas t
 import re
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
@@ -96,6 +96,32 @@ class Results:
     covered: set[int] = field(default_factory=set[int])
     records: list[int] = field(default_factory=list[int])
     by_program: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+
+    @classmethod
+    def of(cls, direction: str, ideas: Iterable[KnownIdea], tested: Iterable[TriedOut]) -> "Results":
+        """What proposing and adding these gives, in a fraction of the time. No idea and no candidate comes twice."""
+        made = cls(direction, {idea.number: idea for idea in ideas}, {one.candidate: one for one in tested})
+        made.ordered, made.ages = sorted(made.ideas), sorted(made.tested)
+        for candidate in made.ages:
+            one = made.tested[candidate]
+            made.children.setdefault(one.parent, []).append(candidate)
+            if one.score is not None:
+                made.worth.append((made._key(one.score), candidate))
+                before = made.tested[made.records[-1]].score if made.records else None
+                if before is None or better(direction, one.score, before):
+                    made.records.append(candidate)
+            else:
+                made.failures[one.outcome] += 1
+            if one.program:
+                made.by_program.setdefault(one.program, []).append(candidate)
+            made.covered.update(one.covers)
+            if one.idea is not None:
+                made.of_idea.setdefault(one.idea, []).append(candidate)
+        made.worth.sort()
+        for number in made.ordered:
+            made.by_words.setdefault(words(bare(made.ideas[number].text)), number)
+        made.untried = sorted((idea.last, number) for number, idea in made.ideas.items() if not made._answered(number))
+        return made
 
     def propose(self, idea: KnownIdea) -> None:
         """Take in an idea, or that it was proposed once more."""

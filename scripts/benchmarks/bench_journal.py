@@ -6,8 +6,9 @@
 
 The facts are those of whole rollouts with programs of some 10,000 characters, each different: of an advisor that reads
 a catalogue, of a model that is asked over the network, and of a trained advisor with long answers. The database is in
-memory, so no disk is measured. With `--resume` it is a file, and its run that of `large_population`: its record is read
-from the journal and, without one, from the rows, in turns, and then the rows give it a journal again.
+memory, so no disk is measured. With `--resume` it is a file, and its run that of `large_population`. It is folded once
+with its snapshots, for their cost. Then what a resume reads is read from the last snapshot, from all facts and, without
+a journal, from the rows, in turns, and the rows give it a journal again.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -36,11 +38,20 @@ from pace_async.events import (
     RunHeader,
     TokenSpan,
 )
+from pace_async.observe.followed import Followed
+from pace_async.observe.history import as_followed
 from pace_async.population.connect import Place, engine, locate
 from pace_async.population.import_journal import import_journal
 from pace_async.population.memory import MemoryPopulation
-from pace_async.population.models import BlobRow, JournalRow
-from pace_async.population.reading.load import load_record
+from pace_async.population.models import BlobRow, JournalRow, SnapshotRow
+from pace_async.population.reading.following import taken_up
+from pace_async.population.reading.journal import entries_of
+from pace_async.population.reading.load import header_of, load_record
+from pace_async.population.reading.replay import rules_of_run
+from pace_async.population.writing.write_snapshots import snapshot_kept, snapshots_removed
+from pace_async.runtime.run.snapshots import Snapshots
+from pace_async.state.apply import apply
+from pace_async.state.run_state import RunState, Terms
 from pace_async.task import load_task
 from scripts.benchmarks.large_population import fill
 
@@ -55,6 +66,8 @@ CALLS: dict[str, tuple[tuple[Purpose, int, int], ...]] = {
     "trained": (("propose", 14_400, 8_000), ("assess", 7_200, 2_000), ("select", 7_200, 2_000)),
 }
 """Purpose, prompt tokens and completion tokens of each call."""
+LARGEST_IMPORT = 10_000
+"""Candidates of the largest run that is given a journal, which takes 3 ms for each."""
 IN_TOTAL = {"catalogue": 1.0, "asked": 1.0, "trained": 0.06}
 """The share of the candidates that is made, because long answers take long to draw."""
 
@@ -134,23 +147,69 @@ def _seconds(do: Callable[[Connection], object], place: Place, purpose: Literal[
 def _forget(connection: Connection) -> None:
     connection.execute(delete(JournalRow))
     connection.execute(delete(BlobRow))
+    connection.execute(delete(SnapshotRow))
+
+
+def _read_all(connection: Connection) -> None:
+    """What a resume reads: the record and the view."""
+    record = load_record(connection, None)
+    taken_up(connection, record.run_id, as_followed)
+
+
+@dataclass(slots=True)
+class _Keeper:
+    """Keeps snapshots as a running run does, but in the foreground, and has their sizes in bytes."""
+
+    connection: Connection
+    sizes: list[int] = field(default_factory=list[int])
+
+    def keep_snapshot(self, seq: int, encode: Callable[[], tuple[bytes, bytes]]) -> None:
+        state, view = encode()
+        self.sizes.append(len(state) + len(view))
+        snapshot_kept(self.connection, 1, seq, 0.0, state, view)
+
+
+def _keep(place: Place, candidates: int) -> None:
+    """Fold the run again and keep its snapshots, and print what that costs."""
+    opened, took = engine(place, "write"), 0.0
+    with opened.begin() as connection:
+        snapshots_removed(connection, 1)
+        header = header_of(connection, 1)
+        state = RunState(Terms(header.group_size, header.max_staleness, rules_of_run(header)))
+        keeper = _Keeper(connection)
+        snapshots = Snapshots(keeper, state, Followed(header), 1, 0)
+        for entry in entries_of(connection, 1, 1):
+            if not isinstance(entry.fact, RunHeader):
+                apply(state, entry.fact)
+                begun = time.process_time()
+                snapshots.after((entry.fact,))
+                took += time.process_time() - begun
+    opened.dispose()
+    print(
+        f"{candidates:,} candidates: {len(keeper.sizes)} snapshots, the last of {keeper.sizes[-1]:,} bytes, "
+        f"{sum(keeper.sizes) / candidates:,.0f} bytes written and {took / candidates * 1000:.3f} ms a candidate",
+        flush=True,
+    )
 
 
 def measure_resume(candidates: int, turns: int) -> None:
-    """Print the processor time of reading a run's record, and of giving it a journal."""
+    """Print the processor time of what a resume reads, and of giving a run a journal."""
     with TemporaryDirectory() as folder:
         place = locate(Path(folder) / "population.db")
         fill(place, candidates)
         for _ in range(turns):
-            journal = _seconds(lambda connection: load_record(connection, None), place, "read")
-            _seconds(_forget, place, "write")
-            rows = _seconds(lambda connection: load_record(connection, None), place, "read")
-            made = _seconds(lambda connection: import_journal(connection, 1), place, "write")
-            print(
-                f"{candidates:,} candidates: read from the journal in {journal:.2f} s, from the rows in {rows:.2f} s; "
-                f"a journal made of the rows, and compared, in {made:.1f} s",
-                flush=True,
-            )
+            _keep(place, candidates)
+            kept = _seconds(_read_all, place, "read")
+            _seconds(lambda connection: snapshots_removed(connection, 1), place, "write")
+            journal = _seconds(_read_all, place, "read")
+            print(f"{candidates:,} candidates: from a snapshot in {kept:.2f} s, from all facts in {journal:.2f} s")
+            if candidates <= LARGEST_IMPORT:
+                _seconds(_forget, place, "write")
+                rows = _seconds(_read_all, place, "read")
+                made = _seconds(lambda connection: import_journal(connection, 1), place, "write")
+                print(
+                    f"from the rows in {rows:.2f} s; a journal made of them, and compared, in {made:.1f} s", flush=True
+                )
 
 
 def main() -> None:

@@ -73,7 +73,8 @@ def test_a_finished_run_is_sound_in_every_respect(shell: Shell) -> None:
     assert found["damage"] == []
     names = [check["check"].split(" ")[0] for check in found["checks"]]
     assert names == [
-        *("file", "references", "conservation", "staleness", "versions", "candidates", "attempts", "rows", "journal")
+        *("file", "references", "conservation", "staleness", "versions", "candidates", "attempts", "rows", "journal"),
+        *("snapshot", "view"),
     ]
     assert all(check["ok"] for check in found["checks"])
     assert "admitted 40 = trained" in shell.pace("db", "check", "circle_packing-1").out

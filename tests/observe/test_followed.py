@@ -227,10 +227,19 @@ def test_from_every_fact_of_a_run_with_faults_a_follower_has_the_view_of_its_scr
     whole, one_by_one = run_virtually(process)
     assert [entry.seq for entry in whole] == list(range(1, len(screen.shown) + 3))  # after the header and the seed
     assert one_by_one == whole
-    followed = Followed(header)
+    followed, taken_up = Followed(header), list[Followed]()
     for entry in one_by_one:
         followed.take(entry.fact)
         if entry.seq > 2:
             assert kept(followed.view) == kept(screen.shown[entry.seq - 3]), entry
+        from_it = Followed.of(followed.encoding()())
+        assert (from_it.view, from_it.shown) == (followed.view, followed.shown)
+        if entry.seq % 5 == 0:
+            taken_up.append(from_it)
+        for one in taken_up:  # goes on as the first does
+            if one is not from_it:
+                one.take(entry.fact)
+    for one in taken_up:
+        assert (one.view, one.shown) == (followed.view, followed.shown)
     view = followed.view
     assert view.state == "done" and view.faults + view.learner.skipped + view.learner.rollbacks > 0

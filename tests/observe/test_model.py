@@ -24,9 +24,10 @@ from pace_async.events import (
     StageChanged,
     VersionPublished,
 )
+from pace_async.frozen_values import changed
 from pace_async.observe.fold import fold, fold_all
 from pace_async.observe.history import view_of
-from pace_async.observe.model import IMPROVEMENTS_KEPT, NOTES_KEPT, TIMES_KEPT, RunView, changed
+from pace_async.observe.model import IMPROVEMENTS_KEPT, NOTES_KEPT, TIMES_KEPT, RunView
 from pace_async.observe.progress import progress
 from pace_async.observe.search_sections import search
 from pace_async.observe.sections import title

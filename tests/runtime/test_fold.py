@@ -13,9 +13,11 @@ from pace_async.events import Advised, AdvisorCall, Evaluated, Fact, Implementer
 from pace_async.population.blobs import pack_logprobs, unpack_logprobs
 from pace_async.population.checking import check_journal
 from pace_async.population.import_journal import import_journal
+from pace_async.population.journal.states import encoding_of
 from pace_async.population.memory import MemoryPopulation
 from pace_async.population.models import BlobRow, JournalRow
-from pace_async.population.reading.journal import entries_of
+from pace_async.population.reading.journal import entries_of, last_seq
+from pace_async.population.writing.write_snapshots import snapshot_kept, snapshots_removed
 from pace_async.runtime.run.recorder import Recorder
 from pace_async.runtime.run.work import unfinished
 from pace_async.runtime.start.restore import restore
@@ -36,6 +38,8 @@ from tests.support.virtual_runs import REACH, SEARCH, durations
 SPEC = load_task("circle_packing").spec
 OF_A_PROCESS = {"claimed", "reserved", "lent", "lent_programs"}
 """What a process that begins has none of: places that are claimed, calls in flight, and what helped to fold."""
+APART = 18
+"""Comparisons between two snapshots."""
 
 
 def differences(live: RunState, folded: RunState) -> list[str]:
@@ -58,6 +62,8 @@ class Comparing(Recorder):
     under_way: int = 0
     compared: int = 0
     based: int = 0
+    from_snapshots: int = 0
+    snapshot: tuple[int, bytes] = (0, b"")
     recorded: list[Fact] = field(default_factory=list[Fact])
 
     def is_of_another(self, advised: Advised) -> bool:
@@ -77,6 +83,24 @@ class Comparing(Recorder):
                 assert parent.candidate == advice.parent
                 assert parent.candidate == 0 or parent.program == scored[advice.parent].program
 
+    async def folded(self, population: MemoryPopulation, config: Config) -> RunState:
+        """What a resume folds: in turns from all facts, and from those after a snapshot, of which there is a new one at
+        every comparison whose number is APART times another and 1."""
+        if self.compared % 2:
+            whole = population.load()
+            if self.compared % APART == 1 and not self.state.claimed.openings:
+                seq = await population.read(lambda connection: last_seq(connection, population.run_id))
+                self.snapshot = seq, encoding_of(self.state)()
+            return restore(whole, config)
+        seq, state = self.snapshot
+        if seq == 0:
+            return restore(population.load(), config)
+        await population.read(lambda connection: snapshot_kept(connection, population.run_id, seq, 0.0, state, b""))
+        self.from_snapshots += 1
+        taken_up = restore(population.load(), config)
+        await population.read(lambda connection: snapshots_removed(connection, population.run_id))
+        return taken_up
+
     async def record(self, *facts: Fact) -> None:
         self.under_way += 1
         self.based += sum(isinstance(fact, Advised) and self.is_of_another(fact) for fact in facts)
@@ -88,7 +112,7 @@ class Comparing(Recorder):
         assert isinstance(self.population, MemoryPopulation) and self.config is not None
         if not self.under_way:
             self.compared += 1
-            folded = restore(self.population.load(), self.config)
+            folded = await self.folded(self.population, self.config)
             assert differences(self.state, folded) == [], facts
             self.assert_parents_are_known(folded)
             if self.state.memory.active:
@@ -173,6 +197,7 @@ def test_after_every_commit_the_facts_fold_to_the_live_state(name: str, tmp_path
     world = World(seed=3, durations=durations(3))
     world.serve(0, None)
     compared, noted, covered, based = list[int](), list[int](), list[int](), list[int]()
+    from_snapshots = list[int]()
 
     async def process() -> None:
         await population.commit(seed)
@@ -186,6 +211,7 @@ def test_after_every_commit_the_facts_fold_to_the_live_state(name: str, tmp_path
         assert await drive(core) == "done"
         compared.append(core.recorder.compared)
         based.append(core.recorder.based)
+        from_snapshots.append(core.recorder.from_snapshots)
         noted.append(len(core.state.notes))
         covered.append(sum(len(view.covered) for view in core.state.memory.views.values()))
         entries = await population.read(lambda connection: list(entries_of(connection, population.run_id)))
@@ -209,7 +235,7 @@ def test_after_every_commit_the_facts_fold_to_the_live_state(name: str, tmp_path
         assert differences(core.state, inferred) == []
 
     run_virtually(process)
-    assert compared[0] > 45
+    assert compared[0] > 45 and from_snapshots[0] > 18
     assert (noted[0] > 1) == (config.search.notes_every > 0)
     assert (covered[0] > 1) == (changed.get("advisor__calls") == "one")
     assert (based[0] > 1) == (changed.get("advisor__calls") == "one" and config.search.memory == "run")

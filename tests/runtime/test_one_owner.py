@@ -30,6 +30,7 @@ WRITES: dict[str, dict[str, str]] = {
         "simulate/virtual.py": "a population around another one",
         "population/memory.py": "the tables of a new population in memory",
     },
+    "keep_snapshot": {"runtime/run/snapshots.py": "what the facts of a running run come to, now and then"},
     "create_run": {"runtime/start/launch.py": "a new run, before it is driven"},
 }
 """Methods that commit, where each is called, and why it may be."""
@@ -57,6 +58,7 @@ WRITERS: dict[str, dict[str, str]] = {
         "population/memory.py": "what a commit writes where no journal is kept",
         "population/checking.py": "a run that is made anew from its journal, in a temporary database",
     },
+    "population.writing.write_snapshots.snapshot_kept": {"population/store.py": "what keep_snapshot writes"},
     "population.writing.write_run.run_created": {
         "population/store.py": "what create_run writes",
         "population/memory.py": "the run of a new population in memory",
@@ -70,6 +72,7 @@ CHANGES = {
     "state/apply.py": "the fold",
     "runtime/run/recorder.py": "claimed places",
     "state/rescored.py": "the fold of new scores that come into force",
+    "population/journal/states.py": "a state that is read back from a snapshot",
     "population/reading/replay.py": "what the leases of a run took in is lent to the fold before its first fact",
 }
 """Where the state, or a collection that it holds, is changed."""

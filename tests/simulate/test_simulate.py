@@ -297,7 +297,7 @@ def test_a_run_over_a_database_file_keeps_a_ledger_and_the_rows_of_one_in_memory
         with loop.outside():
             rows = await store.read(lambda connection: list(rows_as_text(connection, UNLIKE)))
             await opened.__aexit__(None, None, None)
-        journal = ("journal: ", "blobs: ")  # kept in a file only
+        journal = ("journal: ", "blobs: ", "snapshots: ")  # kept in a file only
         return core.bus.view.ledger, [row for row in rows if not row.startswith(journal)]
 
     async def in_memory() -> list[str]:

@@ -87,6 +87,7 @@ def forget_journal(database: sqlite3.Connection) -> None:
     """Make the runs those of a version without a journal, because their rows are changed by hand."""
     database.execute("delete from journal")
     database.execute("delete from blobs")
+    database.execute("delete from snapshots")
 
 
 def poison(run: Path) -> None:

@@ -13,7 +13,7 @@ import math
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from typing import Any, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -43,6 +43,7 @@ REPLACED: tuple[type, ...] = (Claimed, ImplementerCalled, Practised)
 """Facts whose rows may be replaced or removed later, so that their long texts are blobs. Of ImplementerCalled this is
 the row of the advisor's answer."""
 
+T = TypeVar("T")
 NOTHING: Mapping[str, Any] = {}
 
 Recorded = Fact | RunHeader
@@ -85,6 +86,18 @@ def fact_of(kind: str, body: str, content: Lookup | None, instead: Mapping[str, 
         raise ValueError(f"the body of a {kind} does not read: {error}") from None
     except KeyError as error:
         raise ValueError(f"a {kind} refers to a text or tokens that stand in no row (digest {error.args[0]})") from None
+
+
+def body_of(value: object) -> str:
+    """A fact, or a value that facts hold, as in a body of the journal. Its long texts stand where those of its fact
+    stand."""
+    return _text(_codec(type(value)).stored(value, Blobs()))
+
+
+def value_of(cls: type[T], body: str, content: Lookup | None, instead: Mapping[str, Any] = NOTHING) -> T:
+    """The value that `body_of` was given. Raises ValueError and KeyError as `fact_of` does in words."""
+    codec = _codec(cls)
+    return codec.given(codec.decode(body), content, instead)
 
 
 _Part = Callable[[Any, Any], Any]

@@ -42,7 +42,7 @@ from pace_async.population.models.implementing import (
     NotesPageRow,
     ReservationRow,
 )
-from pace_async.population.models.journal import BlobRow, JournalRow
+from pace_async.population.models.journal import BlobRow, JournalRow, SnapshotRow
 from pace_async.population.models.learning import GroupRow, VersionRow
 from pace_async.population.models.rescoring import EpochScoreRow, EvaluationEpochRow
 from pace_async.population.models.running import FaultRow, RunRow, RunStateRow, SecretRow, SettingChangeRow
@@ -85,5 +85,6 @@ __all__ = [
     "RunStateRow",
     "SecretRow",
     "SettingChangeRow",
+    "SnapshotRow",
     "VersionRow",
 ]

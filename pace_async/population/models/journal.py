@@ -1,4 +1,5 @@
-"""Tables of the journal: every fact of a run in the order of its commits, and the long texts that facts refer to."""
+"""Tables of the journal: every fact of a run in the order of its commits, the long texts that facts refer to, and what
+the facts up to one of them come to."""
 
 from sqlalchemy import ForeignKeyConstraint
 from sqlalchemy.orm import Mapped, mapped_column
@@ -30,4 +31,19 @@ class BlobRow(Base):
     run_id: Mapped[int] = mapped_column(primary_key=True)
     digest: Mapped[str] = mapped_column(primary_key=True)
     content: Mapped[bytes]
+    __table_args__ = (ForeignKeyConstraint(("run_id",), ["runs.run_id"]),)
+
+
+class SnapshotRow(Base):
+    """What the facts of a run up to `seq` come to: `state` is the state of its search (`journal.states`), `view` what a
+    screen shows of it (`observe.followed`). Only the `version` of pace that made a row reads it. No row is needed:
+    the journal says the same."""
+
+    __tablename__ = "snapshots"
+    run_id: Mapped[int] = mapped_column(primary_key=True)
+    seq: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    at: Mapped[float]
+    version: Mapped[str]
+    state: Mapped[bytes]
+    view: Mapped[bytes]
     __table_args__ = (ForeignKeyConstraint(("run_id",), ["runs.run_id"]),)

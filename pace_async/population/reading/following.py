@@ -5,20 +5,28 @@ they are asked for, so that a run of any length is followed cheaply. A candidate
 force.
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from sqlalchemy import Connection, select
 
 from pace_async.errors import UsageError
-from pace_async.events import Evaluated
+from pace_async.events import Evaluated, RunHeader
+from pace_async.population.journal.bodies import Recorded
 from pace_async.population.models import CandidateRow
 from pace_async.population.reading.epochs import in_force_of
 from pace_async.population.reading.journal import DamagedJournal, Entered, entries_of
+from pace_async.population.reading.load import header_of
+from pace_async.population.reading.snapshots import newest_snapshot
 
 if TYPE_CHECKING:
     from pace_async.population.reading.reader import Reader
+
+
+F = TypeVar("F", bound="Follows")
 
 
 def facts_of(connection: Connection, run_id: int, after: int = 0, *, texts: bool = False) -> Iterator[Entered]:
@@ -34,6 +42,55 @@ def facts_of(connection: Connection, run_id: int, after: int = 0, *, texts: bool
         raise UsageError(
             f"The journal of this run is damaged ({error}): restore its population from a backup."
         ) from None
+
+
+class Follows(Protocol):
+    """What takes in the facts of a run, one after the other."""
+
+    def take(self, fact: Recorded) -> object:
+        """The next fact."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Taken(Generic[F]):
+    """A follower as of the fact `seq`, the last `since` of which were not in its snapshot."""
+
+    follower: F
+    seq: int
+    since: int
+
+
+def taken_up(connection: Connection, run_id: int, begin: Callable[[RunHeader, bytes | None], F]) -> Taken[F]:
+    """A follower that took in all facts of a run. `begin` makes it from the view in the newest snapshot, or with None
+    as it is before the first fact. It raises ValueError for a view that does not read. Raises UsageError if the journal
+    is damaged."""
+    header, snapshot, after = header_of(connection, run_id), newest_snapshot(connection, run_id), 0
+    follower: F | None = None
+    if snapshot is not None:
+        with suppress(ValueError):  # all facts are there
+            follower, after = begin(header, snapshot.view), snapshot.seq
+    if follower is None:
+        follower = begin(header, None)
+    seq = after
+    for entry in facts_of(connection, run_id, after):
+        follower.take(entry.fact)
+        seq = entry.seq
+    return Taken(follower, seq, seq - after)
+
+
+def both_views(
+    connection: Connection, run_id: int, begin: Callable[[RunHeader, bytes | None], F]
+) -> tuple[int, F, F] | None:
+    """The number of the last fact in the newest snapshot, the follower in it, and one that took in all facts up to it.
+    None without a snapshot. Raises ValueError for one that does not read, UsageError for such a journal."""
+    header, snapshot = header_of(connection, run_id), newest_snapshot(connection, run_id)
+    if snapshot is None:
+        return None
+    kept, folded = begin(header, snapshot.view), begin(header, None)
+    for entry in takewhile(lambda entry: entry.seq <= snapshot.seq, facts_of(connection, run_id)):
+        folded.take(entry.fact)
+    return snapshot.seq, kept, folded
 
 
 def _scores_in_force(connection: Connection, run_id: int) -> dict[int, dict[str, Any]]:

@@ -31,7 +31,7 @@ from pace_async.population.reading import questions, stream
 from pace_async.population.reading.account import Account, account_of
 from pace_async.population.reading.browse import Page, Selection, browse
 from pace_async.population.reading.candidate_metrics import Measured, measured_of
-from pace_async.population.reading.following import facts_of
+from pace_async.population.reading.following import Follows, both_views, facts_of
 from pace_async.population.reading.journal import Entered, last_seq
 from pace_async.population.reading.load import find_run, header_of, load_record, load_standing, state_of_run
 from pace_async.population.reading.lost import rows_given_up
@@ -42,6 +42,7 @@ from pace_async.population.reading.progress import Improvement, improvements_of,
 from pace_async.population.reading.read_facts import actions_of, advice_of
 from pace_async.population.reading.record import RunRecord, Standing
 from pace_async.population.reading.said import Said, said_of
+from pace_async.population.reading.snapshots import newest_snapshot
 from pace_async.population.reading.summaries import RunSummary, made_at, summaries_of
 from pace_async.population.reading.timeline import Timeline, timeline_of
 from pace_async.population.reading.timings import recorded_seconds, timings_of
@@ -52,6 +53,7 @@ from pace_async.population.schema import refuse_unless_current, schema_state, st
 from pace_async.population.timings import ROLLOUTS_TIMED, RecordedSeconds, Timings
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Follows)
 TYPED_S = 60.0
 """Default time limit of a typed statement."""
 
@@ -82,6 +84,19 @@ class Reader:
         """See `following.facts_of`."""
         with self._open() as connection:
             yield from facts_of(connection, find_run(connection, run or self._run), after, texts=texts)
+
+    def newest_view(self) -> tuple[int, bytes] | None:
+        """The view in the newest snapshot, and the number of the last fact in it."""
+        with self._open() as connection:
+            snapshot = newest_snapshot(connection, find_run(connection, self._run))
+        return None if snapshot is None else (snapshot.seq, snapshot.view)
+
+    def both_views(
+        self, begin: Callable[[RunHeader, bytes | None], F], run: str | None = None
+    ) -> tuple[int, F, F] | None:
+        """See `following.both_views`."""
+        with self._open() as connection:
+            return both_views(connection, find_run(connection, run or self._run), begin)
 
     def made_at(self) -> float:
         """When the run was made, in seconds since the epoch."""

@@ -20,10 +20,19 @@ class Uncut:
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`, which completes even if the waiting caller is cancelled."""
+        return await asyncio.shield(self.begin(work))
+
+    def begin(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        """Begin `work`, for which nobody need wait."""
         task = asyncio.create_task(work)
         self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        return await asyncio.shield(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: "asyncio.Task[Any]") -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # mark it as retrieved, or asyncio logs it where nobody waits
 
     async def settle(self) -> None:
         """Wait until all work is done."""

@@ -11,6 +11,7 @@ from pace_async.events import EpochInForce, RescoreBegan, Rescored
 from pace_async.population.models import EpochScoreRow, EvaluationEpochRow
 from pace_async.population.prepared import Prepared
 from pace_async.population.writing.scope import OF_RUN, Scope
+from pace_async.population.writing.write_snapshots import snapshots_removed
 
 BEFORE = Prepared(
     select(func.coalesce(func.max(EvaluationEpochRow.epoch), 0)).where(
@@ -98,7 +99,9 @@ def rescored(scope: Scope, fact: Rescored) -> None:
 
 def epoch_in_force(scope: Scope, fact: EpochInForce) -> None:
     """Keeps the scores that were in force, and puts those of the epoch into `candidates`. Programs that have a score
-    and are not of the epoch have none from now on, because scores of two evaluators do not compare."""
+    and are not of the epoch have none from now on, because scores of two evaluators do not compare. A snapshot of the
+    facts before is void: who reads these from now on is given the new scores."""
+    snapshots_removed(scope.connection, scope.run_id)
     of = {"run": scope.run_id, "epoch": fact.epoch}
     scope.connection.execute(_KEEP, {**of, "epoch": scope.value(BEFORE)})
     scope.one(

@@ -27,6 +27,7 @@ from pace_async.observe.bus import Bus
 from pace_async.population.base import Population
 from pace_async.providers.base import IMPLEMENTER, Caller
 from pace_async.runtime.run.clock import Clock
+from pace_async.runtime.run.snapshots import Snapshots
 from pace_async.search.state import Member
 from pace_async.state.apply import apply
 from pace_async.state.run_state import Opening, Rollout, RunState
@@ -36,19 +37,27 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Recorder:
-    """Connects a run's population, its state and its watchers."""
+    """Connects a run's population, its state and its watchers. `snapshots` None: none is kept."""
 
     population: Population
     state: RunState
     bus: Bus
+    snapshots: Snapshots | None = None
 
     async def record(self, *facts: Fact) -> None:
         """Commit facts in one transaction, apply them, show them. If it raises GaveUp, nothing was changed."""
-        await self.population.commit(*facts)
+        try:
+            await self.population.commit(*facts)
+        except BaseException:
+            if self.snapshots is not None:
+                self.snapshots.stop()
+            raise
         for fact in facts:
             apply(self.state, fact)
         for fact in facts:
             self.bus.publish(fact)
+        if self.snapshots is not None:
+            self.snapshots.after(facts)
 
     async def record_uncut(self, *facts: Fact) -> None:
         """The same for something that has happened already, such as a paid call. Cancelling the caller does not

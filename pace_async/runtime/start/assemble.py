@@ -28,7 +28,7 @@ from pace_async.implement.notes_writer import open_notes_writer
 from pace_async.learn.base import Trainer
 from pace_async.observe.bus import Bus, observing
 from pace_async.observe.choose import choose
-from pace_async.observe.history import view_of
+from pace_async.observe.history import resumed_view, taken_up
 from pace_async.observe.jsonl import JsonlDisplay
 from pace_async.observe.output import Output
 from pace_async.observe.summary import closing_words
@@ -62,6 +62,7 @@ from pace_async.runtime.run.fresh import FreshInstances, fresh_seeds
 from pace_async.runtime.run.learning import group_path
 from pace_async.runtime.run.loop_turns import turns_here
 from pace_async.runtime.run.recorder import BudgetLedger, Recorder
+from pace_async.runtime.run.snapshots import Snapshots
 from pace_async.runtime.run_paths import RunPaths
 from pace_async.runtime.start.keys import keys_on
 from pace_async.runtime.start.refusals import advisor_caller
@@ -92,16 +93,18 @@ async def conduct(resources: RunResources, display: str, logs: Sequence[Chosen] 
     """Drive the run to its end and print the summary. Returns its final state."""
     config, paths, suffix = resources.config, resources.paths, Path(resources.task.spec.program).suffix
     state = restore(resources.record, config)
-    shown = replace(resources.record, header=in_force(resources.record.header, config))
-    view = await view_of(shown, config.stop, resources.store)
-    beside = beside_of(shown.header, view.seed_score)
+    header = in_force(resources.record.header, config)
+    taken = await taken_up(resources.record.run_id, resources.store)
+    view = resumed_view(taken.follower.view, header, config.stop)
+    beside = beside_of(header, view.seed_score)
     bus = Bus(replace(view, best_known=resources.task.spec.target, beside=beside, begun_at=time.time()))
     resources.store.be_patient(config.faults.patience_s, waiting(resources.lock, bus))
     resources.store.guard(resources.lock.refuse_if_gone)  # SQLite would write on into a file without a name
     output = Output(sys.stdout)
     screen = choose(display, output)
     displays = [screen, JsonlDisplay(paths.events), *await _logged(resources, logs)]
-    recorder = Recorder(resources.store, state, bus)
+    snapshots = Snapshots(resources.store, state, taken.follower, taken.seq, taken.since)
+    recorder = Recorder(resources.store, state, bus, snapshots)
     async with observing(bus, displays), _stages(resources, recorder) as (stages, engine, learner):
         core = Core(
             config=config,

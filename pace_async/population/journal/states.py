@@ -1,0 +1,354 @@
+"""The state of a run's search as bytes, and back. Pure.
+
+A program stands in its candidate's row, and the long texts and tokens of an open lease where those of its facts stand
+(`stored`), so the bytes name them only. The rest is msgpack of the state's own values, so a field that a value gets
+later needs nothing here. Of a lease that has been closed since only what later facts need is read back.
+"""
+
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+from pace_async.events import (
+    Advised,
+    CascadeStageEnded,
+    Claimed,
+    GroupShipped,
+    ImplementerChosen,
+    ImplementerTry,
+    NotesPage,
+    Practised,
+)
+from pace_async.objectives import Spreads
+from pace_async.population.journal.bodies import body_of, value_of
+from pace_async.population.journal.stored import Blobs, CallBody, Lookup, call_of
+from pace_async.search.bandit import Result
+from pace_async.search.edit_bandit import Arm, Tries
+from pace_async.search.results import KnownIdea, Results, TriedOut
+from pace_async.search.state import Course, Idea, Island, Member, Shown
+from pace_async.staleness.gate import Lease
+from pace_async.staleness.rollback import Health
+from pace_async.state.memory import Ended
+from pace_async.state.run_state import Rollout, RunState, Terms, Turn, Underway
+
+PLAIN = ("learner", "served", "groups", "evaluated", "last_lease", "spend_usd", "reservations", "weights")
+"""Fields of the state that are numbers and texts."""
+VALUES = ("spreads", "health", "shipped")
+TABLES = ("reserved", "attempts", "turns", "notes")
+"""Fields that are values, and mappings to values."""
+
+
+class _Member(msgspec.Struct, array_like=True, frozen=True):
+    candidate: int
+    score: float
+    feedback: str | None
+    practice: str | None
+
+
+class _Open(msgspec.Struct, array_like=True, frozen=True):
+    """An `Underway`. `migrant` is a place in `members`, as wherever a program is named here."""
+
+    lease: Lease
+    island: int
+    migrant: int | None
+    advice: str | None
+    chosen: ImplementerChosen | None
+    paid: dict[str, float]
+    tries: tuple[str, ...]
+    stages: tuple[str, ...]
+    claim: str | None
+    answers: tuple[CallBody, ...]
+    practice: str | None
+
+
+class _Complete(msgspec.Struct, array_like=True, frozen=True):
+    """A `Rollout`."""
+
+    lease: Lease
+    calls: tuple[CallBody, ...]
+    reward: float
+    island: int
+    member: int | None
+    ideas: tuple[Idea, ...]
+    result: Result | None
+    parsed: bool
+    at: float
+    arm: Arm | None
+    gained: bool
+    carried_out: tuple[int, ...] | None
+    cut_off: bool
+
+
+class _Remembered(msgspec.Struct, array_like=True, frozen=True):
+    """What was put into a `Results`."""
+
+    ideas: tuple[KnownIdea, ...]
+    tested: tuple[TriedOut, ...]
+
+
+class _State(msgspec.Struct, frozen=True):
+    """A `RunState`. `islands` and `elites` name programs."""
+
+    members: tuple[_Member, ...]
+    seed_program: int | None
+    best: int | None
+    learner: int
+    served: int
+    groups: int
+    evaluated: int
+    last_lease: int
+    spend_usd: float
+    reservations: int
+    weights: str | None
+    spreads: Spreads
+    health: Health
+    shipped: GroupShipped | None
+    reserved: dict[int, float]
+    attempts: dict[tuple[int, str, int], int]
+    turns: dict[int, Turn]
+    notes: dict[int, NotesPage]
+    islands: tuple[Island, ...]
+    running: tuple[_Open, ...]
+    complete: tuple[_Complete, ...]
+    training: tuple[_Complete, ...]
+    elites: dict[int, int]
+    pools: dict[int, Shown]
+    results: dict[int, Result]
+    edits: tuple[tuple[Arm, Tries], ...]
+    memory: dict[int, _Remembered]
+    scores: dict[int, float]
+    ended: dict[int, Ended]
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(_State)
+
+
+def encoding_of(state: RunState) -> Callable[[], bytes]:
+    """Takes hold of the state as it is now. What it returns encodes it, in any thread."""
+    seen, memory = state.visible, state.memory
+    programs = _Programs()
+    plain: dict[str, Any] = {name: getattr(state, name) for name in (*PLAIN, *VALUES)}
+    tables: dict[str, Any] = {name: dict(getattr(state, name)) for name in TABLES}
+    islands = tuple(state.islands[number] for number in sorted(state.turns))
+    running = tuple(replace(underway, paid=dict(underway.paid)) for underway in state.running.values())
+    complete, training = tuple(state.complete.values()), state.training
+    own, best, elites = state.seed_program, state.best, dict(seen.elites)
+    visible: dict[str, Any] = {
+        "pools": dict(seen.pools),
+        "results": dict(seen.results),
+        "edits": tuple(seen.edits.items()),
+    }
+    views = {
+        number: _Remembered(tuple(view.ideas.values()), tuple(view.tested.values()))
+        for number, view in memory.views.items()
+    }
+    scores, ended = dict(memory.scores), dict(memory.ended)
+
+    def encode() -> bytes:
+        parts: dict[str, Any] = {
+            "seed_program": programs.place(own),
+            "best": programs.place(best),
+            "islands": tuple(_island(island, programs.named) for island in islands),
+            "running": tuple(_open(underway, programs) for underway in running),
+            "complete": tuple(_complete(rollout, programs) for rollout in complete),
+            "training": tuple(_complete(rollout, programs) for rollout in training),
+            "elites": {number: programs.place(member) for number, member in elites.items()},
+        }
+        whole = _State(
+            members=tuple(programs.members),
+            **parts,
+            **plain,
+            **tables,
+            **visible,
+            memory=views,
+            scores=scores,
+            ended=ended,
+        )
+        return sealed(_ENCODER.encode(whole))
+
+    return encode
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the bytes name: the contents that facts of a lease refer to, and the programs of candidates. `whole` are
+    the leases of which everything is read, as of the present."""
+
+    contents: Callable[[int | None], Lookup]
+    programs: Callable[[Sequence[int]], Mapping[int, str | None]]
+    whole: Set[int]
+
+
+def state_of_bytes(body: bytes, terms: Terms, reading: Reading) -> RunState:
+    """The state that was encoded, under these terms. Raises ValueError for bytes that this version did not write, and
+    for what they name and is not there."""
+    try:
+        stored = _DECODER.decode(opened(body))
+        return _state(stored, terms, reading)
+    except (msgspec.MsgspecError, KeyError, IndexError) as error:
+        raise ValueError(f"the state does not read: {error}") from None
+
+
+def sealed(content: bytes) -> bytes:
+    """The content with its checksum."""
+    return zlib.crc32(content).to_bytes(4, "big") + content
+
+
+def opened(body: bytes) -> bytes:
+    """The content that was sealed. Raises ValueError if the checksum is another."""
+    content = body[4:]
+    if zlib.crc32(content).to_bytes(4, "big") != body[:4]:
+        raise ValueError("the checksum is not that of the bytes")
+    return content
+
+
+@dataclass(slots=True)
+class _Programs:
+    """The programs that a state holds, each once."""
+
+    members: list[_Member] = field(default_factory=list[_Member])
+    _places: dict[int, tuple[int, Member]] = field(default_factory=dict[int, tuple[int, Member]])
+
+    def place(self, member: Member | None) -> int | None:
+        """Where the program stands."""
+        if member is None:
+            return None
+        known = self._places.get(id(member))
+        if known is None:
+            practice = None if member.practice is None else body_of(member.practice)
+            known = self._places[id(member)] = len(self.members), member
+            self.members.append(_Member(member.candidate, member.score, member.feedback, practice))
+        return known[0]
+
+    def named(self, member: Member) -> Member:
+        """Stands for the program: its number is the place."""
+        place = self.place(member)
+        assert place is not None
+        return Member(place, "", 0.0)
+
+
+def _island(island: Island, member: Callable[[Member], Member]) -> Island:
+    """The island with other values for its programs."""
+    history = tuple(replace(snapshot, best=member(snapshot.best)) for snapshot in island.course.history)
+    course: Course = replace(island.course, history=history)
+    return replace(island, members=tuple(member(each) for each in island.members), course=course)
+
+
+def _open(underway: Underway, programs: _Programs) -> _Open:
+    return _Open(
+        lease=underway.lease,
+        island=underway.island,
+        migrant=programs.place(underway.migrant),
+        advice=None if underway.advice is None else body_of(underway.advice),
+        chosen=underway.chosen,
+        paid=underway.paid,
+        tries=tuple(body_of(tried) for tried in underway.tries),
+        stages=tuple(body_of(stage) for stage in underway.stages),
+        claim=None if underway.claim is None else body_of(underway.claim),
+        answers=tuple(Blobs().call(call, keep=False) for call in underway.answers),
+        practice=None if underway.practice is None else body_of(underway.practice),
+    )
+
+
+def _complete(rollout: Rollout, programs: _Programs) -> _Complete:
+    return _Complete(
+        lease=rollout.lease,
+        calls=tuple(Blobs().call(call, keep=False) for call in rollout.calls),
+        reward=rollout.reward,
+        island=rollout.island,
+        member=programs.place(rollout.member),
+        ideas=rollout.ideas,
+        result=rollout.result,
+        parsed=rollout.parsed,
+        at=rollout.at,
+        arm=rollout.arm,
+        gained=rollout.gained,
+        carried_out=rollout.carried_out,
+        cut_off=rollout.cut_off,
+    )
+
+
+def _state(stored: _State, terms: Terms, reading: Reading) -> RunState:
+    members = _members(stored.members, reading)
+
+    def program(place: int | None) -> Member | None:
+        return None if place is None else members[place]
+
+    tables: dict[str, Any] = {name: getattr(stored, name) for name in (*PLAIN, *VALUES, *TABLES)}
+    islands = (_island(island, lambda named: members[named.candidate]) for island in stored.islands)
+    complete = tuple(_rollout(rollout, program(rollout.member), reading) for rollout in stored.complete)
+    state = RunState(
+        terms,
+        islands={island.number: island for island in islands},
+        seed_program=program(stored.seed_program),
+        best=program(stored.best),
+        running={each.lease.lease: _underway(each, program(each.migrant), reading) for each in stored.running},
+        complete={rollout.lease.lease: rollout for rollout in complete},
+        training=tuple(_rollout(rollout, program(rollout.member), reading) for rollout in stored.training),
+        **tables,
+    )
+    seen, memory = state.visible, state.memory
+    seen.elites = {number: members[place] for number, place in stored.elites.items()}
+    seen.pools, seen.results, seen.edits = stored.pools, stored.results, dict(stored.edits)
+    memory.views = {number: Results.of(memory.direction, *_both(view)) for number, view in stored.memory.items()}
+    memory.scores, memory.ended = stored.scores, stored.ended
+    return state
+
+
+def _both(view: _Remembered) -> tuple[Iterable[KnownIdea], Iterable[TriedOut]]:
+    return view.ideas, view.tested
+
+
+def _members(stored: Sequence[_Member], reading: Reading) -> list[Member]:
+    programs, content = reading.programs([each.candidate for each in stored]), reading.contents(None)
+    members: list[Member] = []
+    for each in stored:
+        practice = None if each.practice is None else value_of(Practised, each.practice, content)
+        program = programs[each.candidate]
+        if program is None:
+            raise ValueError(f"candidate {each.candidate} has no program")
+        members.append(Member(each.candidate, program, each.score, each.feedback, practice))
+    return members
+
+
+def _underway(stored: _Open, migrant: Member | None, reading: Reading) -> Underway:
+    lease = stored.lease.lease
+    content, whole = reading.contents(lease), lease in reading.whole
+    unread: Mapping[str, Any] = {} if whole else {"calls": ()}
+    return Underway(
+        stored.lease,
+        stored.island,
+        migrant,
+        advice=None if stored.advice is None else value_of(Advised, stored.advice, content, unread),
+        chosen=stored.chosen,
+        paid=stored.paid,
+        tries=tuple(value_of(ImplementerTry, tried, content) for tried in stored.tries if whole),
+        stages=tuple(value_of(CascadeStageEnded, stage, content) for stage in stored.stages if whole),
+        claim=value_of(Claimed, stored.claim, content) if stored.claim is not None and whole else None,
+        answers=tuple(call_of(call, content) for call in stored.answers if whole),
+        practice=None if stored.practice is None else value_of(Practised, stored.practice, reading.contents(None)),
+    )
+
+
+def _rollout(stored: _Complete, member: Member | None, reading: Reading) -> Rollout:
+    lease = stored.lease.lease
+    content, whole = reading.contents(lease), lease in reading.whole
+    return Rollout(
+        stored.lease,
+        tuple(call_of(call, content) for call in stored.calls if whole),
+        stored.reward,
+        stored.island,
+        member,
+        stored.ideas,
+        stored.result,
+        stored.parsed,
+        stored.at,
+        stored.arm,
+        stored.gained,
+        stored.carried_out,
+        stored.cut_off,
+    )
