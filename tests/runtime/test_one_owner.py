@@ -25,6 +25,7 @@ WRITES: dict[str, dict[str, str]] = {
         "runtime/run/recorder.py": "record: the one way of a running run",
         "runtime/start/launch.py": "the seed program and the changes of a resume, before the run is driven",
         "runtime/start/lost_rows.py": "that a resume goes on without rows that are lost, before the run is driven",
+        "runtime/start/unbegun.py": "how a run ended whose search did not begin",
         "runtime/start/rescoring.py": "new scores of a run that no process drives",
         "simulate/predict.py": "the seed program of a simulated run, before it is driven",
         "simulate/virtual.py": "a population around another one",
