@@ -1,6 +1,7 @@
 """A whole run whose advisor is trained and served by a service, in this process."""
 
 import json
+import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from pace_async.population.reading.reader import open_readonly
 from pace_async.runtime.children import tinker
 from pace_async.runtime.run_paths import find_run_paths
 from pace_async.runtime.start import launch
+from pace_async.runtime.start.asked import bill_of
 from pace_async.task import load_task
 from tests.doubles.simulated_service import SimulatedService
 
@@ -140,3 +142,13 @@ def test_a_step_beyond_the_budget_ends_the_search_and_a_resume_trains_its_group_
     assert "shipped" not in states
     assert len(rows_of(run, "select 1 from groups where state = 'trained'")) == service.calls["step"] >= 1
     assert rows_of(run, "select count(*) n from leases where state = 'trained'")[0]["n"] % 4 == 0
+
+
+def test_the_bill_counts_the_services_tokens_before_a_run(tmp_path: Path) -> None:
+    config = settings(write_tokenizer(tmp_path / "toy", list(map(answer_of, OPTIONS))))
+    said = bill_of(config, load_task(config.task))
+    assert re.search(r"training (\d+) in, \1 out, [\d.e-]+ USD", said)
+    unpriced = config.model_copy(update={"tinker": TinkerConfig(base_model="toy")})
+    assert "USD unknown" in bill_of(unpriced, load_task(config.task))
+    own = config.model_copy(update={"tinker": TinkerConfig(url="http://127.0.0.1:1")})
+    assert ", 0 USD" in bill_of(own, load_task(config.task))
