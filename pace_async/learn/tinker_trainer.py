@@ -7,7 +7,9 @@ group. A version's folder here holds one small file that says where both are.
 Invariant: each version is one step from the saved state of the version before it, and is taken once. After any fault,
 and in a new process, the group's name is looked for among what the earlier runs of the service have saved: it is
 adopted if it is complete, else the last version's state is loaded and the step is taken again. What is repeated may
-differ in its last bits, but then nothing of the first attempt was served. Holds no weights. Imports no torch.
+differ in its last bits, but then nothing of the first attempt was served. A run of the service makes one version and is
+never trained again: SkyRL samples from what the run of a snapshot holds, and not from the snapshot itself. Holds no
+weights. Imports no torch.
 """
 
 import json
@@ -79,7 +81,8 @@ class TinkerTrainer:
         self._service, self._out, self._settings, self._meter = service, out, settings, meter
         self._text = None if tokenizer is None else decoder_of(tokenizer, settings.end_of_thinking)
         self._version = versions
-        self._training: TrainingRun | None = None
+        self._attempted = True
+        """Whether an attempt at the next step may have saved something."""
         self._turn = anyio.Lock()
         self.tell: Callable[[InfrastructureFault], Awaitable[None]] = _tell_nobody
 
@@ -107,11 +110,8 @@ class TinkerTrainer:
             if content.update != self._version:
                 raise PaceBug(f"{group.name} trains version {content.update}, and the service has {self._version}")
             began = time.perf_counter()
-            try:
-                reason, made = await self._trained(content, digest, began)
-            except BaseException:
-                self._training = None
-                raise
+            reason, made = await self._trained(content, digest, began)
+            self._attempted = False
             if made is None:
                 seconds = time.perf_counter() - began
                 return Step(content.update, content.update, digest, None, reason[0], reason[1], seconds, group)
@@ -132,24 +132,21 @@ class TinkerTrainer:
         before = self._source(group)
         metrics = {RESTORED: float(before.version)} if group.restores is not None else dict[str, float]()
         steps = before.steps + (group.restores is None)
-        if (saved := await self._adopted(name)) is not None:
-            self._training = None  # what it holds is the version before
+        if self._attempted and (saved := await self._adopted(name)) is not None:
             return ("", {}), SavedVersion(group.update + 1, digest, saved, steps, metrics, 0.0)
-        if group.restores is not None:
-            self._training = await self._begun(before.saved.state)
-        else:
-            if self._training is None:
-                self._training = await self._begun(before.saved.state)
-            reason, metrics = await self._stepped(self._training, group, steps)
+        self._attempted = True
+        if all(rollout.advantage == 0 for rollout in group.rollouts) and group.restores is None:
+            return ("every advantage is 0", {}), None
+        training = await self._begun(before.saved.state)
+        if group.restores is None:
+            reason, metrics = await self._stepped(training, group, steps)
             if reason:
                 return (reason, metrics), None
-        saved = await self._training.save(name)
+        saved = await training.save(name)
         return ("", {}), SavedVersion(group.update + 1, digest, saved, steps, metrics, time.perf_counter() - began)
 
     async def _stepped(self, training: TrainingRun, group: Group, steps: int) -> tuple[str, dict[str, float]]:
         """Take the step. Returns why it was not taken, or "", and its metrics."""
-        if all(rollout.advantage == 0 for rollout in group.rollouts):
-            return "every advantage is 0", {}
         settings = self._settings
         calls = [call for rollout in group.rollouts for call in rollout.calls]
         tokens = sum(len(call.prompt_ids) + len(call.completion_ids) for call in calls)
@@ -201,7 +198,7 @@ class TinkerTrainer:
 
     async def _given(self) -> None:
         """Make version 0: adapters that change nothing yet."""
-        training = self._training = await self._begun(None)
+        training = await self._begun(None)
         saved = await training.save(name_of(0, GIVEN))
         self._write(SavedVersion(0, GIVEN, saved, 0, {}, 0.0))
 
@@ -224,9 +221,10 @@ class TinkerTrainer:
 
     async def _adopted(self, name: str) -> Saved | None:
         """What an earlier attempt at this step has saved. None if there is no complete one."""
-        if self._training is not None:
-            return None  # it holds the version before, so no attempt went wrong since
+        last = self._current().saved.state
         for run in reversed(self._runs()):
+            if f"//{run}/" in last:
+                return None  # the runs before it made earlier versions
             if (saved := await self._service.saved(run, name)) is not None:
                 return saved
         return None

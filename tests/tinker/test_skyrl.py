@@ -31,6 +31,7 @@ HERE = find_spec("tinker") is not None and find_spec("skyrl") is not None
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.timeout(600),  # compilation on a busy machine
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),  # sockets that the package leaves open
     pytest.mark.skipif(not HERE and "PACE_NEEDS_TINKER" not in os.environ, reason="make test-tinker"),
 ]
 VOCAB = 200
