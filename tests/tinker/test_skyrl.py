@@ -31,7 +31,8 @@ HERE = find_spec("tinker") is not None and find_spec("skyrl") is not None
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.timeout(600),  # compilation on a busy machine
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),  # sockets that the package leaves open
+    # The package leaves sockets open.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.skipif(not HERE and "PACE_NEEDS_TINKER" not in os.environ, reason="make test-tinker"),
 ]
 VOCAB = 200
@@ -120,7 +121,9 @@ async def test_a_group_is_one_step_is_adopted_by_name_and_a_snapshot_keeps_its_w
     found = SavedVersion.read(first.weights)
     assert adopted.version == 1
     assert found is not None
-    assert (found.saved, len(ledger.calls)) == (made.saved, 1)
+    assert (found.saved.state, len(ledger.calls)) == (made.saved.state, 1)
+    same = await service.sampler(found.saved.snapshot)  # its address is written in two ways
+    assert await same.sample(CALL, max_tokens=8, seed=3, stop_ids=[1]) == answer
 
 
 async def test_the_gradient_is_the_sum_over_tokens_whatever_the_number_and_the_lengths_of_calls(
