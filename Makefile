@@ -8,10 +8,13 @@ export PYTHONDONTWRITEBYTECODE :=
 # Five workers for two cores, because many tests wait. They take whole files, in the order of tests/conftest.py, so that
 # nothing slow begins last.
 WORKERS := 5
+# SkyRL 0.3.0 asks for a newer torch and for its CUDA packages, which its JAX backend does not import.
+SKYRL := "jax>=0.8,<0.11" flax==0.12.8 optax==0.2.8 transformers==5.8.0 peft==0.18.1 hf_transfer "cloudpathlib>=0.23" \
+	fastapi sqlmodel psutil asyncpg
 EXTRAS := tests/cli/test_loggers.py tests/publish/test_s3.py
 SHARED = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: run test test-long test-faults test-vllm test-extras check format docs setup setup-vllm clean
+.PHONY: run test test-long test-faults test-vllm test-extras test-tinker check format docs setup setup-vllm clean
 
 # A search in which learning shows, beside recorded runs without learning. `pace run` alone searches circle_packing.
 run: .venv/.ready
@@ -34,6 +37,10 @@ test-vllm: .venv-vllm/.ready
 # for it. The server of a bucket has many packages.
 test-extras: .venv-extras/.ready
 	PACE_NEEDS_EXTRAS=1 .venv-extras/bin/python -m pytest -n 0 --durations 10 $(EXTRAS) $(ARGS)
+
+# On a server of the Tinker API, SkyRL's, with random weights on the processor.
+test-tinker: .venv-tinker/.ready
+	PACE_NEEDS_TINKER=1 .venv-tinker/bin/python -m pytest -n 0 --durations 10 tests/tinker $(ARGS)
 
 check: .venv/.ready-dev
 	$(BIN)/ruff format --check .
@@ -75,5 +82,11 @@ setup-vllm: .venv/.ready
 	LINKED=1 VENV=.venv-extras bash scripts/setup.sh dev,trackio,wandb,s3,s3-server
 	touch $@
 
+.venv-tinker/.ready: .venv/.ready-dev
+	LINKED=1 VENV=.venv-tinker bash scripts/setup.sh dev,tinker
+	.venv-tinker/bin/python -m pip install -q --no-deps skyrl==0.3.0
+	.venv-tinker/bin/python -m pip install -q $(SKYRL)
+	touch $@
+
 clean:
-	rm -rf .venv .venv-vllm .venv-extras build dist *.egg-info
+	rm -rf .venv .venv-vllm .venv-extras .venv-tinker build dist *.egg-info

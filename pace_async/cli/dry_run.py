@@ -17,6 +17,7 @@ from pace_async.errors import UsageError
 from pace_async.registry.advisors import advisor_of
 from pace_async.registry.evaluators import EVALUATORS
 from pace_async.registry.objectives import trains
+from pace_async.registry.trainers import TRAINERS
 from pace_async.state.stop_rules import STOP_RULES
 
 
@@ -91,6 +92,7 @@ def dry_run(config: Config, run_dir: Path | None, runs: int = 1) -> Planned:
         "advisor": in_words(config, task, chosen=advisor_of(named.advisor.model).chosen_for_task),
         "implementer": config.implementer.model,
         "learning": f"objective {config.learner.objective}, groups of {config.learner.group_size}, {staleness}"
+        + (f", by {trainer.about}" if (trainer := TRAINERS[config.learner.trainer]).elsewhere else "")
         if learns
         else "none",
         "stops": _stops(config.stop),

@@ -55,9 +55,12 @@ def plan(flags: PlanFlags) -> None:
     Example: pace plan run.yaml --card 79.2
     """
     from pace_async.configure import resolve
+    from pace_async.errors import UsageError
     from pace_async.gpus import visible_gpus
+    from pace_async.registry.trainers import TRAINERS
     from pace_async.runtime.children.advisor_choice import with_advisor
     from pace_async.runtime.run_paths import new_run_paths
+    from pace_async.runtime.start.asked import bill_of
     from pace_async.runtime.start.planning import plan_for, plan_here
     from pace_async.runtime.start.usual_cards import without_cards
     from pace_async.task import load_task
@@ -65,6 +68,13 @@ def plan(flags: PlanFlags) -> None:
     resolved = resolve([*(flags.config or []), *(flags.files or [])], overrides_of(flags.sets))
     task = load_task(resolved.task)
     resolved = with_advisor(resolved, task)
+    if TRAINERS[resolved.learner.trainer].elsewhere:
+        if flags.as_json or flags.cards:
+            raise UsageError(
+                "The weights are with a service: no card is planned, and `pace run --dry-run` says the cost."
+            )
+        tell(f"The weights are with a service, so nothing of this machine is planned. {bill_of(resolved, task)}.")
+        return
     folder, elsewhere = new_run_paths(task.name, None).folder, ""
     if flags.cards:
         made = plan_for(resolved, _cards(flags.cards))

@@ -15,6 +15,8 @@ from pace_async.config.prompts import PromptsConfig
 from pace_async.config.provider import ProviderConfig
 from pace_async.config.search import SearchConfig
 from pace_async.config.section import Section
+from pace_async.config.service import chosen_by_trainer, refuse_unless_at_service
+from pace_async.config.tinker import TinkerConfig
 from pace_async.registry.advisors import advisor_of
 from pace_async.registry.engines import engine_of
 from pace_async.registry.implementers import BY_ADVISOR
@@ -37,6 +39,7 @@ __all__ = [
     "SearchConfig",
     "StalenessConfig",
     "StopConfig",
+    "TinkerConfig",
 ]
 
 
@@ -59,6 +62,7 @@ class Config(Section):
     prompts: PromptsConfig = PromptsConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     learner: LearnerConfig = LearnerConfig()
+    tinker: TinkerConfig = TinkerConfig()
     reward: RewardConfig = RewardConfig()
     faults: FaultsConfig = FaultsConfig()
 
@@ -93,6 +97,9 @@ class Config(Section):
             tree = _with(tree, "advisor", "calls", "one")
         if end_to_end and _stated(tree, "implementer", "model") is None:
             tree = _with(tree, "implementer", "model", BY_ADVISOR.name)
+        for (room, name), value in chosen_by_trainer(str(_stated(tree, "learner", "trainer") or "")).items():
+            if not _states(tree, room, name):
+                tree = _with(tree, room, name, value)
         return tree
 
     @model_validator(mode="after")
@@ -127,6 +134,11 @@ class Config(Section):
             )
         if self.advisor.max_prompt_tokens is not None:
             raise ValueError(f"advisor.max_prompt_tokens counts tokens of a served model, and {advisor}: leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _trained_where_it_can_be(self) -> Self:
+        refuse_unless_at_service(self.learner, self.advisor, self.tinker)
         return self
 
     @model_validator(mode="after")
@@ -211,6 +223,14 @@ def _stated(tree: Mapping[str, Any], room: str, name: str) -> Any:
     if isinstance(section, Section):
         return getattr(section, name) if name in section.model_fields_set else None
     return cast("Mapping[str, Any]", section).get(name) if isinstance(section, Mapping) else None
+
+
+def _states(tree: Mapping[str, Any], room: str, name: str) -> bool:
+    """Whether a setting is stated, if only as null."""
+    section = tree.get(room)
+    if isinstance(section, Section):
+        return name in section.model_fields_set
+    return isinstance(section, Mapping) and name in section
 
 
 def _with(tree: Mapping[str, Any], room: str, name: str, value: object) -> Mapping[str, Any]:

@@ -10,6 +10,7 @@ from pace_async.config.section import Section
 from pace_async.registry.corrections import CORRECTIONS, MASKS
 from pace_async.registry.objectives import ALPHA_SCHEDULES, OBJECTIVES
 from pace_async.registry.staleness_policies import STALENESS_POLICIES
+from pace_async.registry.trainers import TRAINERS
 
 
 class StalenessConfig(Section):
@@ -33,6 +34,9 @@ class LearnerConfig(Section):
 
     objective: Annotated[str, OneOf(OBJECTIVES)] = Field(
         default="pace", description=f"Which advantage. {OBJECTIVES.described()}"
+    )
+    trainer: Annotated[str, OneOf(TRAINERS)] = Field(
+        default="process", description=f"Where the weights are, and who trains them. {TRAINERS.described()}"
     )
     group_size: int = Field(default=8, ge=2, description="Rollouts in a group (the paper's n).")
     k: int = Field(default=4, ge=1, description="k of the best-of-k branch.")
@@ -76,7 +80,8 @@ class LearnerConfig(Section):
         default=0.01,
         gt=0,
         description="Highest k3 between the policies before and after one update, over its own tokens. A larger step "
-        "is halved, up to five times, and then discarded. null: no limit.",
+        "is halved, up to five times, and then discarded. null: no limit. None of the three limits can be held by "
+        "learner.trainer tinker, where all of them are null.",
     )
     min_move_ess: float | None = Field(
         default=0.9,
@@ -101,7 +106,8 @@ class LearnerConfig(Section):
         ge=1,
         le=512,
         description="Train LoRA adapters of this rank on all linear layers in place of all weights; each version is an "
-        "adapter that vLLM serves beside the last ones, without a pause. Needs advisor.engine vllm.",
+        "adapter that vLLM serves beside the last ones, without a pause. Needs advisor.engine vllm, or learner.trainer "
+        "tinker, which trains nothing else, by default of rank 32.",
     )
     lora_alpha: float | None = Field(
         default=None, gt=0, description="The adapters are scaled by this over their rank; by default twice the rank."

@@ -70,12 +70,17 @@ def micro_batches(
 
     Of several `ranks`, each gets every `ranks`-th call, and as many micro-batches as the others: empty ones fill up,
     because each pass needs all ranks."""
-    rows = [row for place, rollout in enumerate(group.rollouts) for row in _rows(rollout, place, shares or {})]
+    rows = rows_of(group, shares or {})
     rows.sort(key=lambda row: (-row.length, len(row.call.prompt_ids)))
     cuts = [_cut(rows[other::ranks], budget) for other in range(ranks)]
     batches = [_pad(part, pad_id, group.update, group.tokens) for part in cuts[rank]]
     most = max(len(cut) for cut in cuts)
     return batches + [_empty(pad_id, group.tokens)] * (most - len(batches))
+
+
+def rows_of(group: Group, shares: Mapping[int, Sequence[float]]) -> list[Row]:
+    """A row for each call, in the order of the group's rollouts and calls. `shares` as of `micro_batches`."""
+    return [row for place, rollout in enumerate(group.rollouts) for row in _rows(rollout, place, shares)]
 
 
 def _rows(rollout: TrainedRollout, place: int, shares: Mapping[int, Sequence[float]]) -> Iterator[Row]:

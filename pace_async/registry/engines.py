@@ -73,6 +73,14 @@ ADVISOR_ENGINES = Registry(
         serves_given_type=True,
         divides=True,
     ),
+    AdvisorEngine(
+        "tinker",
+        "the sampling clients of learner.trainer tinker, which chooses it",
+        "pace_async.runtime.children.tinker:engine",
+        runs_already=True,
+        serves_adapters=True,
+        receives_gpu_to_gpu=False,
+    ),
     SERVERS,
 )
 

@@ -14,6 +14,7 @@ from pace_async.registry.parent_rules import PARENT_RULES
 from pace_async.registry.sandbox_tiers import SANDBOX_TIERS
 from pace_async.registry.staleness_policies import STALENESS_POLICIES
 from pace_async.registry.task_groups import TASK_GROUPS
+from pace_async.registry.trainers import TRAINERS
 from pace_async.registry.transports import TRANSPORTS
 from pace_async.registry.watchers import WATCHERS
 
@@ -22,6 +23,7 @@ TABLES: tuple[tuple[str, Registry[Any]], ...] = (
     ("learner.alpha_schedule", ALPHA_SCHEDULES),
     ("learner.correction", CORRECTIONS),
     ("learner.mask", MASKS),
+    ("learner.trainer", TRAINERS),
     ("search.parents", PARENT_RULES),
     ("staleness.policy", STALENESS_POLICIES),
     ("implementer.model", IMPLEMENTERS),

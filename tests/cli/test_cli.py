@@ -39,7 +39,7 @@ def pace(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
             "other_ideas needs advisor.calls three",
         ),
         (["run", "--objective", "ppo"], "objective"),
-        (["run", "--engine", "ollama"], "there is embedded, vllm and http"),
+        (["run", "--engine", "ollama"], "there is embedded, vllm, tinker and http"),
         (["run", "--implementer", "gpt"], "--implementer gpt"),
         (["run", "--implementer", "catalgo", "--dry-run"], "did you mean catalog?"),
         (["run", "--advisor", "nowhere"], "--advisor nowhere"),

@@ -184,7 +184,7 @@ def test_an_engine_that_is_added_is_checked_and_may_serve_adapters(monkeypatch: 
     settings: dict[str, object] = {"advisor.engine": "abacus", "learner.lora_rank": 8}
     with pytest.raises(UsageError, match=r"learner\.lora_rank needs advisor\.engine vllm"):
         resolve(None, settings, {})
-    with pytest.raises(UsageError, match="--engine abacus: there is embedded, vllm and http://HOST:PORT"):
+    with pytest.raises(UsageError, match="--engine abacus: there is embedded, vllm, tinker and http://HOST:PORT"):
         refuse_unless_served("abacus")
     engine = AdvisorEngine("abacus", "a toy", f"{TOYS}:abacus", check=f"{TOYS}:broken", serves_adapters=True)
     added(monkeypatch, ADVISOR_ENGINES, engine)

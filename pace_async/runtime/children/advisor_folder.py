@@ -12,6 +12,7 @@ from pace_async.model_folder import NO_WEIGHTS, TOKENIZERS, contradiction, has_o
 from pace_async.registry.advisors import ADVISORS, advisor_of
 from pace_async.registry.engines import engine_of
 from pace_async.registry.objectives import trains
+from pace_async.registry.trainers import TRAINERS
 from pace_async.runtime.children.hub_cache import cached_folder, is_hub_id
 
 _ADVISE = Path(__file__).parents[2] / "advise"
@@ -25,12 +26,17 @@ MODEL_TYPES = ("auto_mappings.py", "configuration_auto.py")
 """Files of transformers that name every type of model that it has."""
 
 
+def trains_here(config: Config) -> bool:
+    """Whether a learner of the run loads the advisor's weights on this machine."""
+    return trains(config.learner.objective) and not TRAINERS[config.learner.trainer].elsewhere
+
+
 def refuse_incomplete(config: Config) -> None:
     """Raises UsageError for an advisor whose folder lacks a tokenizer or a part of its weights, has them in another
     format alone, or has two sets of them. Neither the engine that the run starts nor the learner would start. A folder
     without any weights can still be planned for."""
     model = config.advisor.model
-    needed = not engine_of(config.advisor.engine).runs_already or trains(config.learner.objective)
+    needed = not engine_of(config.advisor.engine).runs_already or trains_here(config)
     if not (advisor_of(model).served and needed):
         return
     folder = advisor_folder(model)
@@ -49,7 +55,7 @@ def refuse_incomplete(config: Config) -> None:
 def refuse_without_weights(config: Config) -> None:
     """Raises NotHere for an advisor whose folder has no weights at all, where the run would load them."""
     model = config.advisor.model
-    needed = not engine_of(config.advisor.engine).runs_already or trains(config.learner.objective)
+    needed = not engine_of(config.advisor.engine).runs_already or trains_here(config)
     if advisor_of(model).served and needed and not weight_files(advisor_folder(model)):
         raise NotHere(f"--advisor {model} has no {NO_WEIGHTS}: put the model's own beside its config.json.")
 
@@ -58,7 +64,7 @@ def refuse_unless_transformers_knows(config: Config) -> None:
     """Raises UsageError for an advisor of a type that transformers does not have, where it would load the advisor: in
     the learner, and in the engine of the package. Code in the model's own folder is never run there."""
     model = config.advisor.model
-    loads = engine_of(config.advisor.engine).computes_anywhere or trains(config.learner.objective)
+    loads = engine_of(config.advisor.engine).computes_anywhere or trains_here(config)
     kind = advisor_of(model)
     if not kind.served or kind.packaged or not loads:
         return

@@ -18,6 +18,7 @@ from pace_async.gpus import find_cards, visible_gpus
 from pace_async.registry.advisors import advisor_of
 from pace_async.registry.engines import engine_of
 from pace_async.registry.objectives import trains
+from pace_async.registry.trainers import TRAINERS
 from pace_async.registry.transports import TRANSPORTS
 from pace_async.runtime.children.external import urls_of
 
@@ -60,7 +61,8 @@ def assigned(config: Config, gpus: Sequence[str]) -> Cards:
     named = _chosen("advisor.gpus", given, gpus, ()) if starts and isinstance(given, list) else ()
     free = [gpu for gpu in gpus if gpu not in named]
     learner: tuple[str, ...] = ()
-    if trains(config.learner.objective) and config.learner.cpu_ranks == 1:
+    here = trains(config.learner.objective) and not TRAINERS[config.learner.trainer].elsewhere
+    if here and config.learner.cpu_ranks == 1:
         ranks = config.learner.ranks
         shares = not own and (ranks == 1 or len(free) < ranks)
         learner = _chosen("learner.gpus", config.learner.gpus, gpus, gpus if shares else free)

@@ -20,6 +20,7 @@ from pace_async.errors import UsageError
 from pace_async.implement.catalogue import load_catalogue
 from pace_async.registry.advisors import advisor_of
 from pace_async.registry.engines import engine_of
+from pace_async.registry.trainers import TRAINERS
 from pace_async.runtime.children.advisor_folder import advisor_folder
 from pace_async.runtime.run_paths import RunPaths
 from pace_async.task import Task
@@ -86,6 +87,8 @@ def run_folder(config: Config, paths: RunPaths, task: Task) -> Path:
     """The folder of version 0 for this run: the advisor's own, a copy bound to the task's catalogue, or the text part
     of a model that has others. Raises UsageError."""
     given = advisor_folder(config.advisor.model)
+    if TRAINERS[config.learner.trainer].elsewhere:
+        return given
     if has_more_than_text(given):
         return text_part(given, paths.advisor)
     if spare_entries(given) is None:

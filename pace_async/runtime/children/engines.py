@@ -24,7 +24,7 @@ from pace_async.advise.engines.vllm_managed import AdapterSlots, VllmHandle, Vll
 from pace_async.config import Config
 from pace_async.errors import GaveUp, InfrastructureFault, NotHere, UsageError
 from pace_async.plan.needs import longest_call
-from pace_async.publish.base import LearnerMemory, Publisher, PushFailed, Receipt
+from pace_async.publish.base import Publisher, PushFailed, Receipt
 from pace_async.publish.broadcast import Broadcast
 from pace_async.publish.offering import offering
 from pace_async.registry.engines import ADVISOR_ENGINES, engine_of
@@ -36,6 +36,7 @@ from pace_async.runtime.children.external import urls_of
 from pace_async.runtime.children.fleet import Fleet, FleetPolicy, fleet_of
 from pace_async.runtime.children.killed import again_if_killed
 from pace_async.runtime.children.replica import Delivery, Probing, Replica
+from pace_async.runtime.children.training import Training, memory_of
 from pace_async.runtime.run_paths import RunPaths
 from pace_async.state.run_state import RunState
 
@@ -50,7 +51,7 @@ class Served:
 
 
 EngineFactory = Callable[
-    [Config, RunPaths, Path, RunState, Probing, LearnerMemory | None], AbstractAsyncContextManager[Served]
+    [Config, RunPaths, Path, RunState, Probing, Training | None], AbstractAsyncContextManager[Served]
 ]
 """Serves for as long as it is open. Arguments as of `serving`."""
 
@@ -65,16 +66,16 @@ def refuse_unless_served(engine: str) -> None:
 
 @asynccontextmanager
 async def serving(
-    config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, sender: LearnerMemory | None = None
+    config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, training: Training | None = None
 ) -> AsyncGenerator[Served]:
-    """The engine that the configuration names. `given` is version 0's directory. `sender` is the learner, for a
-    transport that takes versions from its memory. One that another process kills while it starts is started again, as
-    long as patience lasts. Raises UsageError, GaveUp, InfrastructureFault."""
+    """The engine that the configuration names. `given` is version 0's directory. `training` is the learner's
+    side, for a transport that takes versions from its memory. One that another process kills while it starts is started
+    again, as long as patience lasts. Raises UsageError, GaveUp, InfrastructureFault."""
     factory = cast("EngineFactory", engine_of(config.advisor.engine).load())
     async with AsyncExitStack() as stack:
 
         async def start() -> Served:
-            return await stack.enter_async_context(factory(config, paths, given, state, probing, sender))
+            return await stack.enter_async_context(factory(config, paths, given, state, probing, training))
 
         yield await again_if_killed(start, config.faults, probing.tell)
 
@@ -97,7 +98,7 @@ class _Embedded:
 
 @asynccontextmanager
 async def embedded(
-    config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, sender: LearnerMemory | None
+    config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, training: Training | None
 ) -> AsyncGenerator[Served]:
     """The server in the package."""
     delivery = Delivery(numbered=True, transport=config.advisor.transport, phase_s=config.advisor.push_timeout_s)
@@ -159,10 +160,10 @@ class KillsWhatItLeftUnknown:
 
 @asynccontextmanager
 async def vllm(
-    config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, sender: LearnerMemory | None
+    config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, training: Training | None
 ) -> AsyncGenerator[Served]:
     """vLLM, started by the run."""
-    build, chosen, cards = vllm_build(), config.advisor, cards_of(config)
+    build, chosen, cards, memory = vllm_build(), config.advisor, cards_of(config), memory_of(training)
     settings = VllmSettings(
         requests=config.search.threads,
         kv_cache_gib=chosen.kv_cache_gib,
@@ -178,8 +179,8 @@ async def vllm(
     delivery = Delivery(
         adapters=settings.adapters is not None,
         transport=chosen.transport,
-        sender=None if sender is None else Broadcast(sender),
-        sharer=sender,
+        sender=None if memory is None else Broadcast(memory),
+        sharer=memory,
         phase_s=chosen.push_timeout_s,
     )
     async with (
@@ -196,7 +197,7 @@ async def vllm(
 
 @asynccontextmanager
 async def servers(
-    config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, sender: LearnerMemory | None
+    config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, training: Training | None
 ) -> AsyncGenerator[Served]:
     """Servers by URL, which run already."""
     model = serve_from(given, paths.served_model)
@@ -207,7 +208,8 @@ async def servers(
         if TRANSPORTS[chosen.transport].fetches:
             offerer = await stack.enter_async_context(offering(chosen.fetch_from))
         urls = urls_of(config.advisor.engine)
-        group = None if sender is None else Broadcast(sender, len(urls))
+        memory = memory_of(training)
+        group = None if memory is None else Broadcast(memory, len(urls))
         delivery = Delivery(transport=chosen.transport, sender=group, offerer=offerer, phase_s=chosen.push_timeout_s)
         replicas = [await stack.enter_async_context(_replica(config, given, url, probing, delivery)) for url in urls]
         fleet = await stack.enter_async_context(fleet_of(replicas, state.learner, _newest(state, model), policy))

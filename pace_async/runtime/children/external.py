@@ -17,7 +17,7 @@ from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.installing import install_line
 from pace_async.publish.base import PushFailed
 from pace_async.publish.phases import Phases
-from pace_async.registry.engines import engine_of
+from pace_async.registry.engines import SERVERS, engine_of
 from pace_async.registry.objectives import trains
 from pace_async.registry.transports import TRANSPORTS
 from pace_async.runtime.children.advisor_folder import advisor_folder
@@ -41,7 +41,7 @@ async def refuse_unless_fit(config: Config, *, all_up: bool) -> None:
     """Raises UsageError for a server that takes no pushed weights or serves another model, with `all_up` for one that
     does not answer, and for a place of versions that this installation cannot reach. Engines without a URL are not
     checked."""
-    if not engine_of(config.advisor.engine).runs_already:
+    if engine_of(config.advisor.engine) is not SERVERS:
         return
     _refuse_unless_readable(config.advisor.fetch_from)
     _refuse_more_than_text(config)

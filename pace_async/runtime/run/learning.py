@@ -10,8 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pace_async.errors import InfrastructureFault, PaceBug
-from pace_async.events import GroupEnded, GroupShipped, LearnerStageChanged, LeaseReleased, VersionPublished
+from pace_async.errors import BudgetReached, InfrastructureFault, PaceBug
+from pace_async.events import (
+    CallUnaffordable,
+    GroupEnded,
+    GroupShipped,
+    LearnerStageChanged,
+    LeaseReleased,
+    VersionPublished,
+)
 from pace_async.learn.base import GROUP_UNREADABLE, RESTORED, Learner, Step
 from pace_async.objectives import Advantages, Collapsed, advantages, alpha_at
 from pace_async.publish.base import Publisher
@@ -31,7 +38,16 @@ NOT_WRITTEN = "The next group could not be written"
 
 
 async def learn_while_searching(core: Core, learner: Learner, publisher: Publisher) -> None:
-    """Run until no further group will come. A group that an earlier process left unfinished comes first."""
+    """Run until no further group will come. A group that an earlier process left unfinished comes first. A step that
+    does not fit the budget ends the search: the group stays shipped, and a resume with a larger budget trains it."""
+    try:
+        await _learn(core, learner, publisher)
+    except BudgetReached as reached:
+        core.show(CallUnaffordable(reached.usd, reached.left_usd))
+        core.stop("budget")
+
+
+async def _learn(core: Core, learner: Learner, publisher: Publisher) -> None:
     if core.state.shipped is not None:
         await finish_group(core, learner, core.state.shipped)
     if core.state.served < core.state.learner:

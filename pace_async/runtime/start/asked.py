@@ -3,13 +3,13 @@
 Nothing is written, started or called.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from typing_extensions import TypedDict
 
 from pace_async.config import Config, ProviderConfig
-from pace_async.context.bill import ANSWERS, BY_AGENT, NOTHING, OFTEN, Rate, bill, in_words
+from pace_async.context.bill import ANSWERS, BY_AGENT, NOTHING, OFTEN, CallBill, Rate, bill, in_words
 from pace_async.context.checked import first_questions
 from pace_async.context.figures import tokens_in
 from pace_async.context.notes import notes_question
@@ -22,7 +22,9 @@ from pace_async.plan.planned import Plan
 from pace_async.population.reading.reader import open_readonly
 from pace_async.providers.chat import looked_up, price_of
 from pace_async.providers.preflight import refuse_unless_priced
+from pace_async.providers.tinker.paid import TokenPrices
 from pace_async.registry.advisors import advisor_of, asked_model
+from pace_async.registry.trainers import TRAINERS
 from pace_async.runtime.run.core import prompts_of
 from pace_async.runtime.run_paths import find_run_paths
 from pace_async.runtime.start.refusals import asking
@@ -76,6 +78,9 @@ def questions_of(config: Config, run: str | None) -> AskedQuestions:
 def bill_of(config: Config, task: Task, runs: int = 1) -> str:
     """What one candidate and so many whole runs cost, in one line. Raises UsageError."""
     asks, models = config.search.remembers != "pool", models_of(config.implementer.model)
+    elsewhere = TRAINERS[config.learner.trainer].elsewhere
+    if elsewhere and not asks:
+        return "USD unknown: with search.memory pool the tokens of the service are not counted beforehand"
     if not asks and not models:
         return NOTHING if only_edits(config.implementer.model) else BY_AGENT
     prompts = prompts_of(config, task, surroundings_of(task))
@@ -86,7 +91,10 @@ def bill_of(config: Config, task: Task, runs: int = 1) -> str:
     if not models:
         first.pop("implement", None)
     own = _rate(asked_model(config.advisor.model), config.advisor) if kind.asked else (0.0, 0.0)
+    own = _service_rate(config) if elsewhere else own
     calls = bill(prompts, first, own, _rate(models[0], config.implementer) if models else None)
+    if elsewhere:
+        calls.append(_training(config, calls))
     return in_words(
         [replace(call, call=PAYS_FOR.get(call.call, call.call)) for call in calls], config.stop.candidates, runs
     )
@@ -139,6 +147,22 @@ def refuse_without_prices(config: Config) -> None:
         for model in models:
             chat = looked_up(model, asked)
             refuse_unless_priced(model, caller, chat.price, chat.is_listed_free)
+
+
+def _service_rate(config: Config) -> Rate | None:
+    """USD of a token of a question and of a sampled one at the trainer's service. A server of the user's own without
+    prices costs nothing."""
+    prices = TokenPrices.of(config.tinker)
+    known = config.tinker.url is not None or config.tinker.prices[0] is not None
+    return (prices.prompt, prices.sampled) if known else None
+
+
+def _training(config: Config, calls: Sequence[CallBill]) -> CallBill:
+    """A candidate's part of a step: all tokens of its advisor, read once and trained once."""
+    tokens = sum(call.tokens_in + call.tokens_out for call in calls if call.call not in ("implement", "notes"))
+    price = TokenPrices.of(config.tinker).trained
+    usd = None if _service_rate(config) is None else 2 * tokens * price
+    return CallBill("training", tokens, tokens, usd, 1 / config.learner.group_size)
 
 
 def _rate(model: str, config: ProviderConfig) -> Rate | None:

@@ -43,11 +43,12 @@ from pace_async.population.reading.said import said_of_open
 from pace_async.population.reading.summaries import made_at
 from pace_async.population.store import Store
 from pace_async.population.writing.outage import Outage, Say
-from pace_async.providers.base import NOTES
+from pace_async.providers.base import ADVISOR, NOTES
 from pace_async.registry.advisors import advisor_of
 from pace_async.registry.displays import DISPLAYS
 from pace_async.registry.evaluators import EVALUATORS
 from pace_async.registry.objectives import trains
+from pace_async.registry.trainers import TRAINERS
 from pace_async.runtime.best_program import how_to_apply, write_best
 from pace_async.runtime.children.cards import taken_cards
 from pace_async.runtime.children.catalogue_reading import chooser_for, run_folder, wording_for
@@ -55,7 +56,8 @@ from pace_async.runtime.children.engine_supervisor import SupervisedEngine
 from pace_async.runtime.children.engines import serving
 from pace_async.runtime.children.killed import again_if_killed
 from pace_async.runtime.children.replica import Probing
-from pace_async.runtime.children.training import process
+from pace_async.runtime.children.tinker import paid_advisor
+from pace_async.runtime.children.training import TrainerFactory, Training
 from pace_async.runtime.run.clock import RealClock
 from pace_async.runtime.run.core import Core, Stages, prompts_of
 from pace_async.runtime.run.fresh import FreshInstances, fresh_seeds
@@ -219,22 +221,26 @@ async def _stages(
         given = (
             await anyio.to_thread.run_sync(run_folder, config, paths, resources.task) if kind.served else paths.advisor
         )
-        training = (
-            await stack.enter_async_context(process(config, paths, given, await _groups(resources))) if learns else None
-        )
+        ledger = BudgetLedger(recorder, RealClock(), config.stop.budget)
+        training: Training | None = None
+        if learns:
+            opens = cast("TrainerFactory", TRAINERS[config.learner.trainer].load())
+            groups = await _groups(resources)
+            training = await stack.enter_async_context(opens(config, paths, given, groups, ledger.of(ADVISOR)))
         learner = training.trainer if training is not None else None
         if learner is not None:
             learner.tell = say_learner_fault
         evaluator = await stack.enter_async_context(_evaluator(resources, partial(record, "evaluate")))
         if learner is not None and state.learner > 0:
             weights_found(state, str(await again_if_killed(learner.ready, config.faults, say_learner_fault)))
-        ledger = BudgetLedger(recorder, RealClock(), config.stop.budget)
         served, asked = None, None
         if kind.served:
             bus.publish(Starting("the engine"))
-            scorer, memory = (training.scorer, training.memory) if training is not None else (None, None)
+            scorer = training.scorer if training is not None else None
             probing = Probing(scorer, config.advisor.probe_limit, config.advisor.temperature, say_fault)
-            served = await stack.enter_async_context(serving(config, paths, given, state, probing, memory))
+            served = await stack.enter_async_context(serving(config, paths, given, state, probing, training))
+            if training is not None and training.meter is not None:
+                asked = paid_advisor(config, given, served.client, training.meter)
         elif kind.asked:
             caller = advisor_caller(config)
             asked = await stack.enter_async_context(open_asked_advisor(config, ledger.of(caller), caller))

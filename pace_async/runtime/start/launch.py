@@ -48,6 +48,7 @@ from pace_async.providers.keys import refuse_without_keys
 from pace_async.providers.preflight import check_models, refuse_unless_ready
 from pace_async.registry.advisors import advisor_of
 from pace_async.registry.displays import DISPLAYS
+from pace_async.registry.trainers import TRAINERS
 from pace_async.runtime.children.advisor_choice import in_words, refuse_noise, with_advisor
 from pace_async.runtime.children.advisor_folder import (
     advisor_folder,
@@ -114,6 +115,8 @@ def prepare(
     with noted(missing):
         refuse_incomplete(config)
     refuse_unless_transformers_knows(config)
+    with noted(missing):
+        TRAINERS[config.learner.trainer].refuse_unless_there(config)
     refuse_missing_mechanisms(config.implementer.model, task)
     refuse_unused_block(config.implementer.model, task)
     refuse_unless_written(config)

@@ -21,6 +21,7 @@ from pace_async.plan.planned import Counter, Model, Plan, plan_of
 from pace_async.plan.served import refuse_unless_divisible
 from pace_async.registry.advisors import advisor_of
 from pace_async.registry.engines import engine_of
+from pace_async.registry.trainers import TRAINERS
 from pace_async.runtime.children.advisor_choice import context_of
 from pace_async.runtime.children.advisor_folder import advisor_folder
 from pace_async.runtime.children.cards import assigned
@@ -47,7 +48,7 @@ def plan_here(config: Config, folder: Path) -> Plan:
 def is_planned(config: Config) -> bool:
     """Whether there is something to plan: an advisor with weights here, but for those of the package."""
     kind = advisor_of(config.advisor.model)
-    return kind.served and not kind.packaged
+    return kind.served and not kind.packaged and not TRAINERS[config.learner.trainer].elsewhere
 
 
 def is_small(config: Config) -> bool:

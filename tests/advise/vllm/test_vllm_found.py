@@ -78,7 +78,7 @@ def test_the_cuda_build_needs_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("engine", ["ollama", "", "VLLM"])
 def test_an_engine_that_is_not_there_is_refused(engine: str) -> None:
-    with pytest.raises(UsageError, match="there is embedded, vllm and http"):
+    with pytest.raises(UsageError, match="there is embedded, vllm, tinker and http"):
         refuse_unless_served(engine)
 
 

@@ -1,0 +1,88 @@
+"""What `learner.trainer: tinker` chooses, and what it refuses."""
+
+import sys
+from typing import Any
+
+import pytest
+
+from pace_async.configure import resolve
+from pace_async.errors import GaveUp, NotHere, UsageError
+from pace_async.providers.tinker import sdk
+
+TINKER: dict[str, Any] = {"learner.trainer": "tinker", "advisor.model": "models/mine"}
+
+
+def test_the_trainer_chooses_its_engine_a_rank_and_no_limits() -> None:
+    config = resolve(None, TINKER, environment={})
+    learner = config.learner
+    assert (config.advisor.engine, learner.lora_rank) == ("tinker", 32)
+    assert (learner.max_move, learner.min_move_ess, learner.max_sure_move) == (None, None, None)
+    again = resolve(None, {}, environment={})
+    assert (again.advisor.engine, again.learner.lora_rank, again.learner.max_move) == ("embedded", None, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"learner.max_move": 0.1}, "learner.max_move"),
+        ({"learner.min_move_ess": 0.9}, "learner.min_move_ess"),
+        ({"learner.max_sure_move": 1e-6}, "learner.max_sure_move"),
+        ({"learner.objective": "entropic"}, "learner.kl_penalty"),
+        ({"learner.kl_penalty": 0.1}, "learner.kl_penalty"),
+        ({"learner.lora_rank": None}, "learner.lora_rank"),
+        ({"learner.lora_alpha": 16}, "learner.lora_alpha"),
+        ({"learner.precision": "bf16"}, "learner.precision"),
+        ({"learner.checkpoint_every": 5}, "learner.checkpoint_every"),
+        ({"learner.gpus": 1}, "learner.gpus"),
+        ({"learner.max_length": 100}, "learner.max_length"),
+        ({"learner.objective": "none"}, "trains nothing"),
+        ({"advisor.engine": "vllm"}, "advisor.engine vllm"),
+        ({"advisor.temperature": 0.7}, "advisor.temperature"),
+        ({"advisor.transport": "fetch"}, "advisor.transport"),
+        ({"advisor.probe_limit": 0.1}, "advisor.probe_limit"),
+        ({"advisor.model": "tiny"}, "by --advisor"),
+        ({"advisor.model": "auto"}, "by --advisor"),
+        ({"tinker.price_per_million_prompt": 1.0}, "three prices"),
+        ({"tinker.url": "https://me:word@host"}, "without a password"),
+    ],
+)
+def test_what_a_service_cannot_do_is_refused_by_name(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        resolve(None, {**TINKER, **changes}, environment={})
+
+
+def test_settings_of_the_service_need_its_trainer() -> None:
+    for changes in ({"tinker.reduction": "mean"}, {"tinker.url": "http://host:1"}, {"advisor.engine": "tinker"}):
+        with pytest.raises(UsageError, match=r"learner\.trainer"):
+            resolve(None, changes, environment={})
+
+
+def none(name: str) -> object | None:
+    return None
+
+
+def there(name: str) -> object | None:
+    return name
+
+
+def test_without_the_package_or_the_key_nothing_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = resolve(None, TINKER, environment={}).tinker
+    monkeypatch.setattr(sdk, "find_spec", none)
+    with pytest.raises(NotHere, match="needs the package tinker"):
+        sdk.refuse_unless_ready(service)
+    monkeypatch.setattr(sdk, "find_spec", there)
+    monkeypatch.delenv(sdk.KEY, raising=False)
+    with pytest.raises(NotHere, match=f"set {sdk.KEY}"):
+        sdk.refuse_unless_ready(service)
+    sdk.refuse_unless_ready(service.model_copy(update={"url": "http://127.0.0.1:1"}))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_an_absent_server_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sdk, "find_spec", there)
+    service = resolve(None, {**TINKER, "tinker.url": "http://127.0.0.1:1"}, environment={}).tinker
+    with pytest.raises(GaveUp, match=r"http://127\.0\.0\.1:1 does not answer .*see to the server or the network"):
+        async with sdk.open_service(service, "toy", 5.0):
+            pass
+    assert "tinker" not in sys.modules
