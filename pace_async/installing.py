@@ -21,6 +21,7 @@ EXTRAS = {
     "learn": ("torch", "transformers", "trl", "peft", "accelerate", "datasets", "tokenizers", "huggingface_hub"),
     "api": ("litellm",),
     "parquet": ("pyarrow",),
+    "tinker": ("tinker", "tokenizers"),
 }
 """Extras that a search, or the reading of one, may need, and what each lets Python import."""
 

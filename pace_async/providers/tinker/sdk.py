@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, TypeVar, cast
 
 import anyio
@@ -22,11 +21,11 @@ import httpx
 
 from pace_async.config.tinker import TinkerConfig
 from pace_async.errors import GaveUp, InfrastructureFault, NotHere
+from pace_async.installing import install_line, missing
 from pace_async.providers.redact import redact
 from pace_async.providers.tinker.service import Adam, SampledTokens, Sampler, Saved, TrainingRun, WeightedCall
 
 KEY = "TINKER_API_KEY"
-SET_UP = 'pip install "pace-async[tinker]"'
 UNUSED_KEY = "tml-unused"
 """The package refuses to send none, and a server of one's own may ask for none."""
 ANSWER_S = 10.0
@@ -39,8 +38,8 @@ T = TypeVar("T")
 
 def refuse_unless_ready(config: TinkerConfig) -> None:
     """Raises NotHere without the package, and without a key for the Tinker API itself. Asks nobody."""
-    if find_spec("tinker") is None:
-        raise NotHere(f"learner.trainer tinker needs the package tinker: {SET_UP}.")
+    if missing("tinker"):
+        raise NotHere(f"learner.trainer tinker needs the package tinker: {install_line('tinker')}.")
     if config.url is None and not os.environ.get(KEY, "").strip():
         raise NotHere(f"learner.trainer tinker: missing key; set {KEY} in the environment.")
 
