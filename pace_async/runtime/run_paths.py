@@ -225,13 +225,15 @@ def _latest(folders: list[Path]) -> RunPaths:
 
 
 def _task_of(folder: Path) -> str:
-    """The task of a run, from its configuration, or from its name before that is written."""
+    """The task of a run, from its configuration, or from its name before that is written, and where the task was made
+    in the run's own folder."""
     try:
         lines = RunPaths(folder).config.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         lines = []
     said = next((line.removeprefix("task:").strip(" '\"") for line in lines if line.startswith("task:")), None)
-    return Path(said).name if said else folder.name.rpartition("-")[0]
+    made_here = said is not None and Path(said).parent.name == folder.name
+    return Path(said).name if said and not made_here else folder.name.rpartition("-")[0]
 
 
 def runs_under(folder: Path) -> list[RunPaths]:

@@ -92,7 +92,8 @@ def test_a_run_is_named_by_its_folder_its_database_its_name_or_its_task(
     """The name comes before the task. A task's name means its latest run. Without a configuration the task is the part
     of the run's name before its last hyphen."""
     monkeypatch.chdir(tmp_path)
-    begun("two-words-1", "two-words-2", "mine", "eplb")
+    begun("two-words-1", "two-words-2", "mine", "eplb", "route-1")
+    (Path("runs") / "route-1" / "config.yaml").write_text(f"task: {tmp_path}/runs/route-1/task\n")
     (Path("runs") / "mine" / "config.yaml").write_text("seed: 1\ntask: 'tasks/eplb'\n")
     for name, written in (("two-words-1", NEW), ("two-words-2", OLD)):
         database = Path("runs") / name / "population.db"
@@ -105,6 +106,7 @@ def test_a_run_is_named_by_its_folder_its_database_its_name_or_its_task(
         "mine": "mine",
         "eplb": "eplb",
         "two-words": "two-words-1",
+        "route": "route-1",  # the task that was made in the run's own folder
     }
     assert {run: find_run_paths(run).name for run in named} == named
     (Path("runs") / "eplb" / "population.db").unlink()
