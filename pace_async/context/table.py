@@ -106,6 +106,7 @@ def _outcome(row: Row, digits: int, *, metrics: bool = False) -> str:
     parts = [_metric(name, value, row.before.get(name)) for name, value in row.metrics.items()] if metrics else []
     told = "".join(f", {part}" for part in parts)
     again = f" (again {score_text(tested.again, digits)})" if row.says_again and tested.again is not None else ""
+    again = " (worse in a second evaluation)" if row.doubted else again
     return f"{score_text(tested.score, digits)}{again}{gain}{best}{same}{told}, {_seconds(tested.seconds)}"
 
 

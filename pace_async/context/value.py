@@ -57,7 +57,8 @@ class Row:
     models may see, `before` those of its parent. `same_as` is the first candidate with exactly the same score, and
     `same_program` the first one with the same program. `over_best` is the gain over the best of the candidates with a
     lower number, None where that is the parent or not known.
-    `says_again`: the score of its second evaluation may be told, which has no instances of its own."""
+    `says_again`: the score of its second evaluation may be told, which has no instances of its own. `doubted`: it may
+    not be told, and puts the candidate behind one with a worse score."""
 
     tested: TriedOut
     idea: str = ""
@@ -67,6 +68,7 @@ class Row:
     same_program: int | None = None
     over_best: float | None = None
     says_again: bool = False
+    doubted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +127,8 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
     members = _programs(state, island)
     best = parent
     for member in members:
-        best = fitter(spec.direction, best, member)
-    better = best if best.score != parent.score else None
+        best = _fitter(view, spec, best, member)
+    ahead = best if _worth(view, spec, best) != _worth(view, spec, parent) else None
     recent = view.recent(RECENT)
     top = view.best(BEST)
     own = view.tested.get(parent.candidate)
@@ -136,12 +138,13 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
     seed = state.seed_program.score if state.seed_program is not None else None
     return Context(
         parent=parent,
-        best=better,
-        other=_other([parent, *([better] if better is not None else [])], members),
+        best=ahead,
+        other=_other([parent, *([ahead] if ahead is not None else [])], members),
         metrics=_shown(own.metrics if own is not None else {}, spec),
-        best_rows=tuple(row_of(view, tested, spec, seed) for tested in top),
+        best_rows=tuple(_judged(row_of(view, tested, spec, seed), view, spec, best) for tested in top),
         recent_rows=tuple(
-            replace(row_of(view, tested, spec, seed), same_as=view.equal_to(tested)) for tested in recent
+            replace(_judged(row_of(view, tested, spec, seed), view, spec, best), same_as=view.equal_to(tested))
+            for tested in recent
         ),
         lineage=tuple(row_of(view, tested, spec) for tested in view.lineage(parent.candidate, LINEAGE)),
         failed=failed_on(view, parent, spec),
@@ -156,6 +159,33 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
         failures=dict(view.failures),
         notes=page_seen(state) if state.memory.mode == "run" else None,
     )
+
+
+def _worth(view: Results, spec: TaskSpec, member: Member | TriedOut) -> float:
+    """What a score comes to. Where a single one says little, it is the mean with that of the second evaluation, if
+    there was one, so that a program with luck in the first is not the best for it."""
+    tested = view.tested.get(member.candidate)
+    assert member.score is not None
+    if tested is None or tested.again is None or (spec.deterministic and not spec.is_command):
+        return member.score
+    return (member.score + tested.again) / 2
+
+
+def _fitter(view: Results, spec: TaskSpec, a: Member, b: Member) -> Member:
+    """As `fitter`, by what the scores come to."""
+    one, other = _worth(view, spec, a), _worth(view, spec, b)
+    if one == other:
+        return fitter(spec.direction, a, b)
+    return a if better(spec.direction, one, other) else b
+
+
+def _judged(row: Row, view: Results, spec: TaskSpec, best: Member) -> Row:
+    """The row, marked where its score is above that of the best program only for luck."""
+    tested = row.tested
+    if row.says_again or tested.score is None or not better(spec.direction, tested.score, best.score):
+        return row
+    behind = better(spec.direction, _worth(view, spec, best), _worth(view, spec, tested))
+    return replace(row, doubted=behind)
 
 
 def row_of(view: Results, tested: TriedOut, spec: TaskSpec, seed: float | None = None) -> Row:
@@ -229,11 +259,11 @@ def program_of(state: RunState, island: Island, candidate: int) -> Member | None
     return next((member for member in shown if member.candidate == candidate), None)
 
 
-def base_of(state: RunState, island: Island, parent: Member, named: int | None, direction: str) -> Member:
+def base_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, named: int | None) -> Member:
     """What a rollout on `parent` changes whose answer names a candidate as base: that one, if the island may see its
-    program and it scores no worse, else the parent. An island that has gone back goes on from its own programs."""
-    base = program_of(state, island, named) if named is not None else None
-    if base is None or better(direction, parent.score, base.score):
+    program and it is no worse, else the parent. An island that has gone back goes on from its own programs."""
+    base, view = program_of(state, island, named) if named is not None else None, view_of(state, island)
+    if base is None or better(spec.direction, _worth(view, spec, parent), _worth(view, spec, base)):
         return parent
     return parent if island.course.stay > 0 and base not in island.members else base
 

@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pace_async.context.value import base_of
+from pace_async.context.table import row_text
+from pace_async.context.value import base_of, context_of, view_of
 from pace_async.search.state import Member
 from pace_async.state.run_state import RunState
-from tests.support.contexts import begun, rollout
+from pace_async.task import TaskSpec
+from tests.support.contexts import TASK, begun, rollout
 
 
 def explored(bound: int = 2) -> RunState:
@@ -18,6 +20,11 @@ def explored(bound: int = 2) -> RunState:
     for lease, island, score in ((1, 1, 1.5), (2, 2, 2.5), (3, 1, 1.25), (4, 2, 2.0), (5, 1, None)):
         rollout(state, lease, island, score=score)
     return state
+
+
+def exact(direction: str = "maximize") -> TaskSpec:
+    """A task whose equal programs have equal scores."""
+    return TASK.spec.model_copy(update={"direction": direction})
 
 
 def member(state: RunState, candidate: int) -> Member:
@@ -45,7 +52,7 @@ def test_a_base_takes_the_parents_place_where_it_is_known_and_no_worse(
     parent: int, named: int | None, direction: str, base: int
 ) -> None:
     state = explored()
-    assert base_of(state, state.islands[1], member(state, parent), named, direction) == member(state, base)
+    assert base_of(state, exact(direction), state.islands[1], member(state, parent), named) == member(state, base)
 
 
 def test_an_island_that_has_gone_back_takes_no_base_of_another() -> None:
@@ -53,22 +60,44 @@ def test_an_island_that_has_gone_back_takes_no_base_of_another() -> None:
     island = state.islands[1]
     away = replace(island, course=replace(island.course, stay=3))
     parent = member(state, 3)
-    assert base_of(state, away, parent, 2, "maximize") == parent
-    assert base_of(state, away, parent, 1, "maximize") == member(state, 1)
+    assert base_of(state, exact(), away, parent, 2) == parent
+    assert base_of(state, exact(), away, parent, 1) == member(state, 1)
 
 
 def test_behind_a_barrier_only_what_the_last_group_showed_is_a_base() -> None:
     state = explored(bound=0)
     parent = member(state, 3)
-    assert base_of(state, state.islands[1], parent, 2, "maximize") == parent
+    assert base_of(state, exact(), state.islands[1], parent, 2) == parent
     state.visible.show_program(2, member(state, 2))
-    assert base_of(state, state.islands[1], parent, 2, "maximize") == member(state, 2)
+    assert base_of(state, exact(), state.islands[1], parent, 2) == member(state, 2)
 
 
 @given(st.integers(0, 4), st.integers(-1, 6) | st.none(), st.sampled_from(["maximize", "minimize"]))
 def test_no_base_scores_worse_than_the_parent(parent: int, named: int | None, direction: str) -> None:
     state = explored()
     chosen = member(state, parent)
-    base = base_of(state, state.islands[1], chosen, named, direction)
+    base = base_of(state, exact(direction), state.islands[1], chosen, named)
     assert base.candidate in (parent, named)
     assert base.score >= chosen.score if direction == "maximize" else base.score <= chosen.score
+
+
+def test_where_scores_are_noisy_the_best_is_not_one_with_luck_in_its_first_evaluation() -> None:
+    state, noisy = explored(), exact().model_copy(update={"deterministic": False})
+    view = view_of(state, state.islands[1])
+    for candidate, again in ((2, 1.0), (1, 2.25)):  # 2 scored 2.5 and 1 scored 1.5
+        view.tested[candidate] = replace(view.tested[candidate], again=again)
+    parent = member(state, 3)
+
+    def told(spec: TaskSpec) -> tuple[int | None, list[int]]:
+        context = context_of(state, spec, state.islands[1], parent, 8)
+        return (
+            context.best.candidate if context.best is not None else None,
+            [row.tested.candidate for row in context.best_rows if row.doubted],
+        )
+
+    assert told(exact()) == (2, [])
+    assert told(noisy) == (1, [2])  # 1 comes to 1.875, and 2 to 1.75
+    assert base_of(state, noisy, state.islands[1], member(state, 4), 2).candidate == 4
+    assert base_of(state, noisy, state.islands[1], member(state, 2), 4).candidate == 4
+    doubted = next(row for row in context_of(state, noisy, state.islands[1], parent, 8).best_rows if row.doubted)
+    assert "2.5 (worse in a second evaluation)" in row_text(doubted, 3, 200)
