@@ -22,7 +22,7 @@ from pace_async.runtime.children.advisor_choice import in_words, with_advisor
 from pace_async.runtime.start.asked import bill_of, questions_of
 from pace_async.search.state import Member
 from pace_async.task import load_task
-from tests.advise.test_in_context import Answers
+from tests.support.answering import Answers
 from tests.support.chat_models import SWITCHED, save_chat_model
 from tests.support.contexts import begun, rollout
 from tests.support.implementing import implement, implementing

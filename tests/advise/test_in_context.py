@@ -1,13 +1,12 @@
 """A rollout of a model that is told the context: which calls it makes, and what comes of its answers."""
 
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 
 from pace_async.advise.advisor import Advice, Sampling
-from pace_async.advise.base import Prompt, PromptTooLong
+from pace_async.advise.base import PromptTooLong
 from pace_async.advise.in_context import advise_in_context, reasoning_of
 from pace_async.advise.one_answer import parse_one
 from pace_async.config import PromptsConfig
@@ -16,6 +15,7 @@ from pace_async.context.templates import Templates
 from pace_async.context.value import NOT_KNOWN
 from pace_async.events import AdvisorCall
 from pace_async.state.run_state import RunState
+from tests.support.answering import Answers
 from tests.support.contexts import TASK, begun, rollout
 
 ONE = "Idea A (explore): {}\nChoice: A\nReasoning: because\nSpecification:\nchange it"
@@ -24,25 +24,6 @@ FRESH = ("Solve an integer program", "Anneal with restarts", "Tabulate the conta
 
 def three(ideas: tuple[str, ...]) -> str:
     return "\n".join(f"Idea {n}\nHypothesis: {idea}\nReasoning: why {n}" for n, idea in enumerate(ideas, start=1))
-
-
-@dataclass
-class Answers:
-    """Answers each purpose with its text. A question of over `longest` characters is too long."""
-
-    texts: dict[str, str | Callable[[str], str]]
-    longest: int = 10**9
-    known: bool = True
-    asked: list[Prompt] = field(default_factory=list[Prompt])
-
-    async def ask(self, prompt: Prompt) -> tuple[AdvisorCall, Literal["stop", "length"]]:
-        size = len(prompt.whole)
-        if size > self.longest:
-            raise PromptTooLong(size, self.longest - 1000 if self.known else None)
-        self.asked.append(prompt)
-        text = self.texts[prompt.purpose]
-        said = text if isinstance(text, str) else text(prompt.text)
-        return AdvisorCall(prompt.purpose, (), (), (), (), said, seconds=1.0, prompt=prompt.text), "stop"
 
 
 def result(work: Coroutine[Any, Any, Advice]) -> Advice:

@@ -24,6 +24,7 @@ OF_THE_PAPER = {
     "objective": "pace",
     "group_size": 8,
     "k": 4,
+    "trainer": "process",
     "horizon": None,
     "alpha_schedule": "linear",
     "alpha_start": 0.0,

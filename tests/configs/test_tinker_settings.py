@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from pace_async import installing
 from pace_async.configure import resolve
 from pace_async.errors import GaveUp, NotHere, UsageError
 from pace_async.providers.tinker import sdk
@@ -67,10 +68,10 @@ def there(name: str) -> object | None:
 
 def test_without_the_package_or_the_key_nothing_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     service = resolve(None, TINKER, environment={}).tinker
-    monkeypatch.setattr(sdk, "find_spec", none)
+    monkeypatch.setattr(installing, "find_spec", none)
     with pytest.raises(NotHere, match="needs the package tinker"):
         sdk.refuse_unless_ready(service)
-    monkeypatch.setattr(sdk, "find_spec", there)
+    monkeypatch.setattr(installing, "find_spec", there)
     monkeypatch.delenv(sdk.KEY, raising=False)
     with pytest.raises(NotHere, match=f"set {sdk.KEY}"):
         sdk.refuse_unless_ready(service)
@@ -80,7 +81,7 @@ def test_without_the_package_or_the_key_nothing_begins(monkeypatch: pytest.Monke
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_an_absent_server_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sdk, "find_spec", there)
+    monkeypatch.setattr(installing, "find_spec", there)
     service = resolve(None, {**TINKER, "tinker.url": "http://127.0.0.1:1"}, environment={}).tinker
     with pytest.raises(GaveUp, match=r"http://127\.0\.0\.1:1 does not answer .*see to the server or the network"):
         async with sdk.open_service(service, "toy", 5.0):

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from pace_async.errors import BudgetReached, GaveUp, InfrastructureFault, PaceBug
-from pace_async.events import ImplementerCalled
 from pace_async.learn.base import GROUP_UNREADABLE, RESTORED
 from pace_async.learn.coefficients import coefficients
 from pace_async.learn.settings import TrainerConfig
@@ -18,6 +17,7 @@ from pace_async.learn.tinker_trainer import VERSION, SavedVersion, TinkerTrainer
 from pace_async.providers.tinker.paid import TokenMeter, TokenPrices
 from pace_async.replay.groupfile import group_path, read_digested, write_group
 from tests.doubles.simulated_service import SimulatedService
+from tests.doubles.token_ledger import Ledger
 from tests.support.learn_toys import random_group, written_groups
 
 VOCAB = 40
@@ -28,25 +28,6 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-class Ledger:
-    """A `CallLedger` with so much money."""
-
-    def __init__(self, usd: float = 1e9) -> None:
-        self.usd = usd
-        self.calls: list[ImplementerCalled] = []
-
-    async def reserve(self, lease: int, model: str, usd: float) -> int:
-        if usd > self.usd:
-            raise BudgetReached(usd, self.usd)
-        return len(self.calls) + 1
-
-    async def settle(self, call: ImplementerCalled) -> None:
-        self.calls.append(call)
-
-    async def fault(self, kind: str, detail: str, lease: int | None) -> None:
-        raise AssertionError(kind)
 
 
 def service_with(*fails: tuple[str, int]) -> SimulatedService:

@@ -1,7 +1,7 @@
 """The state of a running run is, after each of its commits, the state that a resume would fold from its journal. At its
 end it is also the state that its facts give one by one, those of the journal and those inferred from the rows."""
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -32,21 +32,13 @@ from pace_async.task import load_task
 from tests.doubles.implementers import NotesChat
 from tests.support.catalogues import with_sites
 from tests.support.changed_stages import change_stages
+from tests.support.comparing_states import differences
 from tests.support.simulated_runs import settings
 from tests.support.virtual_runs import REACH, SEARCH, durations
 
 SPEC = load_task("circle_packing").spec
-OF_A_PROCESS = {"claimed", "reserved", "lent", "lent_programs"}
-"""What a process that begins has none of: places that are claimed, calls in flight, and what helped to fold."""
 APART = 18
 """Comparisons between two snapshots."""
-
-
-def differences(live: RunState, folded: RunState) -> list[str]:
-    """Fields in which two states differ, and whether the buffers have the same order."""
-    names = [field.name for field in fields(RunState) if field.name not in OF_A_PROCESS]
-    found = [name for name in names if getattr(live, name) != getattr(folded, name)]
-    return found if list(live.complete) == list(folded.complete) else [*found, "order of complete"]
 
 
 def contexts(state: RunState) -> list[Context]:

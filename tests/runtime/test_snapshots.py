@@ -26,8 +26,8 @@ from pace_async.simulate.runs import SimulatedFaults, SimulatedRun, header_of, s
 from pace_async.simulate.stages import World
 from pace_async.state.run_state import RunState
 from tests.doubles.clocks import Impatient
-from tests.runtime.test_fold import differences
 from tests.support.catalogues import with_sites
+from tests.support.comparing_states import differences
 from tests.support.every_fact import change, problems
 from tests.support.population_facts import empty_place, rescored
 from tests.support.simulated_runs import settings

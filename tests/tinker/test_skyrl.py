@@ -24,7 +24,7 @@ from pace_async.learn.tinker_trainer import VERSION, SavedVersion, TinkerTrainer
 from pace_async.providers.tinker.paid import TokenMeter, TokenPrices
 from pace_async.providers.tinker.sdk import SdkService, open_service
 from pace_async.providers.tinker.service import Adam, WeightedCall
-from tests.learn.test_tinker_trainer import Ledger
+from tests.doubles.token_ledger import Ledger
 from tests.support.learn_toys import written_groups
 
 HERE = find_spec("tinker") is not None and find_spec("skyrl") is not None

@@ -66,10 +66,13 @@ async def _refuse_unless_up(url: str) -> None:
             answer = await http.get(url + _HEALTH)
     except httpx.HTTPError as error:
         why = redact(str(error) or type(error).__name__)
-        raise GaveUp(f"{there} does not answer ({why}): see to the server or the network.") from None
+        raise GaveUp(
+            f"{there} does not answer ({why}): see to the server or the network, then `pace resume` goes on."
+        ) from None
     if answer.status_code >= 400:
         raise GaveUp(
-            f"{there} answers {answer.status_code} where a Tinker server says that it is up: see to tinker.url."
+            f"{there} answers {answer.status_code} where a Tinker server says that it is up: see to tinker.url, then "
+            "`pace resume` goes on."
         )
 
 
@@ -111,7 +114,8 @@ class _Calls:
         except self.tinker.APIStatusError as error:
             if error.status_code in (401, 403):
                 raise GaveUp(
-                    f"The Tinker service at {self.url} refuses the key in {KEY} ({self._said(error)})."
+                    f"The Tinker service at {self.url} refuses the key in {KEY} ({self._said(error)}): set a valid "
+                    "one, then `pace resume` goes on."
                 ) from None
             kind = "service_refused" if error.status_code < 500 else "service_error"
             raise InfrastructureFault(kind, self._said(error)) from None

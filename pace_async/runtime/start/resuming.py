@@ -99,6 +99,7 @@ WHY_NOT = {
     "advisor.role": "advice and edits would share a group",
     "advisor.calls": "rollouts of one call and of three would share a group",
     "advisor.temperature": "what is recorded was sampled at it",
+    "tinker": "the versions trained so far are at this service",
     "evaluation": "scores would not compare",
     "learner": "the learner rebuilds its weights from the recorded groups with it",
     "reward": "rewards would not compare",
