@@ -233,7 +233,7 @@ def _state(view: RunView, event: RunStateChanged) -> RunView:
             finished_here=0,
             times=(),
             threads={},
-            ledger=view.ledger.resumed(),
+            ledger=view.ledger.resumed(event.at),
         )
         # an earlier process's knowledge of the services is out of date
         view = _set(

@@ -50,7 +50,7 @@ def resumed_view(view: RunView, header: RunHeader, stop: StopConfig) -> RunView:
     """The view before the first event of a process that goes on with the run."""
     kept: dict[str, Any] = {name: getattr(view, name) for name in OF_THE_RUN}
     kept["learner"] = replace(view.learner, stage="waiting")
-    return RunView(header, stop, **kept, ledger=view.ledger.resumed())
+    return RunView(header, stop, **kept, ledger=view.ledger.resumed(view.last_at))
 
 
 async def view_of(record: RunRecord, stop: StopConfig, population: Population) -> RunView:

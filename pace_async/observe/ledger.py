@@ -32,11 +32,13 @@ from pace_async.registry.staleness_policies import policy_of
 class Ledger:
     """Stage seconds of a run. `opened` holds when each lease in flight opened, `handed` when it last got a
     model's answer. `rollouts` are the last ROLLOUTS_TIMED durations from lease to score, without the wait for a slot.
-    `busy` is the thread seconds of all that have ended in this process. `learning` and `push` are the seconds of the
+    `busy` is the thread seconds of all that have ended in this process. `carried` holds since when each lease is in
+    flight here that an earlier process opened, and that times no rollout. `learning` and `push` are the seconds of the
     last step and push."""
 
     opened: Mapping[int, float] = field(default_factory=dict[int, float])
     handed: Mapping[int, float] = field(default_factory=dict[int, float])
+    carried: Mapping[int, float] = field(default_factory=dict[int, float])
     rollouts: tuple[float, ...] = ()
     evaluations: tuple[float, ...] = ()
     busy: float = 0.0
@@ -62,6 +64,9 @@ class Ledger:
                 return self._closed(event.lease, whole).timed(RolloutTimes(whole, evaluation, since_answer))
             case LeaseAborted() if event.lease in self.opened:
                 return self._closed(event.lease, event.at - self.opened[event.lease])
+            case Evaluated() | LeaseAborted() if event.lease in self.carried:
+                carried = {lease: at for lease, at in self.carried.items() if lease != event.lease}
+                return changed(self, carried=carried, busy=self.busy + event.at - self.carried[event.lease])
             case GroupEnded() if event.closing == "trained":
                 return changed(self, learning=event.seconds)
             case VersionPublished():
@@ -69,9 +74,9 @@ class Ledger:
             case _:
                 return self
 
-    def resumed(self) -> "Ledger":
-        """The ledger of the next process: what was timed stays, what was in flight is gone."""
-        return changed(self, opened={}, handed={}, busy=0.0)
+    def resumed(self, at: float) -> "Ledger":
+        """The ledger of a process that begins at this time: what was timed stays, and what was in flight goes on."""
+        return changed(self, opened={}, handed={}, carried=dict.fromkeys((*self.carried, *self.opened), at), busy=0.0)
 
     def _handed(self, lease: int, at: float) -> "Ledger":
         return changed(self, handed={**self.handed, lease: at})
@@ -94,7 +99,7 @@ class Ledger:
         """The share of the threads' time with a lease, None before anything was timed."""
         if elapsed <= 0 or not self.rollouts:
             return None
-        busy = self.busy + sum(now - at for at in self.opened.values())
+        busy = self.busy + sum(now - at for at in (*self.opened.values(), *self.carried.values()))
         return min(1.0, max(0.0, busy / (threads * elapsed)))
 
     def limits(self, header: RunHeader, busy: float | None = None) -> Roofline | None:

@@ -28,11 +28,11 @@ class RolloutTimes:
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """The stages of a run. `rollouts` are the newest, oldest first, and `busy` the thread seconds of all. Both leave
-    out rollouts that were interrupted. `candidates` counts all except the task's own program. `learning` and `push` are
-    the seconds of the last step and push, 0 before. `driven` is the time in which a process drove the run, in seconds.
-    `answers` says of each of the newest
-    calls over the network, oldest first, whether it got an answer."""
+    """The stages of a run. `rollouts` are the newest that were not interrupted, oldest first, and `busy` the thread
+    seconds of all that are complete, of an interrupted one those since the last resume. `candidates` counts all except
+    the task's own program. `learning` and `push` are the seconds of the last step and push, 0 before. `driven` is the
+    time in which a process drove the run, in seconds. `answers` says of each of the newest calls over the network,
+    oldest first, whether it got an answer."""
 
     candidates: int
     busy: float

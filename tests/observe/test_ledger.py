@@ -44,9 +44,23 @@ async def test_an_interrupted_rollout_is_left_out_of_the_durations(tmp_path: Pat
         rows = ledger_of_rows(reader.timings(), replace(HEADER, objective="none"))
         assert ledger_of_rows(reader.timings(), HEADER)["advice"] is None  # it may be the learner, not timed yet
     assert rows["candidates_per_hour"] == pytest.approx(3600.0 * 2 / 40.0)
-    assert rows["slot_utilisation"] == pytest.approx(10.0 / (HEADER.threads * 40.0))
+    assert rows["slot_utilisation"] == pytest.approx((10.0 + 10.0) / (HEADER.threads * 40.0))
     assert rows["binding"] == "threads"
     assert rows["roofline"] == pytest.approx(3600.0 * HEADER.threads / 10.0)
+
+
+def test_what_a_resume_takes_over_keeps_its_threads_busy_and_times_no_rollout() -> None:
+    begun, done = from_to(1, 100.0, 110.0)
+    cut, late = from_to(2, 105.0, 90_010.0, island=2)
+    ledger = Ledger()
+    for fact in (begun, advised(1), done, cut, advised(2, 2)):
+        ledger = ledger.after(fact)
+    resumed = ledger.resumed(90_000.0)
+    assert resumed.utilisation(2, 10.0, 90_010.0) == pytest.approx(0.5)
+    ended = resumed.after(late)
+    assert (ended.busy, ended.carried, ended.rollouts) == (10.0, {}, ledger.rollouts)
+    again = resumed.resumed(95_000.0).after(replace(late, at=95_002.0))
+    assert (again.busy, again.carried) == (2.0, {})
 
 
 async def test_the_evaluation_slots_in_force_are_those_of_the_last_resume(tmp_path: Path) -> None:

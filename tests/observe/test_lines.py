@@ -367,7 +367,7 @@ async def test_the_view_of_a_resumed_run_is_the_view_of_an_uninterrupted_one(tmp
         finished_here=0,
         times=(),
         threads={},
-        ledger=folded.ledger.resumed(),
+        ledger=folded.ledger.resumed(folded.last_at),
         notes=(),
         latest=None,
     )

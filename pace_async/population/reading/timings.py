@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, and_, exists, func, select, text
+from sqlalchemy import Connection, and_, case, exists, func, select, text
 from sqlalchemy.orm import aliased
 
 from pace_async.events import GIVEN_UP
@@ -57,11 +57,18 @@ def timings_of(connection: Connection, run_id: int, kept: int = ROLLOUTS_TIMED) 
     rollouts = [
         RolloutTimes(row.whole, row.evaluation, _least(row.since_advice, row.since_call)) for row in reversed(rows)
     ]
+    resumed = (
+        select(func.max(begun.at))
+        .where(begun.run_id == run_id, begun.state == "running", begun.at < CandidateRow.at)
+        .correlate(CandidateRow)
+        .scalar_subquery()
+    )
+    here = case((resumed > LeaseRow.opened_at, CandidateRow.at - resumed), else_=whole)
     busy = (
-        select(func.sum(whole))
+        select(func.sum(here))
         .select_from(CandidateRow)
         .join(LeaseRow, same_rollout(LeaseRow, CandidateRow))
-        .where(*driven)
+        .where(of_run, CandidateRow.lease.is_not(None))
     )
     candidates = select(func.count()).where(of_run, CandidateRow.lease.is_not(None))
     learning = select(GroupRow.seconds).where(GroupRow.run_id == run_id, GroupRow.state == "trained")
