@@ -5,6 +5,7 @@ commits, each once. Where that is no longer certain, none is kept. No decision i
 because what it saw may have changed since.
 """
 
+import logging
 from collections.abc import Callable
 from typing import Protocol
 
@@ -12,6 +13,8 @@ from pace_async.events import Fact
 from pace_async.observe.followed import Followed
 from pace_async.population.journal.states import encoding_of
 from pace_async.state.run_state import RunState
+
+log = logging.getLogger(__name__)
 
 EVERY = 5000
 """Facts between two snapshots, at least. A resume folds as many in about 0.2 s, so nobody would notice more of them."""
@@ -45,8 +48,13 @@ class Snapshots:
         """These were committed in one transaction and applied to the state."""
         if not self._certain:
             return
-        for fact in facts:
-            self._followed.take(fact)
+        try:
+            for fact in facts:
+                self._followed.take(fact)
+        except Exception:  # the run does not depend on it
+            log.exception("no snapshots are kept any more")
+            self.stop()
+            return
         self._seq += len(facts)
         self._since += len(facts)
         if self._since >= self._apart and not self._state.claimed.openings:
