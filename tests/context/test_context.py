@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import takewhile
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -37,7 +37,7 @@ from tests.support.contexts import PROGRAM, TASK, begun, evaluated, rollout
 def told(state: RunState, name: str = "one", island: int = 1, parent: Member | None = None, **changed: object) -> str:
     prompts = replace(Prompts(TASK, Templates.of(PromptsConfig()), Surroundings(2, ("numpy 2.3",))), **changed)  # type: ignore[arg-type]
     questions = prompts.questions(state, state.islands[island], parent or state.islands[island].members[0])
-    extra: Mapping[str, object] = {"propose": {}, "one": {}, "select": {"proposed": ()}, "assess": {"near": ()}}[name]
+    extra: Mapping[str, Any] = {"propose": {}, "one": {}, "select": {"proposed": ()}, "assess": {"near": ()}}[name]
     return questions.render(name, prompts.budget, **extra).text
 
 
@@ -113,7 +113,7 @@ def test_no_question_is_longer_than_its_budget_and_the_parent_goes_last(tokens: 
     for name in ("one", "propose", "select"):
         prompts = Prompts(TASK, Templates.of(PromptsConfig()), tokens=tokens)
         questions = prompts.questions(state, state.islands[1], state.islands[1].members[0])
-        extra = {"proposed": ()} if name == "select" else {}
+        extra: dict[str, Any] = {"proposed": ()} if name == "select" else {}
         made = questions.render(name, prompts.budget, **extra)
         assert len(made.system) + len(made.text) <= prompts.budget
         if state.islands[1].members[0].program not in made.text:
