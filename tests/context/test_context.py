@@ -1,7 +1,6 @@
 """What a model is told: the same for equal states, within its budget, and nothing of it is a request."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import takewhile
 from typing import Any, cast
@@ -37,8 +36,8 @@ from tests.support.contexts import PROGRAM, TASK, begun, evaluated, rollout
 def told(state: RunState, name: str = "one", island: int = 1, parent: Member | None = None, **changed: object) -> str:
     prompts = replace(Prompts(TASK, Templates.of(PromptsConfig()), Surroundings(2, ("numpy 2.3",))), **changed)  # type: ignore[arg-type]
     questions = prompts.questions(state, state.islands[island], parent or state.islands[island].members[0])
-    extra: Mapping[str, Any] = {"propose": {}, "one": {}, "select": {"proposed": ()}, "assess": {"near": ()}}[name]
-    return questions.render(name, prompts.budget, **extra).text
+    extra: dict[str, dict[str, Any]] = {"select": {"proposed": ()}, "assess": {"near": ()}}
+    return questions.render(name, prompts.budget, **extra.get(name, {})).text
 
 
 def a_history() -> RunState:
