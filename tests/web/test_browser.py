@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.support.browsers import served, until, window
+from tests.support.changed_runs import ONE_MORE_FACT
 from tests.support.finished_runs import make_run, poison
 
 pytestmark = pytest.mark.long
@@ -37,6 +38,7 @@ def test_a_commit_is_shown_without_a_reload(page: Page, folder: Path, address: s
     page.get_by_role("status").get_by_text("live").wait_for()
     with sqlite3.connect(folder / "population.db") as database:
         database.execute("update candidates set score = 12345.5, merit = 12345.5 where candidate = 3")
+        database.execute(ONE_MORE_FACT)
     database.close()
     page.get_by_text("12345.5", exact=False).first.wait_for()
 

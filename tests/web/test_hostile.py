@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, Page
 from pace_async.outside import sound
 from pace_async.programs.compiled import digest_as_it_is
 from tests.support.browsers import served, window
+from tests.support.changed_runs import ONE_MORE_FACT
 from tests.support.finished_runs import make_run, pace
 from tests.support.hostile_texts import HOSTILE_TEXTS
 
@@ -148,6 +149,7 @@ def test_a_commit_of_such_a_text_and_a_click_in_the_tree_put_it_in_place_inertly
     page.get_by_role("status").get_by_text("live").wait_for()
     with closing(sqlite3.connect(runs / "run" / "population.db")) as database, database:
         database.execute("update experiments set description = ? || ' renewed' where lease = 30", (HOSTILE_TEXTS[7],))
+        database.execute(ONE_MORE_FACT)
     page.get_by_text("renewed").wait_for()
     assert shown(page) >= set(range(CANDIDATES))
     page.goto(f"{run}/tree#candidate-7")
