@@ -19,7 +19,7 @@ from pace_async.config.service import chosen_by_trainer, refuse_unless_at_servic
 from pace_async.config.tinker import TinkerConfig
 from pace_async.registry.advisors import advisor_of
 from pace_async.registry.engines import engine_of
-from pace_async.registry.implementers import BY_ADVISOR
+from pace_async.registry.implementers import BY_ADVISOR, names_in
 from pace_async.registry.objectives import trains
 from pace_async.registry.staleness_policies import STALENESS_POLICIES
 from pace_async.registry.transports import TRANSPORTS
@@ -104,7 +104,7 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _one_author(self) -> Self:
-        named = [part.partition("=")[0].strip() for part in self.implementer.model.split(",")]
+        named = names_in(self.implementer.model)
         if not self.advisor.writes_code:
             if BY_ADVISOR.name in named:
                 raise ValueError("implementer advisor comes with advisor.role end_to_end: set that, and leave it out")

@@ -51,9 +51,9 @@ class AdvisorConfig(ProviderConfig):
     max_tokens: int | None = Field(
         default=None,
         ge=8,
-        description=f"Longest answer, in tokens, thinking included; by default {LONGEST}, {LONGEST_OF_CHAT} for a "
-        f"model with a chat template, and {LONGEST_OF_THINKING} for one that thinks or writes the code itself, and for "
-        "api:MODEL.",
+        description=f"Longest answer, in tokens, thinking included. By default {LONGEST}, {LONGEST_OF_CHAT} for a "
+        f"model with a chat template, and {LONGEST_OF_THINKING} for api:MODEL and for a model that thinks or writes "
+        "the code itself.",
     )
     max_tokens_by_call: dict[Call, int] = Field(
         default_factory=dict[Call, int],

@@ -7,7 +7,7 @@ from pydantic import Field, field_validator, model_validator
 
 from pace_async.config.provider import ProviderConfig
 from pace_async.config.section import Section
-from pace_async.registry.implementers import IMPLEMENTERS, implementer_of
+from pace_async.registry.implementers import IMPLEMENTERS, implementer_of, names_in
 
 AGENT_S = 900.0
 """Deadline of a call of a known agent, where none is given."""
@@ -68,8 +68,7 @@ class ImplementerConfig(ProviderConfig):
         if not isinstance(given, dict):
             return given
         values = cast("dict[str, object]", given)
-        names = (part.partition("=")[0].strip() for part in str(values.get("model", "")).split(","))
-        if not any(implementer_of(name).known_agent for name in names):
+        if not any(implementer_of(name).known_agent for name in names_in(str(values.get("model", "")))):
             return values
         return {"timeout_s": AGENT_S, "deadline_s": 2 * AGENT_S, **values}
 

@@ -106,8 +106,8 @@ class LearnerConfig(Section):
         ge=1,
         le=512,
         description="Train LoRA adapters of this rank on all linear layers in place of all weights; each version is an "
-        "adapter that vLLM serves beside the last ones, without a pause. Needs advisor.engine vllm, or learner.trainer "
-        "tinker, which trains nothing else, by default of rank 32.",
+        "adapter that vLLM serves beside the last ones, without a pause. Needs advisor.engine vllm. "
+        "learner.trainer tinker trains nothing else, by default of rank 32.",
     )
     lora_alpha: float | None = Field(
         default=None, gt=0, description="The adapters are scaled by this over their rank; by default twice the rank."

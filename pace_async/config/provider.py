@@ -6,14 +6,16 @@ from typing import Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from pace_async.config.section import Section
+from pace_async.config.section import Section, ServiceUrl
 
 
 class ProviderConfig(Section):
     """Address, arguments, deadlines and prices of models behind litellm."""
 
     model: str
-    api_base: str | None = Field(default=None, description="Base URL of the models' API, if it is not the usual one.")
+    api_base: ServiceUrl | None = Field(
+        default=None, description="Base URL of the models' API, if it is not the usual one."
+    )
     options: dict[str, Any] = Field(
         default_factory=dict,
         description="Further arguments of each call, such as temperature or reasoning_effort. One that a model does "
@@ -46,13 +48,6 @@ class ProviderConfig(Section):
         except (TypeError, ValueError):
             raise ValueError("only texts, finite numbers, true, false, null, lists and mappings can be sent") from None
         return options
-
-    @field_validator("api_base")
-    @classmethod
-    def _no_password(cls, url: str | None) -> str | None:
-        if url is not None and (not re.match(r"https?://", url) or "@" in url or "?" in url):
-            raise ValueError("must be http(s)://HOST/PATH, without a password or a query")
-        return url
 
     @model_validator(mode="after")
     def _both_prices(self) -> Self:

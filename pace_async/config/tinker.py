@@ -1,11 +1,10 @@
 """The service that trains and serves the advisor, for `learner.trainer: tinker`."""
 
-import re
 from typing import Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from pace_async.config.section import Section
+from pace_async.config.section import Section, ServiceUrl
 
 
 class TinkerConfig(Section):
@@ -13,10 +12,10 @@ class TinkerConfig(Section):
 
     base_model: str | None = Field(
         default=None,
-        description="The advisor's name at the service; by default advisor.model. advisor.model itself says where its "
+        description="The advisor's name at the service, by default that of advisor.model, which also says where the "
         "tokenizer is.",
     )
-    url: str | None = Field(
+    url: ServiceUrl | None = Field(
         default=None,
         description="Address of another server of the same API, such as SkyRL's; by default the Tinker API.",
     )
@@ -37,13 +36,6 @@ class TinkerConfig(Section):
         description="USD per million tokens of a training step. Each group is read once before its step, to have its "
         "logprobs, and those tokens count at this price too.",
     )
-
-    @field_validator("url")
-    @classmethod
-    def _no_password(cls, url: str | None) -> str | None:
-        if url is not None and (not re.match(r"https?://", url) or "@" in url or "?" in url):
-            raise ValueError("must be http(s)://HOST/PATH, without a password or a query")
-        return url
 
     @model_validator(mode="after")
     def _all_prices(self) -> Self:

@@ -212,7 +212,7 @@ class Store:
         try:
             state, view = await anyio.to_thread.run_sync(encode)
             await self._write(lambda connection: snapshot_kept(connection, run_id, seq, time.time(), state, view))
-        except Exception:
+        except Exception:  # the run does not depend on it
             log.exception("no snapshot of %d facts was kept", seq)
 
     async def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[Mapping[str, Any]]:

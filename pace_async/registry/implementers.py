@@ -39,7 +39,7 @@ MODEL = ImplementerKind(
 
 BY_ADVISOR = ImplementerKind(
     "advisor",
-    "none, because the advisor writes the code itself; advisor.role end_to_end chooses it",
+    "none: with advisor.role end_to_end the advisor writes the code itself",
     "pace_async.implement.advisor_edit:AdvisorEdit",
     by_advisor=True,
 )
@@ -84,3 +84,8 @@ def implementer_of(name: str) -> ImplementerKind:
     model's."""
     before = IMPLEMENTERS.get(name.partition(":")[0])
     return before if before is not None and before.known_agent else IMPLEMENTERS.get(name, MODEL)
+
+
+def names_in(setting: str) -> list[str]:
+    """The names of a setting such as `a=3,b`, without their weights. Nothing is refused."""
+    return [part.partition("=")[0].strip() for part in setting.split(",")]

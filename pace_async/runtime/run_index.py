@@ -67,7 +67,7 @@ def forget_run(folder: Path) -> None:
 
 def _place(folder: Path) -> Path:
     """The absolute path without `..`. Unlike `Path.resolve` it keeps the name of a link, which the user knows."""
-    return Path(os.path.abspath(folder))  # noqa: PTH100
+    return Path(os.path.abspath(folder))  # noqa: PTH100 (a link stays a link)
 
 
 def _without(runs: list[IndexedRun], folder: Path) -> list[IndexedRun]:

@@ -15,7 +15,7 @@ from pace_async.plan.places import Capacity, CardMemory, Owned
 from pace_async.plan.planned import Model, Plan, plan_of
 from pace_async.plan.served import ServedModel, refuse_unless_divisible, served_model
 from pace_async.plan.step import StepBytes, StepShape
-from pace_async.runtime.start.planning import plan_for, with_own_files
+from pace_async.runtime.start.planning import plan_for
 
 SHAPES = Path(__file__).parents[2] / "scripts" / "documentation" / "shapes" / "models"
 QWEN, R1 = SHAPES / "qwen3.5-4b", SHAPES / "deepseek-r1-0528-qwen3-8b"
@@ -397,15 +397,3 @@ def test_files_of_a_run_on_a_file_system_in_memory_take_host_memory_too() -> Non
         places = {place.name: place for place in plan_of(config, Model(QWEN, 2048), ONE, capacity, count).places}
         sums.append(places["host memory"].needed)
     assert sums[1] - sums[0] == places["disk"].needed
-
-
-def test_versions_and_rows_of_a_run_that_goes_on_count_as_free(tmp_path: Path) -> None:
-    version = tmp_path / "learner" / "versions" / "000001"
-    version.mkdir(parents=True)
-    (version / "model.safetensors").write_bytes(b"x" * 900)
-    (tmp_path / "population.db").write_bytes(b"x" * 90)
-    (tmp_path / "population.db-wal").write_bytes(b"x" * 10)
-    capacity = Capacity({}, host=10.0, disk=50.0)
-    assert with_own_files(capacity, tmp_path) == replace(capacity, disk=1050.0)
-    in_memory = replace(capacity, disk_in_memory=True)
-    assert with_own_files(in_memory, tmp_path) == replace(in_memory, host=1010.0, disk=1050.0)

@@ -17,7 +17,6 @@ from pace_async.evaluate.base import Evaluation
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.task import CHEATS, load_task, split_block
 from tests.doubles.evaluators import scored
-from tests.support.command_line import Shell
 from tests.support.modules import load
 
 TASK = load_task("kuairec")
@@ -324,23 +323,6 @@ def test_a_file_that_is_not_the_real_one_is_refused(tmp_path: Path, header: str,
     write_matrix(tmp_path, header, last)
     with pytest.raises(ValueError, match=rf"big_matrix.csv .*{why}.*: get KuaiRec.zip from https://"):
         INTERACTIONS.read(tmp_path)
-
-
-def test_a_run_without_the_data_says_what_to_get_and_with_it_what_implements(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shell = Shell(tmp_path, monkeypatch, capsys)
-    said = shell.pace("run", "kuairec")
-    assert said.code == 2
-    assert said.err == (
-        "pace: There is no KuaiRec data in data/kuairec: get KuaiRec.zip from https://doi.org/10.5281/zenodo.18164998,"
-        " unpack it there or name the folder that holds big_matrix.csv by --set evaluation.settings.path=FOLDER, or"
-        " take synthetic data by --set evaluation.settings.data=synthetic (a run needs --implementer MODEL too: the"
-        " task has no catalogue).\n"
-    )
-    said = shell.pace("run", "kuairec", "--set", "evaluation.settings.data=synthetic")
-    assert (said.code, "has no catalogue" in said.err, "--implementer" in said.err) == (2, True, True)
-    assert shell.files() == []
 
 
 async def evaluate(program: str, settings: dict[str, Any], log: Path) -> Evaluation:

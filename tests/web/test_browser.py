@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
-from tests.support.browsers import served, until, window
+from tests.support.browsers import LONG_MS, served, until, window
 from tests.support.changed_runs import ONE_MORE_FACT
 from tests.support.finished_runs import make_run, poison
 
@@ -40,7 +40,7 @@ def test_a_commit_is_shown_without_a_reload(page: Page, folder: Path, address: s
         database.execute("update candidates set score = 12345.5, merit = 12345.5 where candidate = 3")
         database.execute(ONE_MORE_FACT)
     database.close()
-    page.get_by_text("12345.5", exact=False).first.wait_for()
+    expect(page.get_by_text("12345.5", exact=False).first).to_be_visible(timeout=LONG_MS)
 
 
 def test_the_tree_is_drawn_walked_by_keys_folded_and_opened(page: Page, address: str) -> None:
@@ -71,9 +71,9 @@ def test_a_condition_is_typed_and_a_row_is_opened(page: Page, address: str) -> N
     page.goto(address.split("?")[0] + "/candidates")
     page.get_by_label("Condition in SQL").fill("candidate = 2")
     page.get_by_role("button", name="Show").click()
-    page.get_by_text("1 candidate, page 1 of 1").wait_for()
+    expect(page.get_by_text("1 candidate, page 1 of 1")).to_be_visible(timeout=LONG_MS)
     page.get_by_role("link", name="2", exact=True).first.click()
-    page.get_by_role("heading", name="Candidate 2").wait_for()
+    expect(page.get_by_role("heading", name="Candidate 2")).to_be_visible(timeout=LONG_MS)
 
 
 def test_no_page_is_wider_than_a_small_screen(page: Page, address: str) -> None:

@@ -10,6 +10,7 @@ from sqlalchemy.orm import aliased
 from pace_async.events import ImplementerChosen
 from pace_async.population.fields import CHOICE_FIELDS
 from pace_async.population.models import CandidateRow, ImplementerCallRow, ImplementerChoiceRow, LeaseRow
+from pace_async.registry.implementers import names_in
 from pace_async.search.bandit import Result
 
 
@@ -91,4 +92,4 @@ def models_of_bandit(settings: Mapping[str, object], changes: Mapping[str, objec
     given = {**{f"implementer.{key}": value for key, value in own.items()}, **changes}
     if given.get("implementer.choice") != "bandit":
         return []
-    return [part.partition("=")[0].strip() for part in str(given["implementer.model"]).split(",")]
+    return names_in(str(given["implementer.model"]))
