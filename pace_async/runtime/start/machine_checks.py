@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from typing import cast
 
 from pace_async.advise.engines.vllm_found import Missing, find_vllm
@@ -151,7 +152,10 @@ def _advisor(model: str = "tiny") -> Finding:
     name, kind = f"advisor {model}", advisor_of(model)
     try:
         folder = advisor_folder(model)
-        return Finding(name, True, f"{folder.name} in the package" if kind.packaged else str(folder))
+        where = f"{folder.name} in the package" if kind.packaged else str(folder)
+        if find_spec("torch") is None:
+            return Finding(name, None, f"{where}, and torch is not installed", install_line("learn"))
+        return Finding(name, True, where)
     except UsageError as error:
         return Finding(name, False, str(error), "install the package again" if kind.packaged else "")
 
