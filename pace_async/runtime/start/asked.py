@@ -95,9 +95,8 @@ def bill_of(config: Config, task: Task, runs: int = 1) -> str:
     calls = bill(prompts, first, own, _rate(models[0], config.implementer) if models else None)
     if elsewhere:
         calls.append(_training(config, calls))
-    return in_words(
-        [replace(call, call=PAYS_FOR.get(call.call, call.call)) for call in calls], config.stop.candidates, runs
-    )
+    named = [replace(call, call=PAYS_FOR.get(call.call, call.call)) for call in calls]
+    return in_words(named, config.stop.candidates, runs, config.stop.budget)
 
 
 def hours_of(config: Config, task: Task, plan: Plan | None, slots: int) -> str:
