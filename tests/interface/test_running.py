@@ -18,7 +18,9 @@ from pace_async.population.lock import RunLock
 from tests.support.finished_runs import copy_run, make_run
 
 ROOT = Path(__file__).parents[2]
-FEW = {"stop.candidates": 3, "search.threads": 2, "learner.objective": "none"}
+WITH_MODEL = {"stop.candidates": 3, "search.threads": 2, "learner.objective": "none"}
+FEW = {**WITH_MODEL, "advisor.model": "bandit"}
+"""Starts no engine."""
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +36,7 @@ def test_a_run_is_searched_to_its_end_even_from_a_thread_beside_a_loop(place: Pa
     found: list[pace.Run] = []
 
     async def notebook() -> None:
-        thread = threading.Thread(target=lambda: found.append(pace.run("circle_packing", FEW)))
+        thread = threading.Thread(target=lambda: found.append(pace.run("circle_packing", WITH_MODEL)))
         thread.start()
         await anyio.to_thread.run_sync(thread.join)
 
