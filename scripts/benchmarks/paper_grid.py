@@ -7,13 +7,13 @@
     python scripts/benchmarks/paper_grid.py --scale small --report-only
 
 Resumable: a finished run is not run again, and an interrupted one goes on. To join shards, copy their folders into one.
-The settings are those of the scale: `configs/paper/small.yaml` for any task, or `TASK.yaml` as published. For a method
-other than `pace`, `METHOD.yaml` overrides them. With --without-guards the steps at scale small are not limited either.
-The table goes to table.md and the panels (best reward so far, entropy, gradient norm) to TASK.svg, in the folder of
---out. The table also has the other metrics of the best program, the gradient norm before clipping, the mean entropy of
-the first and of the last quarter of updates, the mean spread of the rewards in a group in the first and the last
-quarter of groups, the spikes of a run, and the share of the candidates after which a method was as good as another at
-its end.
+The settings are those of the scale: `configs/paper/small.yaml` for any task, with `small_TASK.yaml` where there is one,
+or `TASK.yaml` as published. For a method other than `pace`, `METHOD.yaml` overrides them. With --without-guards the
+steps at scale small are not limited either. The table goes to table.md and the panels (best reward so far, entropy,
+gradient norm) to TASK.svg, in the folder of --out. The table also has the other metrics of the best program, the
+gradient norm before clipping, the mean entropy of the first and of the last quarter of updates, the mean spread of the
+rewards in a group in the first and the last quarter of groups, the spikes of a run, and the share of the candidates
+after which a method was as good as another at its end.
 """
 
 import argparse
@@ -125,9 +125,13 @@ def folder_of(chosen: argparse.Namespace, task: str, method: str, seed: int) -> 
 
 def wanted(chosen: argparse.Namespace, task: str, method: str, seed: int) -> Wanted:
     """One run: the settings of the scale, overridden by the advisor's and the method's."""
-    layers = ["small"] if chosen.scale == "small" else [task]
-    if chosen.scale == "small" and chosen.without_guards:
-        layers.append("without_guards")
+    layers = [task]
+    if chosen.scale == "small":
+        layers = ["small"]
+        if (CONFIGS / f"small_{task}.yaml").is_file():
+            layers.append(f"small_{task}")
+        if chosen.without_guards:
+            layers.append("without_guards")
     if chosen.scale == "paper" and chosen.advisor == "8b":
         layers.append("deepseek_8b")
     if method != OURS:

@@ -16,7 +16,7 @@ from pace_async.configure import flat, resolve
 from pace_async.report.diagnostics import quarters
 from scripts.benchmarks import bench_runs
 from scripts.benchmarks.bench_runs import difference, part_of
-from scripts.benchmarks.paper_grid import METHODS, OURS, folder_of, main, wanted
+from scripts.benchmarks.paper_grid import CONFIGS, METHODS, OURS, folder_of, main, wanted
 from scripts.benchmarks.run_traces import read
 from tests.support.command_line import Shell
 from tests.support.finished_runs import make_run
@@ -173,6 +173,14 @@ def test_without_guards_the_small_scale_differs_in_them_alone_and_a_method_keeps
         "learner.rollback": False,
     }
     assert above["learner.objective"] == "entropic"
+
+
+def test_a_task_with_a_file_of_its_own_at_the_small_scale_gets_it_below_the_method_s(tmp_path: Path) -> None:
+    run = wanted(chosen(tmp_path, without_guards=True), "multi_evolve", "maxk", 0)
+    files = [Path(file) for flag, file in zip(run.arguments, run.arguments[1:], strict=False) if flag == "--config"]
+    assert [file.stem for file in files] == ["small", "small_multi_evolve", "without_guards", "maxk"]
+    published = resolve([CONFIGS / "multi_evolve.yaml"], environment={}).reward
+    assert resolve(files, environment={}).reward == published
 
 
 def test_at_the_papers_scale_the_files_of_advisor_and_method_override_the_tasks(tmp_path: Path) -> None:
