@@ -1,8 +1,8 @@
 """Off-policy corrections (`learner.correction`) and their masks (`learner.mask`).
 
-The code of a correction gives log weights, that of a mask the log-ratio that it compares with its bounds:
-`learn.correction.WeightFunction` and `learn.correction.MaskFunction`. A correction of whole calls is a
-`learn.correction.CallWeightFunction`, and one that leaves out tokens of the group names a
+The code of a correction gives log weights (`learn.correction.WeightFunction`), that of a mask the log-ratio that it
+compares with its bounds, and that of a correction of whole calls the log-ratio of the call
+(`learn.correction.RatioFunction`). A correction that leaves out tokens of the group names a
 `learn.correction.TokenSelection` too.
 """
 
@@ -15,7 +15,7 @@ from pace_async.registry.base import Entry, Registry
 class OffPolicyCorrection(Entry):
     """`ratio_to_sampler`: the surrogate's ratio is against the behaviour policy, so that its clip acts. Otherwise it is
     against the policy at the beginning of the step, and its clip has no effect. `of_calls`: a weight depends on all
-    tokens of the call and on its advantage. `is_capped`: the cap truncates the weights. `selects`: `module:attribute`
+    tokens of the call. `is_capped`: the cap truncates the weights. `selects`: `module:attribute`
     of what chooses the tokens of a group that count."""
 
     ratio_to_sampler: bool = False
@@ -38,21 +38,14 @@ CORRECTIONS = Registry(
     OffPolicyCorrection(
         "sequence",
         "the product of the ratios of the whole call is a truncated weight",
-        "pace_async.learn.correction:of_sequence",
+        "pace_async.learn.correction:sequence",
         of_calls=True,
     ),
     OffPolicyCorrection(
         "geometric",
         "the geometric mean of the ratios of the whole call is a truncated weight",
-        "pace_async.learn.correction:of_geometric_mean",
+        "pace_async.learn.correction:geometric",
         of_calls=True,
-    ),
-    OffPolicyCorrection(
-        "vespo",
-        "the ratio of the whole call is a weight that falls to 0 on both sides of 1, more softly than a clip",
-        "pace_async.learn.vespo:vespo",
-        of_calls=True,
-        is_capped=False,
     ),
     OffPolicyCorrection(
         "m2po",
