@@ -11,6 +11,7 @@ from pace_async.cli.completing import task_names
 from pace_async.cli.options import command_of, known_in, one_of
 from pace_async.cli.output import JSON_OPTION, indented, print_json, print_table, tell
 from pace_async.observe.columns import shown
+from pace_async.peers.importers import IMPORTERS
 from pace_async.registry.task_groups import TASK_GROUPS
 
 if TYPE_CHECKING:
@@ -161,8 +162,8 @@ def _init_own(flags: InitFlags, target: Path) -> None:
 class ImportFlags:
     """What `pace task import` may be given."""
 
-    peer: str = typer.Argument(..., help="Whose example: openevolve or shinka.", metavar="openevolve|shinka")
-    example: Path = typer.Argument(..., help="Folder of the example.", metavar="DIR")
+    peer: str = typer.Argument(..., help=IMPORTERS.described(), metavar=IMPORTERS.metavar())
+    example: str = typer.Argument(..., help="Folder of the example.", metavar="DIR")
     to: Path | None = typer.Option(None, "--to", help="Folder to make [default: ./NAME of DIR].", metavar="FOLDER")
     program: str = typer.Option("", "--program", help="The seed program's file, where it is not found.")
     config: str = typer.Option("", "--config", help="The example's YAML file, where there are several.")
@@ -181,8 +182,7 @@ class ImportFlags:
 
 
 def import_task(flags: ImportFlags) -> None:
-    """Make a task of an OpenEvolve or ShinkaEvolve example. Its files are copied and not changed, and neither project
-    has to be installed.
+    """Make a task of an example of another project. Its files are copied and not changed.
 
     Example: pace task import openevolve openevolve/examples/function_minimization --to my_minimum
     """

@@ -137,3 +137,7 @@ def example(folder: Path, files: Mapping[str, str], **changed: str | None) -> Pa
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(dedent(text), encoding="utf-8")
     return folder
+
+
+EXAMPLES: Mapping[str, Mapping[str, str]] = {"openevolve": OPENEVOLVE, "shinka": SHINKA}
+"""One example for each importer, by its name in the table."""
