@@ -69,10 +69,17 @@ def _shinka() -> Importer:
     return Shinka()
 
 
+def _galapagos() -> Importer:
+    from pace_async.peers.galapagos import Galapagos
+
+    return Galapagos()
+
+
 IMPORTERS = Registry(
     "project",
     ImporterKind("openevolve", "an example of OpenEvolve", importer=_openevolve),
     ImporterKind("shinka", "an example of ShinkaEvolve", importer=_shinka),
+    ImporterKind("galapagos", "a task of Galapagos, by its name or its folder", importer=_galapagos),
 )
 
 
@@ -85,16 +92,17 @@ def importer_of(name: str) -> Importer:
 
 
 def looks_like_another(folder: Path, name: str) -> str:
-    """What to say of a folder that is no example of the project `name` but one of another project. Else nothing."""
+    """What to say of a folder that is no example of the project `name` but one of other projects. Else nothing."""
     own = IMPORTERS[name].importer()
-    for other, kind in IMPORTERS.items():
-        importer = kind.importer()
-        if other != name and not _recognises(own, folder) and _recognises(importer, folder):
-            return (
-                f"{folder} is not an example of {own.project}, but looks like one of {importer.project}: "
-                f"pace task import {other}."
-            )
-    return ""
+    if _recognises(own, folder):
+        return ""
+    others = {other: kind.importer() for other, kind in IMPORTERS.items() if other != name}
+    said = [
+        f"{importer.project} (pace task import {other})"
+        for other, importer in others.items()
+        if _recognises(importer, folder)
+    ]
+    return f"{folder} is not an example of {own.project}, but looks like one of {' or '.join(said)}." if said else ""
 
 
 def _recognises(importer: Importer, folder: Path) -> bool:

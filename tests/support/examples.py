@@ -139,5 +139,38 @@ def example(folder: Path, files: Mapping[str, str], **changed: str | None) -> Pa
     return folder
 
 
-EXAMPLES: Mapping[str, Mapping[str, str]] = {"openevolve": OPENEVOLVE, "shinka": SHINKA}
+GALAPAGOS = {
+    "card.yaml": """\
+        name: sums
+        display_name: "Sums"
+        organization: Ours
+        summary: Make a number large.
+        description: |
+          Return a large whole number, at most 8.
+        metrics:
+          - {metric_name: value, metric_direction: maximize}
+          - metric_name: combined_score
+            metric_direction: maximize
+            metric_description: The number divided by the best known one.
+            metric_computation: value / 8
+        components: {initial_program: initial_program.py, evaluator: evaluator.py}
+        language: python
+        library: [numpy]
+        constraint: {est_runtime_s: 5, network: none}
+        references: {source: "https://example.org/sums", best_known: 8, found_by: Ada}
+        """,
+    "evaluator.py": """\
+        import importlib.util
+
+        def evaluate(program_path):
+            spec = importlib.util.spec_from_file_location("program", program_path)
+            program = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(program)
+            value = program.answer()
+            return {"combined_score": value / 8, "value": value, "artifacts": {"hint": f"it answered {value}"}}
+        """,
+    "initial_program.py": "# EVOLVE-BLOCK-START\ndef answer():\n    return 2\n# EVOLVE-BLOCK-END\n",
+}
+
+EXAMPLES: Mapping[str, Mapping[str, str]] = {"openevolve": OPENEVOLVE, "shinka": SHINKA, "galapagos": GALAPAGOS}
 """One example for each importer, by its name in the table."""

@@ -11,14 +11,14 @@ lowered.
 import os
 import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import anyio
 
 from pace_async.config import EvaluationConfig
-from pace_async.errors import GaveUp, InfrastructureFault, UsageError
+from pace_async.errors import GaveUp, InfrastructureFault, PaceError, UsageError
 from pace_async.evaluate.assemble import open_evaluator
 from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest, evaluate
 from pace_async.evaluate.local import LocalEvaluator
@@ -27,6 +27,7 @@ from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.peers.draft import draft_of, read_example, wanted_json
 from pace_async.peers.example import Example, Wanted
 from pace_async.peers.importers import importer_of
+from pace_async.peers.packages import missing_of
 from pace_async.peers.write import (
     Bounds,
     Draft,
@@ -37,6 +38,7 @@ from pace_async.peers.write import (
     write_settings,
 )
 from pace_async.programs.helpers import TooMuchWork, in_helper, with_helpers
+from pace_async.runtime.start.task_environment import install_into
 from pace_async.task import FULL, load_task
 
 READ_S = 10.0
@@ -44,6 +46,8 @@ READ_S = 10.0
 TRY_S = 60.0
 """Longest evaluation of the seed program."""
 TRIES = 8
+ENVIRONMENT = "environment"
+"""The folder of the environment that all tasks of one import share."""
 ALL_TRIES_S = 30.0
 """No further try of a stage begins after so long."""
 
@@ -69,9 +73,19 @@ class SeedTrial:
     reported: str = ""
 
 
-def import_example(peer: str, named: str, target: Path | None, wanted: Wanted, try_seed: bool) -> Imported:
-    """Raises UsageError for a project that is not known, a folder that is no such example, and a target that is there
-    already."""
+def import_example(
+    peer: str,
+    named: str,
+    target: Path | None,
+    wanted: Wanted,
+    try_seed: bool,
+    *,
+    install: bool = False,
+    environment: Path | None = None,
+) -> Imported:
+    """`install`: packages that are missing here go into `environment`, or else into one beside the task. Raises
+    UsageError for a project that is not known, a folder that is no such example, and a target that is there already,
+    NotHere if the package that brings the example is missing, GaveUp if its packages cannot be installed."""
     importer = importer_of(peer)
     folder = importer.folder_of(named)
     name = name_of(target or folder)
@@ -83,10 +97,48 @@ def import_example(peer: str, named: str, target: Path | None, wanted: Wanted, t
     refuse_if_there(goal)
     draft = anyio.run(_read, peer, folder, name, wanted)
     lines = [*draft.example.taken, *_of_files(draft, wanted)]
+    prefix = ""
+    missing = missing_of(draft.example.packages)
+    if missing and install:
+        place = environment or goal.with_name(f"{goal.name}_environment")
+        install_into(place, draft.example.packages)
+        prefix = os.path.relpath(place.resolve(), goal.resolve())
+        lines.append(f"environment: {prefix} has {', '.join(draft.example.packages)} (--install)")
+    elif missing:
+        lines.append(f"packages: {', '.join(missing)} not installed here: --install makes an environment with them")
     with unfinished_task(draft, importer, goal) as made:
-        bounds, stages, told = _tried(draft, made) if try_seed else _untried(draft)
-        write_settings(made, draft, bounds, stages)
+        can_try = try_seed and (install or not missing)
+        bounds, stages, told = _tried(draft, made, prefix) if can_try else _untried(draft)
+        write_settings(made, draft, bounds, stages, prefix)
     return Imported(name, goal, (*lines, *told), draft.example.left)
+
+
+def import_all(
+    peer: str, folder: Path, try_seed: bool, *, install: bool, say: Callable[[str, Imported | PaceError], None]
+) -> None:
+    """Import every example that the project has by name, each into its own folder below `folder`, and say each as soon
+    as it is made, or why it is not. One that is there is left as it is. Raises UsageError if there are no names."""
+    names = names_of(peer)
+    for name in names:
+        goal = folder / name_of(Path(name))
+        if goal.exists():
+            continue
+        try:
+            made = import_example(
+                peer, name, goal, Wanted(), try_seed, install=install, environment=folder / ENVIRONMENT
+            )
+        except (UsageError, GaveUp) as error:
+            say(name, error)
+        else:
+            say(name, made)
+
+
+def names_of(peer: str) -> Sequence[str]:
+    """The examples that a project has by name. Raises UsageError if there are none, NotHere if a package is missing."""
+    names = importer_of(peer).names()
+    if not names:
+        raise UsageError(f"Examples of {peer} have no names: name the folder of one.")
+    return names
 
 
 def _of_files(draft: Draft, wanted: Wanted) -> Iterator[str]:
@@ -108,9 +160,9 @@ def _untried(draft: Draft) -> tuple[Bounds, Stages, list[str]]:
     return bounds, draft.example.stages, [said]
 
 
-def _tried(draft: Draft, folder: Path) -> tuple[Bounds, Stages, list[str]]:
+def _tried(draft: Draft, folder: Path, prefix: str) -> tuple[Bounds, Stages, list[str]]:
     """(bounds, stages, what to say) of a task whose seed program is scored in its unfinished folder."""
-    write_settings(folder, draft, unknown_bounds(draft.example), draft.example.stages)
+    write_settings(folder, draft, unknown_bounds(draft.example), draft.example.stages, prefix)
     tried = anyio.run(_try, folder, draft.example.stages)
     bounds, said = guessed_bounds(tried, draft.example)
     told = [said]
