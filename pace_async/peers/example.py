@@ -57,7 +57,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """An example as a task needs it. `source` is the file of the seed program, relative to the example. `fields` are
+    """An example as a task needs it. `source` is the file of the seed program, relative to the example, and `seed` its
+    text where the example has none. `fields` are
     those of task.yaml that only the task's kind has. `stages` are (name, threshold) of the cheap stages. `target` is
     the best score known, and `upper` the best one that can be, where the example says so. `packages` are what programs
     and evaluator import and pace does not bring. `taken` and `left` say, a line each, what was taken over from where,
@@ -85,6 +86,7 @@ class Example:
     packages: tuple[str, ...] = ()
     secret: frozenset[str] = frozenset()
     about: str = ""
+    seed: str = ""
 
     @property
     def program(self) -> str:

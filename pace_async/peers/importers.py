@@ -75,11 +75,18 @@ def _galapagos() -> Importer:
     return Galapagos()
 
 
+def _frontier_cs() -> Importer:
+    from pace_async.peers.frontier_cs import FrontierCS
+
+    return FrontierCS()
+
+
 IMPORTERS = Registry(
     "project",
     ImporterKind("openevolve", "an example of OpenEvolve", importer=_openevolve),
     ImporterKind("shinka", "an example of ShinkaEvolve", importer=_shinka),
     ImporterKind("galapagos", "a task of Galapagos, by its name or its folder", importer=_galapagos),
+    ImporterKind("frontier-cs", "a problem of Frontier-CS", importer=_frontier_cs),
 )
 
 

@@ -60,7 +60,7 @@ def drafted(name: str, example: Example, include: Sequence[str] = ()) -> Draft:
     """Reads the example's files. `include` names files and folders of it that are copied too. Raises UsageError."""
     program = example.folder / example.source
     try:
-        text = lines_of(bytes_of(program).decode("utf-8"))
+        text = example.seed or lines_of(bytes_of(program).decode("utf-8"))
     except UnicodeDecodeError:
         raise UsageError(f"{program} is not UTF-8 text.") from None
     seed, note = with_one_block(text, example.language)
@@ -156,6 +156,7 @@ def unfinished_task(draft: Draft, importer: Importer, target: Path) -> Generator
             _fill(folder, draft, importer)
             importer.complete(folder, draft.example)
             yield folder
+            shutil.rmtree(folder / "__pycache__", ignore_errors=True)  # of the evaluator, if it was tried
             refuse_if_there(target)
             folder.rename(target)
         finally:

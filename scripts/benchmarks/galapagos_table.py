@@ -1,6 +1,6 @@
 """Imports, checks and scores the tasks of Galapagos that need only Python packages, and tells what became of each.
 
-    python scripts/benchmarks/galapagos_table.py --folder DIR [--seconds 60] [--shard 0/4] [--again "too slow"]
+    python scripts/benchmarks/galapagos_table.py --folder DIR [--shard I/N] [--match REGEX] [--again CAUSE]
     python scripts/benchmarks/galapagos_table.py --folder DIR --table docs/results/galapagos.md
 
 DIR gets the tasks, one environment for the packages that pace does not bring, and a line for each task in
@@ -41,6 +41,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=60.0, help="longest evaluation")
     parser.add_argument("--shard", default="0/1", help="I/N: the tasks I, I + N, I + 2N, …")
+    parser.add_argument("--match", default="", help="a regular expression: only tasks whose name it matches")
     parser.add_argument("--again", default="", help="a cause whose tasks are done again", choices=["", *CAUSES])
     parser.add_argument("--table", type=Path, help="write the page from what is there, and run nothing")
     asked = parser.parse_args()
@@ -51,7 +52,7 @@ def main() -> None:
     index, count = (int(part) for part in asked.shard.split("/"))
     asked.folder.mkdir(parents=True, exist_ok=True)
     for name in list(names_of("galapagos"))[index::count]:
-        if name in rows and rows[name]["cause"] != asked.again:
+        if not re.search(asked.match, name) or (name in rows and rows[name]["cause"] != asked.again):
             continue
         row = row_of(name, asked.folder, asked.seconds)
         with (asked.folder / f"rows-{index}.jsonl").open("a", encoding="utf-8") as stream:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from pace_async.peers.importers import IMPORTERS
 from pace_async.runtime.start import importing
 from pace_async.task import load_task
 from tests.support.command_line import Shell
-from tests.support.examples import EXAMPLES, example
+from tests.support.examples import EXAMPLES, TOOLS, example
 
 PAGE = Path(__file__).parents[2] / "docs" / "import.md"
 
@@ -74,6 +75,8 @@ def test_an_example_of_another_project_is_refused_with_the_command_for_it(tmp_pa
 
 @pytest.mark.parametrize("name", IMPORTERS)
 def test_a_task_has_the_example_unchanged_and_a_seed_program_that_scores(shell: Shell, name: str) -> None:
+    if name in TOOLS and shutil.which(TOOLS[name]) is None:
+        pytest.skip(f"there is no {TOOLS[name]}")
     folder = example(shell.folder / "theirs", EXAMPLES[name])
     before = digests(folder)
     said = shell.pace("task", "import", name, "theirs", "--to", "mine", "--json")

@@ -172,5 +172,43 @@ GALAPAGOS = {
     "initial_program.py": "# EVOLVE-BLOCK-START\ndef answer():\n    return 2\n# EVOLVE-BLOCK-END\n",
 }
 
-EXAMPLES: Mapping[str, Mapping[str, str]] = {"openevolve": OPENEVOLVE, "shinka": SHINKA, "galapagos": GALAPAGOS}
+FRONTIER_CS = {
+    "config.yaml": "type: default\nchecker: chk.cc\ntime: 2s\nmemory: 64m\nsubtasks:\n- {score: 100, n_cases: 2}\n",
+    "statement.txt": "Write a whole number, at most the one that you read.\n",
+    "testdata/1.in": "4\n",
+    "testdata/1.ans": "4\n",
+    "testdata/2.in": "8\n",
+    "testdata/2.ans": "8\n",
+    "chk.cc": """\
+        #include <cstdio>
+        int main(int, char **files) {
+            double most = 0, given = 0, best = 1;
+            if (std::fscanf(std::fopen(files[1], "r"), "%lf", &most) != 1) return 3;
+            if (std::fscanf(std::fopen(files[3], "r"), "%lf", &best) != 1) return 3;
+            if (std::fscanf(std::fopen(files[2], "r"), "%lf", &given) != 1 || given > most) return 1;
+            std::fprintf(stderr, "points Ratio: %.6f (of %g)", given / best, best);
+            return 7;
+        }
+        """,
+    "initial.cpp": """\
+        #include <cstdio>
+        // EVOLVE-BLOCK-START
+        int answer(int) { return 4; }
+        // EVOLVE-BLOCK-END
+        int main() {
+            int most;
+            if (std::scanf("%d", &most) == 1) std::printf("%d\\n", answer(most));
+        }
+        """,
+}
+"""A problem whose program scores 75: all of one test, half of the other."""
+
+EXAMPLES: Mapping[str, Mapping[str, str]] = {
+    "openevolve": OPENEVOLVE,
+    "shinka": SHINKA,
+    "galapagos": GALAPAGOS,
+    "frontier-cs": FRONTIER_CS,
+}
 """One example for each importer, by its name in the table."""
+TOOLS: Mapping[str, str] = {"frontier-cs": "g++"}
+"""Commands that an importer's example needs."""

@@ -44,7 +44,7 @@ from pace_async.task import FULL, load_task
 READ_S = 10.0
 """Processor time in which an example is read."""
 TRY_S = 60.0
-"""Longest evaluation of the seed program."""
+"""Longest evaluation of a command task's seed program. The limit of a process task is that of its tests together."""
 TRIES = 8
 ENVIRONMENT = "environment"
 """The folder of the environment that all tasks of one import share."""
@@ -192,7 +192,8 @@ def _include(names: Sequence[str]) -> str:
 async def _try(folder: Path, stages: Stages) -> SeedTrial:
     """Score the seed program once, and in each stage several times."""
     task = load_task(str(folder))
-    spec = task.spec.model_copy(update={"timeout_s": min(TRY_S, task.spec.timeout_s)})
+    own = task.spec.timeout_s
+    spec = task.spec.model_copy(update={"timeout_s": own if task.spec.is_process else min(TRY_S, own)})
     task = replace(task, spec=spec)
     settings = EvaluationConfig(warm=False, retries=0)
     found: dict[str, list[float]] = {}
