@@ -108,8 +108,12 @@ def verdict(checks: Sequence[Check]) -> dict[str, Any]:
         cause = "needs packages"
     elif "GPU" in said:
         cause = "needs a GPU"
+    elif (
+        failed and failed[0].name == "seed program scores" and (score or said.partition(": ")[2].startswith("timeout"))
+    ):
+        cause = "too slow"
     else:
-        cause = "too slow" if scored is not None and scored.found.startswith(("timeout", "stopped")) else "failing"
+        cause = "failing"
     return {"cause": cause, "score": float(score[1]) if score is not None else None, "detail": said[:300]}
 
 
