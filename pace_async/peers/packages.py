@@ -1,6 +1,5 @@
 """Which packages of a registry an example needs that pace's own Python does not have. Nothing is imported."""
 
-import ast
 import re
 import sys
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from pace_async.errors import UsageError
 from pace_async.peers.example import tree_of
+from pace_async.programs.imports import needed_imports
 
 PACKAGES = {
     "Crypto": "pycryptodome",
@@ -57,22 +57,8 @@ def _is_here(package: str) -> bool:
 
 
 def _imported(path: Path) -> dict[str, None]:
-    """The first names of the absolute imports of a file, but those that a `try` catches."""
+    """The first names of the imports that a file needs. None of one that cannot be read."""
     try:
-        tree = tree_of(path)
+        return dict.fromkeys(name.split(".")[0] for name in needed_imports(tree_of(path).body))
     except UsageError:
         return {}
-    found: dict[str, None] = {}
-    caught = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.Try) for inner in _within(node)}
-    for node in ast.walk(tree):
-        if id(node) in caught:
-            continue
-        if isinstance(node, ast.Import):
-            found |= dict.fromkeys(alias.name.split(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            found[node.module.split(".")[0]] = None
-    return found
-
-
-def _within(node: ast.Try) -> list[ast.AST]:
-    return [inner for statement in node.body for inner in ast.walk(statement)]

@@ -195,7 +195,7 @@ def task_yaml(draft: Draft, bounds: Bounds, stages: Stages, prefix: str = "") ->
         ("", {"coding_requirements": _requirements(draft)}),
         ("", {"direction": example.direction}),
         (
-            "Progress is measured between these scores. They are guessed from the seed program: set them to yours.",
+            f"Progress is measured between these scores. {_known(example, bounds)}",
             {"bounds": {"lower": bounds[0], "upper": bounds[1]}},
         ),
         ("", {"target": example.target} if example.target is not None else {}),
@@ -215,6 +215,13 @@ def task_yaml(draft: Draft, bounds: Bounds, stages: Stages, prefix: str = "") ->
         lines += [f"# {comment}\n"] if comment else []
         lines += [_dumped(values)] if values else []
     return "".join(lines)
+
+
+def _known(example: Example, bounds: Bounds) -> str:
+    """Where the bounds are from."""
+    if {example.target, example.upper} & set(bounds):
+        return "One is the best that the example names, the other is from the seed program."
+    return "They are guessed from the seed program: set them to yours."
 
 
 def _requirements(draft: Draft) -> str:
