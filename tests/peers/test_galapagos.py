@@ -73,6 +73,15 @@ def test_the_best_known_value_is_a_target_only_where_the_score_is_a_ratio_to_it(
     assert (found.target, found.upper) == (target, upper)
 
 
+def test_a_target_that_the_seed_program_has_reached_is_left_out(shell: Shell) -> None:
+    program = GALAPAGOS["initial_program.py"].replace("return 2", "return 8")
+    example(shell.folder / "theirs", GALAPAGOS, initial_program__py=program)
+    said = shell.pace("task", "import", "galapagos", "theirs", "--to", "mine")
+    assert "target: none, because the seed program scores 1, no worse than 1" in said.out
+    spec = load_task(str(shell.folder / "mine")).spec
+    assert (spec.target, spec.bounds.lower, spec.bounds.upper) == (None, 1.0, 3.0)
+
+
 def test_stages_have_the_thresholds_of_galapagos_and_a_score_may_be_minimized(tmp_path: Path) -> None:
     card = "metrics: [{metric_name: cost, metric_direction: minimize}]\n"
     stages = "".join(f"def evaluate{name}(path): ...\n" for name in ("", "_stage1", "_stage2"))

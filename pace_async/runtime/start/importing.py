@@ -38,6 +38,7 @@ from pace_async.peers.write import (
     write_settings,
 )
 from pace_async.programs.helpers import TooMuchWork, in_helper, with_helpers
+from pace_async.reward import better
 from pace_async.runtime.start.task_environment import install_into
 from pace_async.task import FULL, load_task
 
@@ -108,7 +109,7 @@ def import_example(
         lines.append(f"packages: {', '.join(missing)} not installed here: --install makes an environment with them")
     with unfinished_task(draft, importer, goal) as made:
         can_try = try_seed and (install or not missing)
-        bounds, stages, told = _tried(draft, made, prefix) if can_try else _untried(draft)
+        draft, bounds, stages, told = _tried(draft, made, prefix) if can_try else _untried(draft)
         write_settings(made, draft, bounds, stages, prefix)
     return Imported(name, goal, (*lines, *told), draft.example.left)
 
@@ -153,15 +154,16 @@ def _of_files(draft: Draft, wanted: Wanted) -> Iterator[str]:
         yield f"{draft.example.evaluator} names {', '.join(named)}, not copied: {_include(named)} takes them along"
 
 
-def _untried(draft: Draft) -> tuple[Bounds, Stages, list[str]]:
-    """(bounds, stages, what to say) of a task whose seed program was not tried."""
+def _untried(draft: Draft) -> tuple[Draft, Bounds, Stages, list[str]]:
+    """(draft, bounds, stages, what to say) of a task whose seed program was not tried."""
     bounds = unknown_bounds(draft.example)
     said = f"bounds: {bounds[0]:g} to {bounds[1]:g}, because the seed program was not tried: set them in task.yaml"
-    return bounds, draft.example.stages, [said]
+    return draft, bounds, draft.example.stages, [said]
 
 
-def _tried(draft: Draft, folder: Path, prefix: str) -> tuple[Bounds, Stages, list[str]]:
-    """(bounds, stages, what to say) of a task whose seed program is scored in its unfinished folder."""
+def _tried(draft: Draft, folder: Path, prefix: str) -> tuple[Draft, Bounds, Stages, list[str]]:
+    """(draft, bounds, stages, what to say) of a task whose seed program is scored in its unfinished folder. A target
+    that the seed program has reached is left out."""
     write_settings(folder, draft, unknown_bounds(draft.example), draft.example.stages, prefix)
     tried = anyio.run(_try, folder, draft.example.stages)
     bounds, said = guessed_bounds(tried, draft.example)
@@ -171,8 +173,12 @@ def _tried(draft: Draft, folder: Path, prefix: str) -> tuple[Bounds, Stages, lis
     if tried.score == 0 and draft.skipped and not tried.reported:
         said = "seed program: it has the score 0, perhaps because files were left out"
         told.append(f"{said}: {_include(draft.named or draft.skipped)} takes them along")
+    target = draft.example.target
+    if tried.score is not None and target is not None and not better(draft.example.direction, target, tried.score):
+        told.append(f"target: none, because the seed program scores {tried.score:g}, no worse than {target:g}")
+        draft = replace(draft, example=replace(draft.example, target=None))
     stages, lowered = thresholds(draft.example.stages, tried)
-    return bounds, stages, [*told, *lowered]
+    return draft, bounds, stages, [*told, *lowered]
 
 
 async def _read(peer: str, folder: Path, name: str, wanted: Wanted) -> Draft:
