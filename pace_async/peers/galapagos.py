@@ -85,6 +85,7 @@ class Galapagos(Importer):
         target, upper, best_line = _best_of(metric, references)
         language = language_of_program(program, str(card.get("language") or ""))
         constraint = section(card, "constraint")
+        gpu = constraint.pop("gpu", None)
         estimated = number_of(constraint.get("est_runtime_s")) or ESTIMATED_S
         command = ["python", "-m", "openevolve.pace_run", f"{COPY}/{evaluator}", "{program}", "{results}", "{stage}"]
         command += ["--functions", ",".join(steps)]
@@ -97,7 +98,7 @@ class Galapagos(Importer):
             language=language,
             background=_background(card, metric),
             timeout_s=int(estimated) * 4 + 30,
-            fields=command_fields(evaluator, command, score, feedback=True),
+            fields={**command_fields(evaluator, command, score, feedback=True), **({"gpus": 1} if gpu else {})},
             direction=_direction_of(metric),
             target=target,
             upper=upper,
@@ -111,6 +112,7 @@ class Galapagos(Importer):
                 best_line,
                 f"timeout_s: {int(estimated) * 4 + 30} (4 × est_runtime_s + 30, as in Galapagos)",
                 *told,
+                *([f"gpus: 1 (constraint.gpu: {str(gpu)[:200]})"] if gpu else []),
             ),
             left=tuple(_left(card, constraint)),
             about=_about(card, references),
