@@ -85,6 +85,15 @@ def test_a_target_that_the_seed_program_has_reached_is_left_out(shell: Shell) ->
     assert (spec.target, spec.bounds.lower, spec.bounds.upper) == (None, 1.0, 3.0)
 
 
+def test_a_task_for_a_gpu_is_imported_where_there_is_none(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    card = GALAPAGOS["card.yaml"].replace("network: none", "gpu: CUDA")
+    example(shell.folder / "theirs", GALAPAGOS, card__yaml=card)
+    said = shell.pace("task", "import", "galapagos", "theirs", "--to", "mine")
+    assert (said.code, "has no score yet" in said.out and "GPU" in said.out) == (0, True), said.err
+    assert load_task(str(shell.folder / "mine")).spec.gpus == 1
+
+
 def test_stages_have_the_thresholds_of_galapagos_and_a_score_may_be_minimized(tmp_path: Path) -> None:
     card = "metrics: [{metric_name: cost, metric_direction: minimize}]\n"
     stages = "".join(f"def evaluate{name}(path): ...\n" for name in ("", "_stage1", "_stage2"))

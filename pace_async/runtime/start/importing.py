@@ -165,7 +165,10 @@ def _tried(draft: Draft, folder: Path, prefix: str) -> tuple[Draft, Bounds, Stag
     """(draft, bounds, stages, what to say) of a task whose seed program is scored in its unfinished folder. A target
     that the seed program has reached is left out."""
     write_settings(folder, draft, unknown_bounds(draft.example), draft.example.stages, prefix)
-    tried = anyio.run(_try, folder, draft.example.stages)
+    try:
+        tried = anyio.run(_try, folder, draft.example.stages)
+    except UsageError as error:  # this machine lacks something that an evaluation needs
+        tried = SeedTrial(None, str(error).rstrip("."), {})
     bounds, said = guessed_bounds(tried, draft.example)
     told = [said]
     if tried.reported:
