@@ -9,12 +9,12 @@ import typer
 
 from pace_async.cli.options import command_of, known_in, minutes, one_of, overrides_of
 from pace_async.cli.output import print_fields, tell
+from pace_async.fitness import Direction, fitness_of
 from pace_async.registry.displays import DISPLAYS
 from pace_async.registry.implementers import IMPLEMENTERS
 
 if TYPE_CHECKING:
     from pace_async.interface.own_program import Prepared
-    from pace_async.task.own_program import Direction
     from pace_async.task.spec import Bounds
 
 
@@ -149,7 +149,7 @@ def _search(flags: OptimizeFlags, prepared: "Prepared", run_dir: Path) -> int:
     return start(config, look(config, run_dir), run_dir, flags.display)
 
 
-def _direction(flags: OptimizeFlags) -> "Direction":
+def _direction(flags: OptimizeFlags) -> Direction:
     """Said by a flag, or asked at a terminal. Raises UsageError."""
     from pace_async.errors import UsageError
 
@@ -186,9 +186,9 @@ def _repeated(prepared: "Prepared") -> str:
     return f"{again:.10g} the second time, {abs(again - prepared.score):.3g} apart, so scores are noisy"
 
 
-def _said(prepared: "Prepared", flags: OptimizeFlags, direction: "Direction") -> list[str]:
+def _said(prepared: "Prepared", flags: OptimizeFlags, direction: Direction) -> list[str]:
     """What was measured and guessed, a line each, with the flag that says otherwise."""
-    best = prepared.bounds.upper if direction == "maximize" else prepared.bounds.lower
+    best = fitness_of(direction, prepared.bounds.lower, prepared.bounds.upper).goal
     guessed_bounds = "" if flags.bounds else f", a guess: {best:g} may be out of reach (--bounds LOW,HIGH)"
     guessed_limit = "" if flags.timeout else ", guessed (--timeout)"
     return [

@@ -67,7 +67,7 @@ def fenced(text: str, language: str = "") -> str:
 
 def task_text(spec: TaskSpec) -> str:
     """The task in the words of its author."""
-    goal = "Higher is better." if spec.direction == "maximize" else "Lower is better."
+    goal = f"{spec.fitness.in_words.capitalize()}."
     return f"{spec.background.strip()}\n\n{spec.coding_requirements.strip()}\n\n{goal}"
 
 

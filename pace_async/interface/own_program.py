@@ -15,9 +15,10 @@ from pace_async.runtime.run_paths import RunPaths, new_run_paths
 
 if TYPE_CHECKING:
     from pace_async.config import Config
+    from pace_async.fitness import Direction
     from pace_async.interface.processes import Settings
     from pace_async.interface.reading import Run
-    from pace_async.task.own_program import Direction, OwnProgram
+    from pace_async.task.own_program import OwnProgram
     from pace_async.task.spec import Bounds
 
 AGAIN_S = 60.0

@@ -165,7 +165,7 @@ def _standing(view: RunView) -> str:
     """The best score's value on fresh instances and its relation to the best known."""
     if view.best is None:
         return ""
-    known = to_best_known(view.best.score, view.best_known, view.header.direction, named=False)
+    known = to_best_known(view.best.score, view.best_known, view.header.fitness, named=False)
     said = ", ".join(part for part in (on_fresh(view.best.score, view.best.fresh, view.header), known) if part)
     return f" ({said})" if said else ""
 

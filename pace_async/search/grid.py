@@ -11,27 +11,27 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from pace_async.config import SearchConfig
-from pace_async.search.parents import ranked
+from pace_async.fitness import Fitness
 from pace_async.search.state import Island, Member
 
 Cell = tuple[int, int]
 
 
-def map_elites(island: Island, search: SearchConfig, direction: str, draw: random.Random) -> Member:
+def map_elites(island: Island, search: SearchConfig, fitness: Fitness, draw: random.Random) -> Member:
     """The parent rule `map_elites`."""
     origin = island.course.history[0].best.program
-    return choose_elite(island.members, origin, direction, draw, search.grid_bins)
+    return choose_elite(island.members, origin, fitness, draw, search.grid_bins)
 
 
-def choose_elite(members: Sequence[Member], origin: str, direction: str, draw: random.Random, bins: int) -> Member:
+def choose_elite(members: Sequence[Member], origin: str, fitness: Fitness, draw: random.Random, bins: int) -> Member:
     """The elite of one cell. Draws one number. `origin` is the task's own program. `members` must not be empty."""
-    elites = elites_of(members, origin, direction, bins)
+    elites = elites_of(members, origin, fitness, bins)
     return elites[sorted(elites)[draw.randrange(len(elites))]]
 
 
-def elites_of(members: Sequence[Member], origin: str, direction: str, bins: int) -> Mapping[Cell, Member]:
+def elites_of(members: Sequence[Member], origin: str, fitness: Fitness, bins: int) -> Mapping[Cell, Member]:
     """The best member of each cell that has any, equal scores by age."""
-    order = ranked(members, direction)
+    order = fitness.ranked(members)
     lengths = _parts([len(member.program) for member in order], bins)
     strange = _parts([_strange(member.program, origin) for member in order], bins)
     elites: dict[Cell, Member] = {}

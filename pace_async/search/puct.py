@@ -18,18 +18,20 @@ import random
 from collections.abc import Mapping, Sequence
 
 from pace_async.config import SearchConfig
-from pace_async.search.parents import ranked
+from pace_async.fitness import Fitness
 from pace_async.search.state import UNTRIED, Island, Member, Visits
 
 
-def puct(island: Island, search: SearchConfig, direction: str, draw: random.Random) -> Member:
+def puct(island: Island, search: SearchConfig, fitness: Fitness, draw: random.Random) -> Member:
     """The parent rule `puct`."""
-    return choose_puct(island.members, island.visits, direction, search.puct_exploration)
+    return choose_puct(island.members, island.visits, fitness, search.puct_exploration)
 
 
-def choose_puct(members: Sequence[Member], visits: Mapping[int, Visits], direction: str, exploration: float) -> Member:
+def choose_puct(
+    members: Sequence[Member], visits: Mapping[int, Visits], fitness: Fitness, exploration: float
+) -> Member:
     """The member with the highest value. `members` must not be empty."""
-    order = ranked(members, direction)
+    order = fitness.ranked(members)
     top, bottom = order[0].score, order[-1].score
     spread = (top - bottom) or 1.0
     total = len(order) * (len(order) + 1) / 2

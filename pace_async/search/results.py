@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from pace_async.reward import better
+from pace_async.fitness import Fitness
 from pace_async.search.ideas import words
 
 IDEAS_PER_LEASE = 3
@@ -77,12 +77,12 @@ def idea_number(lease: int, place: int) -> int:
 
 @dataclass(slots=True)
 class Results:
-    """See the module. `direction` is the task's. `worth` has (key, candidate) of each scored one, the best first.
+    """See the module. `worth` has (key, candidate) of each scored one, the best first.
     `by_words` has the lowest number of ideas with the same words, and `ordered` all numbers of ideas. `covered` are
     ideas that an experiment on another one has answered. `records` are candidates that were better than all with a
     lower number. `by_program` has the candidates of each program."""
 
-    direction: str
+    fitness: Fitness
     ideas: dict[int, KnownIdea] = field(default_factory=dict[int, KnownIdea])
     tested: dict[int, TriedOut] = field(default_factory=dict[int, TriedOut])
     worth: list[tuple[float, int]] = field(default_factory=list[tuple[float, int]])
@@ -98,9 +98,9 @@ class Results:
     by_program: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
 
     @classmethod
-    def of(cls, direction: str, ideas: Iterable[KnownIdea], tested: Iterable[TriedOut]) -> "Results":
+    def of(cls, fitness: Fitness, ideas: Iterable[KnownIdea], tested: Iterable[TriedOut]) -> "Results":
         """What proposing and adding these gives, in a fraction of the time. No idea and no candidate comes twice."""
-        made = cls(direction, {idea.number: idea for idea in ideas}, {one.candidate: one for one in tested})
+        made = cls(fitness, {idea.number: idea for idea in ideas}, {one.candidate: one for one in tested})
         made.ordered, made.ages = sorted(made.ideas), sorted(made.tested)
         for candidate in made.ages:
             one = made.tested[candidate]
@@ -108,7 +108,7 @@ class Results:
             if one.score is not None:
                 made.worth.append((made._key(one.score), candidate))
                 before = made.tested[made.records[-1]].score if made.records else None
-                if before is None or better(direction, one.score, before):
+                if before is None or fitness.better(one.score, before):
                     made.records.append(candidate)
             else:
                 made.failures[one.outcome] += 1
@@ -173,7 +173,7 @@ class Results:
 
     def without(self, after: int, before: int) -> "Results":
         """The same without the leases between the two."""
-        kept = Results(self.direction)
+        kept = Results(self.fitness)
         for idea in self.ideas.values():
             if not after < idea.lease < before:
                 kept.propose(idea)
@@ -252,7 +252,7 @@ class Results:
 
     def _record(self, candidate: int, score: float) -> None:
         before = self.best_before(candidate)
-        if before is not None and not better(self.direction, score, before):
+        if before is not None and not self.fitness.better(score, before):
             return
         place = bisect_left(self.records, candidate)
         end = place
@@ -262,10 +262,10 @@ class Results:
 
     def _beats(self, candidate: int, score: float) -> bool:
         own = self.tested[candidate].score
-        return own is not None and better(self.direction, own, score)
+        return own is not None and self.fitness.better(own, score)
 
     def _key(self, score: float) -> float:
-        return -score if self.direction == "maximize" else score
+        return -self.fitness.merit(score)
 
 
 def bare(text: str) -> str:
@@ -289,11 +289,11 @@ def _taken(found: Iterator[TriedOut], count: int) -> list[TriedOut]:
     return [one for one, _ in zip(found, range(count), strict=False)]
 
 
-def gain_of(direction: str, score: float | None, parent: float | None) -> float | None:
+def gain_of(fitness: Fitness, score: float | None, parent: float | None) -> float | None:
     """How much better than its parent's a score is. None if one of the two is not known."""
     if score is None or parent is None:
         return None
-    return score - parent if direction == "maximize" else parent - score
+    return fitness.gain(score, parent)
 
 
 def counted(failures: Mapping[str, int]) -> Sequence[tuple[str, int]]:

@@ -305,7 +305,7 @@ def _evaluated(state: RunState, fact: Evaluated) -> None:
 
 def _known_best(state: RunState, member: Member | None) -> None:
     if member is not None:
-        state.best = fitter(state.terms.rules.direction, state.best, member)
+        state.best = fitter(state.terms.rules.fitness, state.best, member)
 
 
 def _add_in_order(state: RunState, rollout: Rollout) -> None:

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from pace_async.events import Advised, Evaluated, IslandActed
 from pace_async.events.complaint import in_short
+from pace_async.fitness import Fitness
 from pace_async.search.results import KnownIdea, Results, TriedOut, gain_of
 from pace_async.search.state import Course
 
@@ -53,10 +54,10 @@ class Scored(Protocol):
 
 @dataclass(slots=True)
 class Memory:
-    """`direction` is the task's, `mode` that of `search.memory`. `views` are by island, or the one of the run under
+    """`mode` is that of `search.memory`. `views` are by island, or the one of the run under
     RUN. `scores` are those of every candidate by number. `ended` are rollouts that nobody may see yet."""
 
-    direction: str
+    fitness: Fitness
     mode: str
     views: dict[int, Results] = field(default_factory=dict[int, Results])
     scores: dict[int, float] = field(default_factory=dict[int, float])
@@ -96,7 +97,7 @@ class Memory:
                 experiment=advice.experiment,
                 outcome=fact.outcome,
                 score=fact.score,
-                gain=gain_of(self.direction, fact.score, self.scores.get(advice.parent)),
+                gain=gain_of(self.fitness, fact.score, self.scores.get(advice.parent)),
                 cause="" if scored else cause_of(fact),
                 told="" if scored else told_of(fact),
                 seconds=round(fact.seconds, 3),
@@ -134,7 +135,7 @@ class Memory:
         }
 
     def _again(self, view: Results, scores: Mapping[int, Scored]) -> Results:
-        made = Results(view.direction)
+        made = Results(view.fitness)
         for idea in view.ideas.values():
             made.propose(idea)
         for one in view.tested.values():
@@ -146,7 +147,7 @@ class Memory:
             outcome, score = scores[one.candidate].outcome, scores[one.candidate].score
         else:
             outcome, score = ("below_threshold", None) if one.score is not None else (one.outcome, None)
-        gain = gain_of(self.direction, score, self.scores.get(one.parent))
+        gain = gain_of(self.fitness, score, self.scores.get(one.parent))
         return replace(one, outcome=outcome, score=score, gain=gain, metrics={} if score is None else one.metrics)
 
     def _remember(self, ended: Ended) -> None:
@@ -158,11 +159,11 @@ class Memory:
 
     def _seen(self, key: int) -> Results:
         """A view, or an empty one, which is not kept."""
-        return self.views.get(key) or Results(self.direction)
+        return self.views.get(key) or Results(self.fitness)
 
     def _view(self, key: int) -> Results:
         if key not in self.views:
-            self.views[key] = Results(self.direction)
+            self.views[key] = Results(self.fitness)
         return self.views[key]
 
 

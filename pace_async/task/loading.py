@@ -134,7 +134,7 @@ def bounds_from(spec: TaskSpec, seed: float) -> Bounds:
     """The bounds of a task that leaves them out: between the seed program's score and the target, as in the paper.
     Raises UsageError if the seed program is there already."""
     assert spec.target is not None
-    if spec.target == seed or (spec.target > seed) is not (spec.direction == "maximize"):
+    if spec.fitness.reaches(seed, spec.target):
         raise UsageError(
             f"Task {spec.name!r} has no bounds, and its seed program scores {seed:g}, no worse than the target, "
             f"{spec.target:g}: give bounds in task.yaml, or a target to reach."

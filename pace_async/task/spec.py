@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from pace_async.errors import UsageError
+from pace_async.fitness import Direction, Fitness, fitness_of
 from pace_async.outside import LONGEST_NAME
 from pace_async.programs.languages import PYTHON, Language, language_of
 from pace_async.programs.text import FILE_NAME
@@ -66,7 +67,7 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields):
     group: str | None = Field(default=None, description=f"What kind of task it is: {TASK_GROUPS.listed()}.")
     background: str = Field(description="What the problem is, for the advisor and the implementer.")
     coding_requirements: str = Field(description="What a program must respect.")
-    direction: Literal["maximize", "minimize"] = Field(description="Whether a higher or a lower score is better.")
+    direction: Direction = Field(description="Whether a higher or a lower score is better.")
     bounds: Bounds = Field(
         default=NOT_YET_KNOWN,
         description="The scores between which progress is measured. Where a target stands they may be left out: they "
@@ -124,6 +125,11 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields):
         description="Override `settings` in `pace task check`, where the task's own settings need files that the user "
         "has to get.",
     )
+
+    @property
+    def fitness(self) -> Fitness:
+        """How scores of the task compare."""
+        return fitness_of(self.direction, self.bounds.lower, self.bounds.upper)
 
     @property
     def has_bounds(self) -> bool:

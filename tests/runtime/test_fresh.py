@@ -16,6 +16,7 @@ from pace_async.errors import UsageError
 from pace_async.evaluate.base import SECRET_SEEDS, Evaluation, EvaluationLost, EvaluationRequest
 from pace_async.evaluate.identities import InTaskEvaluator
 from pace_async.events import Claimed
+from pace_async.fitness import Fitness
 from pace_async.population.reading.record import RunRecord
 from pace_async.runtime.run.core import Core
 from pace_async.runtime.run.fresh import FreshInstances, bears_out, claims_best, fresh_seeds
@@ -24,6 +25,7 @@ from pace_async.search.state import Member
 from pace_async.simulate.runs import TINY_TASK, SimulatedFaults
 from pace_async.simulate.stages import World
 from tests.doubles.evaluators import OutcomeOfSeed
+from tests.support.fitness import DOWN, UP, either
 from tests.support.simulated_runs import settings
 from tests.support.straight_line import Fresh, straight_line
 from tests.support.virtual_runs import REACH, ROLLOUTS, SEARCH, Life, durations
@@ -128,31 +130,30 @@ def test_a_program_that_knows_the_hidden_instances_is_no_parent_no_best_and_earn
     assert run.rows(best)[0] == (1,)
 
 
-@given(gain=st.floats(0, 1e3), own=SCORES, easier=SCORES, direction=st.sampled_from(["maximize", "minimize"]))
+@given(gain=st.floats(0, 1e3), own=SCORES, easier=SCORES, fitness=either)
 def test_a_full_gain_is_confirmed_on_fresh_instances_of_any_difficulty(
-    gain: float, own: float, easier: float, direction: str
+    gain: float, own: float, easier: float, fitness: Fitness
 ) -> None:
-    claimed = own + gain if direction == "maximize" else own - gain
+    claimed = own + fitness.merit(gain)
     fresh, own_fresh = claimed + easier, own + easier
-    assert bears_out(claimed, own, fresh, own_fresh, direction=direction, span=2.0)
+    assert bears_out(claimed, own, fresh, own_fresh, fitness)
 
 
-@given(gain=st.floats(0.11, 100), own=st.floats(-10, 10), direction=st.sampled_from(["maximize", "minimize"]))
-def test_a_lost_gain_of_a_tenth_of_the_range_is_not_confirmed(gain: float, own: float, direction: str) -> None:
-    claimed = own + gain if direction == "maximize" else own - gain
-    assert not bears_out(claimed, own, own, own, direction=direction, span=1.0)
+@given(gain=st.floats(0.11, 100), own=st.floats(-10, 10), fitness=either)
+def test_a_lost_gain_of_a_tenth_of_the_range_is_not_confirmed(gain: float, own: float, fitness: Fitness) -> None:
+    claimed = own + fitness.merit(gain)
+    assert not bears_out(claimed, own, own, own, fitness)
 
 
 def test_fresh_instances_on_which_the_seed_program_fails_count_as_no_harder() -> None:
-    bounds: dict[str, Any] = {"direction": "maximize", "span": 1.0}
-    assert bears_out(0.8, 0.2, 0.5, None, **bounds)
-    assert not bears_out(0.8, 0.2, 0.4, None, **bounds)
+    assert bears_out(0.8, 0.2, 0.5, None, UP)
+    assert not bears_out(0.8, 0.2, 0.4, None, UP)
 
 
 def test_a_claim_is_strictly_better_than_every_known_score() -> None:
     members = [Member(0, "", 1.0), Member(3, "", 2.0)]
-    assert claims_best(2.5, members, "maximize") and not claims_best(2.0, members, "maximize")
-    assert claims_best(0.5, members, "minimize") and not claims_best(1.0, members, "minimize")
+    assert claims_best(2.5, members, UP) and not claims_best(2.0, members, UP)
+    assert claims_best(0.5, members, DOWN) and not claims_best(1.0, members, DOWN)
 
 
 def test_fresh_seeds_are_of_128_secret_bits_and_none_that_a_user_can_set() -> None:

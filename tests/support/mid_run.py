@@ -261,7 +261,7 @@ def _by_catalogue(task: Task) -> Iterator[Step]:
 def mid_run(task: Task) -> RunState:
     """The state after these candidates, on four islands."""
     config = Config.model_validate({"advisor": {"model": "api:m"}})
-    rules = rules_of(config.search, task.spec.direction, task.spec.bounds.upper)
+    rules = rules_of(config.search, task.spec.fitness)
     seed = task.program
     state = RunState(Terms(8, 2, rules, trains=False))
     apply(state, evaluated(0, 0, None, seed, task.spec.bounds.lower))

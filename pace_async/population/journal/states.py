@@ -294,7 +294,7 @@ def _state(stored: _State, terms: Terms, reading: Reading) -> RunState:
     seen, memory = state.visible, state.memory
     seen.elites = {number: members[place] for number, place in stored.elites.items()}
     seen.pools, seen.results, seen.edits = stored.pools, stored.results, dict(stored.edits)
-    memory.views = {number: Results.of(memory.direction, *_both(view)) for number, view in stored.memory.items()}
+    memory.views = {number: Results.of(memory.fitness, *_both(view)) for number, view in stored.memory.items()}
     memory.scores, memory.ended = stored.scores, stored.ended
     return state
 

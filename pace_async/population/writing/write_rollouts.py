@@ -217,7 +217,7 @@ def evaluated(scope: Scope, fact: Evaluated) -> None:
             "candidate": fact.lease,
             "lease": fact.lease if own else None,
             "island": fact.island if own else None,
-            "merit": None if fact.score is None else fact.score if scope.direction == "maximize" else -fact.score,
+            "merit": scope.merit(fact.score),
             **row_of(fact, EVALUATED_FIELDS),
             "metrics": dict(fact.metrics),
         },

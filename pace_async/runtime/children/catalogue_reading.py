@@ -110,7 +110,7 @@ def wording_for(config: Config, task: Task) -> Wording | None:
     shared = slots_of(given, options).shared
     return CatalogueWording(
         options,
-        task.spec.direction,
+        task.spec.fitness,
         task.spec.written_in,
         shared,
         mechanism_first=config.advisor.first_word == "mechanism",

@@ -213,7 +213,7 @@ class Core:
     def changed(self) -> None:
         """Decide whether the run ends. Wake the tasks that can go on."""
         if self.stopping is None:
-            self.stopping = reason_to_stop(self.config.stop, self.progress(), self.task.spec.direction)
+            self.stopping = reason_to_stop(self.config.stop, self.progress(), self.task.spec.fitness)
         if self.stopping is not None:
             self._line.wake_all()
         elif self._room():
@@ -306,7 +306,7 @@ class Core:
         migrant = choose_migrant(
             seen.elites,
             island,
-            rules.direction,
+            rules.fitness,
             generator(seed, lease, "migrant"),
             probability=search.migration,
             size=search.tournament_size,

@@ -165,7 +165,7 @@ def nothing_left(standing: Standing, config: Config) -> str | None:
     are counted from zero in each process."""
     best = standing.best.score if standing.best is not None else None
     progress = StopValues(standing.candidates, standing.groups, 0.0, standing.spend_usd, best)
-    reason = reason_to_stop(config.stop, progress, standing.header.direction) if standing.finished else None
+    reason = reason_to_stop(config.stop, progress, standing.header.fitness) if standing.finished else None
     if reason is None:
         return None
     rule = STOP_RULES[reason]

@@ -28,6 +28,7 @@ from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.evaluate.sandbox.toolchain import lacks_tools
 from pace_async.evaluate.scorer.scorer_log import printed, scorer_log
+from pace_async.fitness import Fitness, fitness_of
 from pace_async.implement.assemble import MOVE_MARKS, unused_block
 from pace_async.implement.catalogue import Mechanism, MechanismEdit, apply_edit, load_catalogue
 from pace_async.observe.formatting import SHARED_MEANS
@@ -35,7 +36,6 @@ from pace_async.outside import sound_file
 from pace_async.programs.compiled import compiled, program_hash
 from pace_async.programs.languages import PYTHON, Language
 from pace_async.programs.text import assignments
-from pace_async.reward import better, progress
 from pace_async.runtime.children.advisor_choice import with_advisor
 from pace_async.runtime.children.catalogue_reading import read_by
 from pace_async.runtime.start.adversarial_programs import CHEATS, ENDLESS, STRICT, Cheat
@@ -152,7 +152,7 @@ async def _answers(task: Task, seed: int, tier: Tier, log: Path, say: Callable[[
             say(Check("practice is apart", *await practice_checked(task, scorers, seed, practise)))
         say(_bounds(task, first.score))
         for stage in task.spec.cascade:
-            say(_stage(stage, task.spec.direction, first, await scoring.score(task.program, stage.name)))
+            say(_stage(stage, task.spec.fitness, first, await scoring.score(task.program, stage.name)))
         for file in sorted((task.folder / CHEATS_FOLDER).glob(f"*.{task.spec.written_in.suffix or '*'}")):
             say(await _known_cheat(task, file, first.score, scoring))
     return True
@@ -269,21 +269,20 @@ def _bounds(task: Task, score: float) -> Check:
         bounds = spec.bounds if spec.has_bounds else bounds_from(spec, score)
     except UsageError as error:
         return Check(name, False, f"score {score:.6g}, target {spec.target:g}", str(error))
-    edges = (bounds.lower, bounds.upper)
-    worse, best = edges if spec.direction == "maximize" else edges[::-1]
-    share = progress(score, direction=spec.direction, lower=edges[0], upper=edges[1])
-    said = f"score {score:.6g}, bounds {worse:g} to {best:g}: progress {share:.0%}"
-    if not better(spec.direction, best, score):
+    fitness = fitness_of(spec.direction, bounds.lower, bounds.upper)
+    share = fitness.progress(score)
+    said = f"score {score:.6g}, bounds {fitness.worse_bound:g} to {fitness.goal:g}: progress {share:.0%}"
+    if fitness.reaches(score, fitness.goal):
         return Check(name, False, said, f"nothing is left to gain: set the better bound beyond {score:.6g}")
     if share > 0.5:
         return Check(name, False, said, f"rewards hardly differ: set the worse bound near {score:.6g} or beyond it")
     target = spec.target
-    if target is not None and not better(spec.direction, target, score):
+    if target is not None and fitness.reaches(score, target):
         return Check(name, False, f"{said}; target {target:g}", "set the target to a score better than the seed's")
     return Check(name, True, said)
 
 
-def _stage(stage: CascadeStage, direction: str, full: Evaluation, found: Evaluation) -> Check:
+def _stage(stage: CascadeStage, fitness: Fitness, full: Evaluation, found: Evaluation) -> Check:
     """Whether the seed program passes a cheap stage, which it must, because every program begins from it."""
     name = f"stage {stage.name} lets the seed program pass"
     if found.score is None:
@@ -292,7 +291,7 @@ def _stage(stage: CascadeStage, direction: str, full: Evaluation, found: Evaluat
     said = (
         f"{found.score:.6g} of {stage.threshold:g} in {found.seconds:.2f} s, the full evaluation {full.seconds:.2f} s"
     )
-    if better(direction, stage.threshold, found.score):
+    if not fitness.reaches(found.score, stage.threshold):
         return Check(name, False, said, f"set its threshold to {found.score:.6g} or worse")
     return Check(name, True, said)
 
@@ -319,7 +318,7 @@ async def _known_cheat(task: Task, file: Path, honest: float, scoring: _Scoring)
     if found.score is None:
         return Check(name, True, f"{found.outcome}: {found.detail}")
     said = f"scored {found.score:.6g}, the seed program {honest:.6g}"
-    if better(task.spec.direction, found.score, honest):
+    if task.spec.fitness.better(found.score, honest):
         return Check(name, False, said, STRICT.format(evaluator=task.spec.evaluator))
     return Check(name, True, said)
 
