@@ -165,7 +165,7 @@ def _worth(view: Results, spec: TaskSpec, member: Member | TriedOut) -> float:
     there was one, so that a program with luck in the first is not the best for it."""
     tested = view.tested.get(member.candidate)
     assert member.score is not None
-    if tested is None or tested.again is None or (spec.deterministic and not spec.is_command):
+    if tested is None or tested.again is None or (spec.deterministic and spec.of_kind.hides_scorer):
         return member.score
     return (member.score + tested.again) / 2
 
@@ -200,7 +200,7 @@ def row_of(view: Results, tested: TriedOut, spec: TaskSpec, seed: float | None =
         before,
         same_program=view.same_program(tested),
         over_best=_over_best(view, tested, seed),
-        says_again=spec.is_command,
+        says_again=not spec.of_kind.hides_scorer,
     )
 
 
@@ -229,7 +229,7 @@ def _noise(view: Results, spec: TaskSpec) -> float | None:
     nothing is told."""
     both = [(tested.score, tested.again) for tested in view.best(CONFIRMED)]
     apart = [abs(score - again) for score, again in both if score is not None and again is not None]
-    return median(apart) if apart and spec.is_command else None
+    return median(apart) if apart and not spec.of_kind.hides_scorer else None
 
 
 def failed_on(view: Results, parent: Member, spec: TaskSpec) -> tuple[Row, ...]:
@@ -240,7 +240,7 @@ def failed_on(view: Results, parent: Member, spec: TaskSpec) -> tuple[Row, ...]:
 def as_told(tested: TriedOut, spec: TaskSpec) -> TriedOut:
     """The result as a model may see it. A program sees hidden instances, so nothing that it wrote is the cause, unless
     the task's evaluator hides nothing from it and the task allows its words."""
-    return tested if spec.is_command and spec.feedback else replace(tested, cause=tested.told)
+    return tested if spec.feedback else replace(tested, cause=tested.told)
 
 
 def view_of(state: RunState, island: Island) -> Results:
@@ -298,7 +298,7 @@ def _lines(program: str) -> frozenset[str]:
 
 def _shown(metrics: Mapping[str, float], spec: TaskSpec) -> Mapping[str, float]:
     """All of a command task, whose programs can read them anyway. Of a hidden scorer those that the task lists."""
-    names = metrics if spec.is_command else spec.shown_metrics
+    names = spec.shown_metrics if spec.of_kind.hides_scorer else metrics
     return {name: float(f"{metrics[name]:.3g}") for name in names if name in metrics and name not in REPEATED}
 
 

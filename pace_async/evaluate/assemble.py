@@ -101,7 +101,7 @@ async def open_evaluator(
         await stack.enter_async_context(with_helpers())
         memo = await _opened_memo(stack, task, evaluation, say)
         own_setting = f"{_setting(chosen, evaluation.settings)} {granted.identity}".strip()
-        if task.spec.is_command:
+        if not task.spec.of_kind.hides_scorer:
             commands, used = await _of_command(stack, task, granted)
             runner = CandidateRunner(chosen, (PACKAGE,))
             parts = Parts(runner, None, memo, f"{own_setting} {used}", say=say, commands=commands)
@@ -117,12 +117,12 @@ async def open_evaluator(
         # Not if time is scored: the kernel updates a running process's clock only at intervals, and counts the copying
         # of pages as work of the fork. Then each candidate starts cold, in the same state.
         # Nor for a process task, whose programs have no common imports.
-        if evaluation.warm and not scorers.timed and not task.spec.is_process and not granted.start_cold:
+        if evaluation.warm and not scorers.timed and not task.spec.of_kind.is_built and not granted.start_cold:
             stack.push_async_callback(runner.close)
             modules = {name.removesuffix(".py") for name in task.spec.files}
             await runner.warm_up([name for name in imports_of(task.program) if name not in modules], unproven)
         setting, builds = own_setting, None
-        if task.spec.is_process:
+        if task.spec.of_kind.is_built:
             toolchain = find_toolchain(task, granted.environment)
             _refuse_without_a_clock(task, chosen, scorers.timed)
             builds = stack.enter_context(Builds(task.spec, toolchain))

@@ -55,7 +55,7 @@ def unused_block(task: Task) -> str:
     something can, and for programs in other languages than Python, which are not read."""
     if task.spec.language != PYTHON:
         return ""
-    return why_unused(task.program, None if task.spec.is_command else task.spec.entry)
+    return why_unused(task.program, task.spec.entry if task.spec.of_kind.hides_scorer else None)
 
 
 def _author(model: str) -> str:
@@ -67,7 +67,7 @@ def _author(model: str) -> str:
 def refuse_unused_block(model: str, task: Task) -> None:
     """Raises UsageError if a model or an agent writes programs, and what it writes cannot matter. Not for a command
     task, whose evaluator may use a program in any way. Calls no model."""
-    if only_edits(model) or task.spec.is_command:
+    if only_edits(model) or not task.spec.of_kind.hides_scorer:
         return
     if why := unused_block(task):
         raise UsageError(

@@ -13,7 +13,7 @@ from pace_async.context.briefing import HIDDEN, Briefing, without_needs
 from pace_async.context.figures import score_text
 from pace_async.context.practice import practice_text
 from pace_async.context.questions import Rendered
-from pace_async.context.texts import answer_form, contract, fence_for, fenced, one_line, resources, size_text
+from pace_async.context.texts import answer_form, fence_for, fenced, one_line, resources, size_text
 from pace_async.events import ImplementerTry, Outcome
 from pace_async.events.complaint import complaint, of_evaluator
 from pace_async.implement.base import Experiment
@@ -78,7 +78,7 @@ def messages_for(task: Task, parent: Member, experiment: Experiment) -> Messages
     feedback += f"{practice}\n\n" if practice else ""
     user = (
         f"Task: {spec.background.strip()}\n\n"
-        f"Requirements: {spec.coding_requirements.strip()} {contract(spec)}; it has {resources(spec)} "
+        f"Requirements: {spec.coding_requirements.strip()} {spec.of_kind.contract(spec)}; it has {resources(spec)} "
         f"in all. {goal}\n\n"
         f"The program, {what}:\n{fence}{spec.written_in.fences[0]}\n{program}{ending}{fence}\n\n{feedback}"
         f"Idea: {one_line(experiment.idea)}\n"
@@ -167,7 +167,7 @@ def _nearest(last: ImplementerTry, program: str) -> str:
 def failure_of(last: ImplementerTry, outcome: Outcome, program: str, spec: TaskSpec) -> str:
     """Why the evaluated program of a try failed, with what its evaluator wrote about it, if the task allows that, or
     what it did in practice."""
-    if not spec.is_command:
+    if spec.of_kind.hides_scorer:
         told = complaint(outcome, last.evaluation_detail, program, spec.entry)
         return f"{told}\n\n{last.evaluation_feedback}" if last.evaluation_feedback else told
     told = of_evaluator(outcome, last.evaluation_detail)

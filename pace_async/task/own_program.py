@@ -16,7 +16,7 @@ from typing import Any
 from pace_async.errors import UsageError
 from pace_async.fitness import Direction, fitness_of
 from pace_async.programs.languages import LANGUAGES, PYTHON
-from pace_async.task.command import PRINTED
+from pace_async.task.kinds.command import PRINTED
 from pace_async.task.spec import Bounds
 
 PROGRAM = "{program}"

@@ -91,7 +91,7 @@ SLOW_S = 10.0
 def start(config: Config, asked: Task, run_dir: Path | None, display: str, logs: Sequence[Chosen] = ()) -> int:
     """Begin a run of a task, as `looking` gives it, and drive it to its end. Returns the exit code. Raises
     PaceError."""
-    if lacks_catalogue(config.implementer.model, asked) and not asked.spec.is_command:
+    if lacks_catalogue(config.implementer.model, asked) and asked.spec.of_kind.hides_scorer:
         anyio.run(refuse_unless_data, config, asked)  # missing data is reported before missing settings
     chosen = with_advisor(config, asked)
     task, paths = prepare(chosen, asked, run_dir)
@@ -169,7 +169,7 @@ async def _start(config: Config, task: Task, place: tuple[RunPaths, Path | None]
     for share in parse_shares(config.implementer.model):
         if no_login := login_missing(share.model):
             _announce(display, f"implementer {share.model}: {no_login.found}; if it has none: `{no_login.remedy}`")
-    if task.spec.is_command and not only_edits(config.implementer.model) and (why := unused_block(task)):
+    if not task.spec.of_kind.hides_scorer and not only_edits(config.implementer.model) and (why := unused_block(task)):
         _announce(display, f"{why}, so what is written there may be ignored")
     if (costs := await anyio.to_thread.run_sync(bill_of, config, task)) != NOTHING:
         _announce(display, costs)
@@ -307,7 +307,7 @@ def header_of(config: Config, task: Task, name: str, tier: Tier) -> RunHeader:
         upper=bounds.upper,
         direction=task.spec.direction,
         config=config.model_dump(mode="json"),
-        trust=task.spec.trust,
+        trust=task.spec.of_kind.trust,
         prompts_digest=None if pool else Templates.of(config.prompts, task.folder).digest,
         task_folder=str(task.folder),
         task_suffix=Path(task.spec.program).suffix,

@@ -75,18 +75,19 @@ async def examine(name: str, seed: int, say: Callable[[Check], None], chosen: Ma
     said = ", ".join(f"{name}={value}" for name, value in changed.items())
     say(Check("loads", True, f"{task.folder}{' with ' if said else ''}{said}"))
     task = replace(task, spec=task.spec.model_copy(update={"settings": settings_of(task.spec, changed)}))
+    kind = task.spec.of_kind
     if why := unused_block(task):
         said = f"{why}: what a model writes there is ignored"
-        say(Check("the block can matter", task.spec.is_command, said, MOVE_MARKS, warns=task.spec.is_command))
-    if task.spec.is_command:
+        say(Check("the block can matter", not kind.hides_scorer, said, MOVE_MARKS, warns=not kind.hides_scorer))
+    if not kind.hides_scorer:
         say(Check("trust is shared", True, f"{SHARED_MEANS}; look at a best program before you believe it"))
     granted = _resources(task, say)
     if granted is None:
         say(_catalogue(task))
         return
-    if task.spec.is_command and not granted.environment.has_python and not _modules(task, say):
+    if not kind.hides_scorer and not granted.environment.has_python and not _modules(task, say):
         return
-    if not task.spec.has_entry and (lacking := lacks_tools(task)):
+    if not kind.calls_function and (lacking := lacks_tools(task)):
         say(Check("commands are installed", False, lacking, "or check it on a machine that has them"))
         say(_catalogue(task))
         return
@@ -98,7 +99,7 @@ async def examine(name: str, seed: int, say: Callable[[Check], None], chosen: Ma
             named = task.spec.evaluator_file or "task.yaml"
             say(Check("evaluator loads", False, str(error), f"fix {named}", printed(log)))
             return
-        if sound and not task.spec.is_command:
+        if sound and kind.hides_scorer:
             await _cheats(task, seed, tier, log, say)
             await _endless(task, seed, tier, log, say)
     applies = _catalogue(task)
@@ -144,7 +145,7 @@ async def _answers(task: Task, seed: int, tier: Tier, log: Path, say: Callable[[
         if first.outcome != "ok" or first.score is None:
             return False
         say(_repeats(task, first, await scoring.score(task.program)))
-        if not task.spec.is_command:
+        if task.spec.of_kind.hides_scorer:
             say(await _fresh(task, scoring.evaluator))
         scorers = scoring.evaluator.parts.scorers
         if scorers is not None and scorers.practises:
@@ -168,7 +169,7 @@ async def _cheats(task: Task, seed: int, tier: Tier, log: Path, say: Callable[[C
 def _as_function(task: Task) -> Task:
     """The task for programs that are Python functions, like those that have cheated other tasks. For its evaluator it
     is the same task."""
-    if not task.spec.is_process:
+    if not task.spec.of_kind.is_built:
         return task
     changed = {"kind": "function", "entry": ENTRY, "language": PYTHON, "build": (), "run": ()}
     return replace(task, program="", spec=task.spec.model_copy(update=changed))
@@ -233,7 +234,7 @@ def _seed_program(task: Task, found: Evaluation, log: Path) -> Check:
         said = f"{found.score:.10g} in {found.seconds:.2f} s of {limit:g} s"
         if told := reported_error(found.feedback):
             said += f"; the evaluator reports {told}"
-        elif task.spec.is_command and found.score == 0:
+        elif not task.spec.of_kind.hides_scorer and found.score == 0:
             said += "; many evaluators score a failure 0, so see what this one prints when it is run by hand"
         if found.seconds > 0.8 * limit:
             return Check(name, False, said, "raise timeout_s: a slower machine would fail it")
@@ -248,7 +249,7 @@ def _seed_program(task: Task, found: Evaluation, log: Path) -> Check:
         return Check(
             name, False, detail, f"name its function in task.yaml (`entry`), or define it in {task.spec.program}"
         )
-    what = f"the evaluator or {task.spec.program}" if task.spec.is_command else task.spec.program
+    what = task.spec.program if task.spec.of_kind.hides_scorer else f"the evaluator or {task.spec.program}"
     return Check(name, False, detail, f"fix {what}: `pace eval` on {task.spec.program} should say ok")
 
 
