@@ -8,7 +8,7 @@ a gain or says one of these in words asks the fitness of its task (`TaskSpec.fit
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from operator import attrgetter
+from operator import itemgetter
 from typing import Literal, Protocol, TypeVar
 
 Direction = Literal["maximize", "minimize"]
@@ -28,7 +28,8 @@ S = TypeVar("S", bound=Scored)
 
 
 class Fitness(Protocol):
-    """Compares the scores of one task. Scores, gains, goal and span are in the task's own unit."""
+    """Compares the scores of one task. Scores, gains and bounds are in the task's own unit. Another kind says how it
+    differs from one number in what it overrides."""
 
     @property
     def name(self) -> str:
@@ -36,119 +37,95 @@ class Fitness(Protocol):
         ...
 
     @property
-    def goal(self) -> float:
-        """The better of the task's bounds: the score with the full reward."""
-        ...
-
-    @property
-    def worse_bound(self) -> float:
-        """The worse of the task's bounds: the score of no progress."""
-        ...
-
-    @property
-    def span(self) -> float:
-        """The distance between the bounds, above 0."""
-        ...
-
-    @property
     def in_words(self) -> str:
         """Which scores are better: a clause without a full stop."""
         ...
 
-    def better(self, a: float, b: float) -> bool:
-        """Whether score `a` is strictly better than `b`."""
+    @property
+    def worse_bound(self) -> float:
+        """The score of no progress."""
         ...
 
-    def reaches(self, score: float, limit: float) -> bool:
-        """Whether a score is at least as good as `limit`."""
+    @property
+    def goal(self) -> float:
+        """The better bound: the score with the full reward."""
         ...
 
     def merit(self, score: float) -> float:
         """A number that is higher for a better score. The merit of a merit is the score."""
         ...
 
+    def better(self, a: float, b: float) -> bool:
+        """Whether score `a` is strictly better than `b`."""
+        ...
+
     def gain(self, score: float, over: float) -> float:
         """How much better a score is than `over`, below 0 if it is worse."""
-        ...
-
-    def progress(self, score: float) -> float:
-        """u(y) in [0, 1]: how far a score lies from the worse bound towards the better one."""
-        ...
-
-    def covered(self, start: float, score: float) -> float:
-        """The share in [0, 1] of the way from `start` to the goal that a score has come. 1 if `start` is at the goal or
-        beyond."""
         ...
 
     def ratio(self, score: float, known: float) -> float:
         """A score as a share of a known one, more than 1 if it is better. Both are above 0."""
         ...
 
+    def reaches(self, score: float, limit: float) -> bool:
+        """Whether a score is at least as good as `limit`."""
+        return not self.better(limit, score)
+
+    def progress(self, score: float) -> float:
+        """u(y) in [0, 1]: how far a score lies from the worse bound towards the better one."""
+        return self.covered(self.worse_bound, score)
+
+    def covered(self, start: float, score: float) -> float:
+        """The share in [0, 1] of the way from `start` to the goal that a score has come. 1 if `start` is at the goal or
+        beyond."""
+        whole = self.gain(self.goal, start)
+        return min(1.0, max(0.0, self.gain(score, start) / whole)) if whole > 0 else 1.0
+
     def best(self, scores: Iterable[float]) -> float:
         """The best of at least one score."""
-        ...
+        return max(scores, key=self.merit)
 
     def ranked(self, things: Iterable[S]) -> list[S]:
         """Those that have a score, the best first and of equal ones the older candidate."""
-        ...
+        scored = [(-self.merit(thing.score), thing.candidate, thing) for thing in things if thing.score is not None]
+        return [thing for _, _, thing in sorted(scored, key=itemgetter(0, 1))]
 
 
 @dataclass(frozen=True, slots=True)
-class OneNumber:
-    """Implements `Fitness` for a score that is one number: the higher the better, or the lower."""
+class OneNumber(Fitness):
+    """A score that is one number: the higher the better, or the lower."""
 
     higher: bool
-    lower_bound: float
-    upper_bound: float
+    lower: float
+    upper: float
 
     @property
     def name(self) -> Direction:
         return "maximize" if self.higher else "minimize"
 
     @property
-    def goal(self) -> float:
-        return self.upper_bound if self.higher else self.lower_bound
-
-    @property
-    def worse_bound(self) -> float:
-        return self.lower_bound if self.higher else self.upper_bound
-
-    @property
-    def span(self) -> float:
-        return self.upper_bound - self.lower_bound
-
-    @property
     def in_words(self) -> str:
         return "higher is better" if self.higher else "lower is better"
 
-    def better(self, a: float, b: float) -> bool:
-        return a > b if self.higher else a < b
+    @property
+    def worse_bound(self) -> float:
+        return self.lower if self.higher else self.upper
 
-    def reaches(self, score: float, limit: float) -> bool:
-        return not self.better(limit, score)
+    @property
+    def goal(self) -> float:
+        return self.upper if self.higher else self.lower
 
     def merit(self, score: float) -> float:
         return score if self.higher else -score
 
+    def better(self, a: float, b: float) -> bool:
+        return a > b if self.higher else a < b
+
     def gain(self, score: float, over: float) -> float:
         return score - over if self.higher else over - score
 
-    def progress(self, score: float) -> float:
-        return min(1.0, max(0.0, self.gain(score, self.worse_bound) / self.span))
-
-    def covered(self, start: float, score: float) -> float:
-        whole = self.gain(self.goal, start)
-        return min(1.0, max(0.0, self.gain(score, start) / whole)) if whole > 0 else 1.0
-
     def ratio(self, score: float, known: float) -> float:
         return score / known if self.higher else known / score
-
-    def best(self, scores: Iterable[float]) -> float:
-        return max(scores) if self.higher else min(scores)
-
-    def ranked(self, things: Iterable[S]) -> list[S]:
-        by_age = sorted((thing for thing in things if thing.score is not None), key=attrgetter("candidate"))
-        return sorted(by_age, key=attrgetter("score"), reverse=self.higher)  # a sort keeps equals in order
 
 
 def ranks_above(

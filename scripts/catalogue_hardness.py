@@ -102,7 +102,7 @@ def _search(task: Task, memo: Path, islands: int, seed: int) -> float:
     members = [[first] for _ in range(islands)]
     for number in range(CANDIDATES):
         mine = members[number % islands]
-        parent = choose_parent(mine, task.spec.fitness, draw, size=2, pool=4)
+        parent = choose_parent(task.spec.fitness.ranked(mine), draw, size=2, pool=4)
         mechanism = draw.choice(catalogue.mechanisms)
         option = draw.choice(mechanism.options)
         site = draw.choice(mechanism.sites) if mechanism.sites else None

@@ -69,14 +69,14 @@ class MembersIndex:
 class ParentRule(Protocol):
     """Type of the code of an entry in `registry.parent_rules`. Pure: the same arguments give the same parent."""
 
-    def __call__(self, island: Island, search: SearchConfig, fitness: Fitness, draw: random.Random, /) -> Member:
-        """One of the island's members. There is at least one. `draw` is the only source of randomness."""
+    def __call__(self, island: Island, search: SearchConfig, draw: random.Random, /) -> Member:
+        """One of the island's members, which are the best first, at least one. `draw` is the only source of chance."""
         ...
 
 
-def parent_of(island: Island, search: SearchConfig, fitness: Fitness, draw: random.Random) -> Member:
+def parent_of(island: Island, search: SearchConfig, draw: random.Random) -> Member:
     """The next parent among the island's members."""
-    return _rule(search.parents)(island, search, fitness, draw)
+    return _rule(search.parents)(island, search, draw)
 
 
 @cache
@@ -84,26 +84,26 @@ def _rule(name: str) -> ParentRule:
     return cast("ParentRule", PARENT_RULES[name].load())
 
 
-def tournament(island: Island, search: SearchConfig, fitness: Fitness, draw: random.Random) -> Member:
+def tournament(island: Island, search: SearchConfig, draw: random.Random) -> Member:
     """The parent rule `tournament`."""
-    return choose_parent(island.members, fitness, draw, size=search.tournament_size, pool=search.tournament_pool)
+    return choose_parent(island.members, draw, size=search.tournament_size, pool=search.tournament_pool)
 
 
-def top_k(island: Island, search: SearchConfig, fitness: Fitness, draw: random.Random) -> Member:
+def top_k(island: Island, search: SearchConfig, draw: random.Random) -> Member:
     """The parent rule `top_k`."""
-    return choose_among_best(island.members, fitness, draw, search.top_k)
+    return choose_among_best(island.members, draw, search.top_k)
 
 
-def choose_parent(members: Sequence[Member], fitness: Fitness, draw: random.Random, *, size: int, pool: int) -> Member:
-    """The winner of one tournament. `members` must not be empty."""
-    best = fitness.ranked(members)[:pool]
+def choose_parent(members: Sequence[Member], draw: random.Random, *, size: int, pool: int) -> Member:
+    """The winner of one tournament. `members` are the best first, at least one."""
+    best = members[:pool]
     places = [draw.randrange(len(best)) for _ in range(size)]
     return best[min(places)]
 
 
-def choose_among_best(members: Sequence[Member], fitness: Fitness, draw: random.Random, k: int) -> Member:
-    """One of the best `k`, drawn uniformly. `members` must not be empty."""
-    return draw.choice(fitness.ranked(members)[:k])
+def choose_among_best(members: Sequence[Member], draw: random.Random, k: int) -> Member:
+    """One of the best `k`, drawn uniformly. `members` are the best first, at least one."""
+    return draw.choice(members[:k])
 
 
 def choose_migrant(

@@ -123,7 +123,7 @@ def searched(
             probability=search.migration,
             size=search.tournament_size,
         )
-        parent = migrant or parent_of(there[number], search, spec.fitness, draw)
+        parent = migrant or parent_of(there[number], search, draw)
         flying.append((number, parent, problem.change(parent.program, draw)))
 
     for number in range(islands):

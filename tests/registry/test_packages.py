@@ -23,7 +23,6 @@ from pace_async.search.parents import parent_of
 from pace_async.search.state import Island, Member
 from tests.support.command_line import PACE, Shell
 from tests.support.finished_runs import make_run
-from tests.support.fitness import UP
 from tests.support.installed import install
 
 
@@ -80,7 +79,7 @@ def test_a_parent_rule_of_a_package_chooses_the_parent() -> None:
     search = resolve(None, {"search.parents": "oldest"}, {}).search
     island = Island(number=0, members=(Member(3, "c", 9.0), Member(2, "b", 5.0)))
     assert isinstance(search, SearchConfig)
-    assert parent_of(island, search, UP, random.Random(0)).candidate == 2
+    assert parent_of(island, search, random.Random(0)).candidate == 2
 
 
 def test_a_watcher_of_a_package_gets_its_argument_and_the_records_of_a_run(

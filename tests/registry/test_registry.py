@@ -37,7 +37,6 @@ from pace_async.search.state import Island, Member
 from pace_async.staleness.gate import Lease
 from pace_async.staleness.policies import NOTHING, Finished, admits, choose
 from pace_async.task import load_task
-from tests.support.fitness import UP
 
 TOYS = "tests.registry.toys"
 SETTINGS: list[Any] = [
@@ -154,7 +153,7 @@ def test_a_parent_rule_that_is_added_chooses_the_parent(monkeypatch: pytest.Monk
     added(monkeypatch, PARENT_RULES, Entry("oldest", "a toy", f"{TOYS}:oldest"))
     members = (Member(3, "c", 9.0), Member(2, "b", 5.0))
     island = Island(number=0, members=members)
-    chosen = parent_of(island, SearchConfig(parents="oldest"), UP, random.Random(0))
+    chosen = parent_of(island, SearchConfig(parents="oldest"), random.Random(0))
     assert chosen == members[1]
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from pace_async.config import EvaluationConfig, SearchConfig
 from pace_async.errors import UsageError
 from pace_async.evaluate.sandbox.tiers import NoSandbox, NotInstalled, Tier
-from pace_async.fitness import Fitness
 from pace_async.learn.correction import Booleans, Floats
 from pace_async.objectives.base import Parameters, Vector
 from pace_async.publish.base import EnginePublisher, PublisherParts, PushFailed, Receipt
@@ -29,7 +28,7 @@ def half(passed: float, start: float, spreads: object) -> float:
     return 0.5
 
 
-def oldest(island: Island, search: SearchConfig, fitness: Fitness, draw: random.Random) -> Member:
+def oldest(island: Island, search: SearchConfig, draw: random.Random) -> Member:
     """A parent rule: the candidate that was made first."""
     return min(island.members, key=lambda member: member.candidate)
 

@@ -25,7 +25,7 @@ def members(values: list[float]) -> list[Member]:
 
 @given(values=scores, seed=st.integers(), fitness=either)
 def test_a_parent_is_among_the_best_in_either_direction(values: list[float], seed: int, fitness: Fitness) -> None:
-    parent = choose_parent(members(values), fitness, Random(seed), size=2, pool=4)
+    parent = choose_parent(fitness.ranked(members(values)), Random(seed), size=2, pool=4)
     best = sorted(values, key=fitness.merit, reverse=True)[:4]
     assert parent.score in best
 

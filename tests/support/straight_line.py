@@ -146,7 +146,7 @@ class _Loop:
         migrant = self.act(number, lease)
         spec, search, seed = self.task.spec, self.config.search, self.config.seed
         island = self.islands[number]
-        parent = migrant or parent_of(island, search, spec.fitness, generator(seed, lease, "parent"))
+        parent = migrant or parent_of(island, search, generator(seed, lease, "parent"))
         advice = self.advice(context_of(island, parent, spec.fitness), lease)
         island = self.islands[number] = after_advice(island, advice.pool, advice.next_idea)
         program = None

@@ -54,7 +54,7 @@ def bears_out(claimed: float, own: float, fresh: float, own_fresh: float | None,
     """Whether a `fresh` score confirms the `claimed` one, given the scores of the task's own program on the hidden and
     on the fresh instances. Without a score on the fresh ones, they count as no harder than the hidden ones."""
     kept = fitness.gain(fresh, own if own_fresh is None else own_fresh)
-    return kept >= SHARE * fitness.gain(claimed, own) - SLACK * fitness.span
+    return kept >= SHARE * fitness.gain(claimed, own) - SLACK * fitness.gain(fitness.goal, fitness.worse_bound)
 
 
 Told = tuple[EvaluationAttempted, ...]
