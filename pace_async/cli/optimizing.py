@@ -135,18 +135,16 @@ def optimize(flags: OptimizeFlags) -> None:
 
 def _search(flags: OptimizeFlags, prepared: "Prepared", run_dir: Path) -> int:
     """Run the search on the task, or print what it would do. Returns the exit code."""
-    from pace_async.configure import resolve
+    from pace_async.interface.beginning import Asked, begin
 
-    config = resolve(None, {**overrides_of(flags.sets, flags.settings()), "task": str(prepared.folder.absolute())})
+    settings = {**overrides_of(flags.sets, flags.settings()), "task": str(prepared.folder.absolute())}
+    asked = Asked(settings=settings, run_dir=run_dir, display=flags.display)
     if flags.dry_run:
         from pace_async.cli.dry_run import dry_run, lines_of
 
-        print_fields(lines_of(dry_run(config, run_dir)))
+        print_fields(lines_of(dry_run(asked.config, asked.folder)))
         return 0
-    from pace_async.runtime.start.launch import start
-    from pace_async.runtime.start.refusals import look
-
-    return start(config, look(config, run_dir), run_dir, flags.display)
+    return begin(asked).code
 
 
 def _direction(flags: OptimizeFlags) -> Direction:

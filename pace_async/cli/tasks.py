@@ -9,8 +9,9 @@ import typer
 
 from pace_async.cli.completing import task_names
 from pace_async.cli.options import command_of, known_in, one_of
-from pace_async.cli.output import JSON_OPTION, indented, print_json, print_table, tell
+from pace_async.cli.output import JSON_OPTION, print_json, print_table, tell
 from pace_async.observe.columns import shown
+from pace_async.outside import indented
 from pace_async.peers.importers import IMPORTERS
 from pace_async.registry.task_groups import TASK_GROUPS
 
