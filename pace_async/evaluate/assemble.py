@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol
 
 import anyio
 
@@ -30,7 +30,6 @@ from pace_async.evaluate.sandbox.warm import imports_of
 from pace_async.evaluate.scorer.scorer_client import Bounds, Scorer, Scorers
 from pace_async.evaluate.scorer.scorer_log import scorer_log
 from pace_async.programs.helpers import with_helpers
-from pace_async.registry.base import load_code
 from pace_async.registry.evaluators import EVALUATORS
 from pace_async.task import Setting, Task, TaskSpec, refuse_if_changed, settings_of
 
@@ -69,8 +68,7 @@ async def refuse_unless_evaluated(evaluation: config.EvaluationConfig, spec: Tas
     """Raises UsageError if the evaluator of this configuration could not evaluate anything, or has no room for an
     evaluation of this task. None for a run that goes on, which may have reserved its room."""
     if check := EVALUATORS[evaluation.evaluators].check:
-        refuses = cast("Callable[[config.EvaluationConfig, TaskSpec | None], Awaitable[None]]", load_code(check))
-        await refuses(evaluation, spec)
+        await check()(evaluation, spec)
 
 
 @asynccontextmanager

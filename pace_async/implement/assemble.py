@@ -2,14 +2,13 @@
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import cast
 
 from anyio import to_thread
 
 from pace_async.config import Config, ImplementerConfig
 from pace_async.errors import UsageError
 from pace_async.implement.agent_folder import AgentFolders
-from pace_async.implement.base import BuiltInFactory, Implementer
+from pace_async.implement.base import Implementer
 from pace_async.implement.catalogue import refuse_unless_assigned
 from pace_async.implement.model_maker import ModelMaker
 from pace_async.implement.pool import BuiltIn, ImplementerPool, Maker
@@ -95,11 +94,10 @@ async def open_implementer(
         }
         for kind in built_in:
             makers[kind.name] = BuiltIn(kind.name, _made(kind, task), ledger)
-        agents = [share.model for share in shares if implementer_of(share.model).runs_command]
-        if agents and folders is not None:
-            for name in agents:
-                make = cast("AgentFactory", implementer_of(name).load())
-                makers[name] = make(name, config.implementer, ledger, folders)
+        agents = {share.model: code for share in shares if (code := implementer_of(share.model).agent) is not None}
+        if folders is not None:
+            for name, code in agents.items():
+                makers[name] = code()(name, config.implementer, ledger, folders)
         try:
             yield ImplementerPool(shares, makers, ledger, config.seed, config.implementer, config.faults)
         finally:
@@ -116,4 +114,4 @@ def _built_in(model: str) -> list[ImplementerKind]:
 
 
 def _made(kind: ImplementerKind, task: Task) -> Implementer:
-    return cast("BuiltInFactory", kind.load())(task)
+    return kind.load()(task)

@@ -7,7 +7,7 @@ such fences too. A repeated try gets the same messages, with the last try's prog
 its error. The wording is our own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pace_async.context.briefing import HIDDEN, Briefing, without_needs
 from pace_async.context.figures import score_text
@@ -30,6 +30,8 @@ OF_FORM = frozenset(
 )
 """Faults of answers that are corrected without the hidden code."""
 Messages = tuple[Mapping[str, str], ...]
+MessagesFor = Callable[[Task, Member, Experiment], Messages]
+"""Makes the messages of a call."""
 
 _SYSTEM = f"""\
 You change one {{title}} program so that it carries out one experiment, as it is described and nothing else.

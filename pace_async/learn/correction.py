@@ -25,12 +25,11 @@ gets one optimizer step, so the policy at its start is the policy of the forward
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import log
-from typing import Protocol, cast
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from pace_async.registry.base import load_code
 from pace_async.registry.corrections import CORRECTIONS, MASKS
 
 Floats = npt.NDArray[np.float64]
@@ -108,16 +107,15 @@ def weigh(
     counts_BT = valid_BT & ~broken_BT
     safe_BT = np.where(counts_BT, log_ratio_BT, 0.0)
     log_cap_BT = _log_cap(ages_BT, rule if kind.is_capped else replace(rule, cap=None))
-    if kind.of_calls:
-        of_calls = cast("RatioFunction", kind.load())(safe_BT, counts_BT)
-        log_weights_BT = np.broadcast_to(of_calls, safe_BT.shape)
+    if kind.of_calls is not None:
+        log_weights_BT = np.broadcast_to(kind.of_calls()(safe_BT, counts_BT), safe_BT.shape)
         counts_BT &= ~broken_BT.any(axis=1, keepdims=True)  # the ratio of their call is not known
         smallest_B1 = np.where(valid_BT, log_cap_BT, np.inf).min(axis=1, keepdims=True)
         truncated_BT = counts_BT & (log_weights_BT > smallest_B1)
         log_weights_BT = np.minimum(log_weights_BT, np.minimum(smallest_B1, LARGEST))
     else:
         truncated_BT = counts_BT & (safe_BT > log_cap_BT)
-        log_weights_BT = cast("WeightFunction", kind.load())(safe_BT, log_cap_BT)
+        log_weights_BT = kind.load()(safe_BT, log_cap_BT)
     if kind.selects:
         counts_BT &= selection([log_ratio_BT], [valid_BT], rule)[0] if kept_BT is None else kept_BT
     weights_BT = np.exp(log_weights_BT) * rule.age_decay**ages_BT
@@ -132,7 +130,8 @@ def selection(log_ratios: Sequence[Floats], valid: Sequence[Booleans], rule: Cor
         valid_BT & (np.abs(log_ratio_BT) <= BROKEN) for log_ratio_BT, valid_BT in zip(log_ratios, valid, strict=True)
     ]
     whole_N = np.concatenate([log_ratio_BT[mask] for log_ratio_BT, mask in zip(log_ratios, sound, strict=True)])
-    kept_N = cast("TokenSelection", load_code(CORRECTIONS[rule.kind].selects))(whole_N, rule.second_moment)
+    selects = CORRECTIONS[rule.kind].selects
+    kept_N = np.ones(whole_N.shape, np.bool_) if selects is None else selects()(whole_N, rule.second_moment)
     parts = np.split(kept_N, np.cumsum([mask.sum() for mask in sound])[:-1])
     kept = [np.zeros(mask.shape, np.bool_) for mask in sound]
     for kept_BT, mask, part in zip(kept, sound, parts, strict=True):
@@ -149,9 +148,9 @@ def _log_cap(ages_BT: Ints, rule: Correction) -> Floats:
 def _inside(log_ratio_BT: Floats, valid_BT: Booleans, rule: Correction) -> Booleans:
     """Where the mask keeps a token. A NaN ratio is outside the bounds, and under a call's mask so is its call."""
     mask = MASKS[rule.mask]
-    if not mask.code:
+    if mask.code is None:
         return np.ones_like(valid_BT)
-    measure = cast("RatioFunction", mask.load())
+    measure = mask.load()
     measured_BT = np.broadcast_to(measure(np.where(valid_BT, log_ratio_BT, 0.0), valid_BT), valid_BT.shape)
     return (measured_BT >= log(rule.mask_low)) & (measured_BT <= log(rule.mask_high))
 

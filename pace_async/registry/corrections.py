@@ -6,22 +6,30 @@ compares with its bounds, and that of a correction of whole calls the log-ratio 
 `learn.correction.TokenSelection` too.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from pace_async.registry.base import Entry, Registry
+from pace_async.registry.base import Entry, Registry, later
+
+if TYPE_CHECKING:
+    from pace_async.learn import correction, m2po
+    from pace_async.learn.correction import RatioFunction, TokenSelection, WeightFunction
+else:
+    correction, m2po = later("pace_async.learn", "correction", "m2po")
 
 
 @dataclass(frozen=True, slots=True)
-class OffPolicyCorrection(Entry):
+class OffPolicyCorrection(Entry["WeightFunction"]):
     """`ratio_to_sampler`: the surrogate's ratio is against the behaviour policy, so that its clip acts. Otherwise it is
-    against the policy at the beginning of the step, and its clip has no effect. `of_calls`: a weight depends on all
-    tokens of the call. `is_capped`: the cap truncates the weights. `selects`: `module:attribute`
-    of what chooses the tokens of a group that count."""
+    against the policy at the beginning of the step, and its clip has no effect. `of_calls`, in place of `code`: the
+    log-ratio of a call, so that a weight depends on all of its tokens. `is_capped`: the cap truncates the weights.
+    `selects` chooses the tokens of a group that count, None: all do."""
 
     ratio_to_sampler: bool = False
-    of_calls: bool = False
+    of_calls: "Callable[[], RatioFunction] | None" = None
     is_capped: bool = True
-    selects: str = ""
+    selects: "Callable[[], TokenSelection] | None" = None
 
 
 CORRECTIONS = Registry(
@@ -29,42 +37,40 @@ CORRECTIONS = Registry(
     OffPolicyCorrection(
         "behaviour",
         "the ratio to the sampling policy is clipped",
-        "pace_async.learn.correction:behaviour",
+        lambda: correction.behaviour,
         ratio_to_sampler=True,
     ),
     OffPolicyCorrection(
-        "decoupled", "the ratio to the sampling policy is a truncated weight", "pace_async.learn.correction:decoupled"
+        "decoupled", "the ratio to the sampling policy is a truncated weight", lambda: correction.decoupled
     ),
     OffPolicyCorrection(
         "sequence",
         "the product of the ratios of the whole call is a truncated weight",
-        "pace_async.learn.correction:sequence",
-        of_calls=True,
+        of_calls=lambda: correction.sequence,
     ),
     OffPolicyCorrection(
         "geometric",
         "the geometric mean of the ratios of the whole call is a truncated weight",
-        "pace_async.learn.correction:geometric",
-        of_calls=True,
+        of_calls=lambda: correction.geometric,
     ),
     OffPolicyCorrection(
         "m2po",
         "as decoupled, without the tokens that moved farthest, until the mean squared log-ratio is within its limit",
-        "pace_async.learn.correction:decoupled",
-        selects="pace_async.learn.m2po:m2po",
+        lambda: correction.decoupled,
+        selects=lambda: m2po.m2po,
     ),
     OffPolicyCorrection(
         "none",
         "each token counts as if the policy in training had sampled it: a control",
-        "pace_async.learn.correction:uncorrected",
+        lambda: correction.uncorrected,
         is_capped=False,
     ),
 )
 
-MASKS = Registry(
+MASKS: Registry[Entry["RatioFunction"]] = Registry(
     "mask",
     Entry("none", "no token is left out"),
-    Entry("token", "tokens whose ratio is far off", "pace_async.learn.correction:token"),
-    Entry("sequence", "calls whose product of ratios is far off", "pace_async.learn.correction:sequence"),
-    Entry("geometric", "calls whose geometric mean of ratios is far off", "pace_async.learn.correction:geometric"),
+    Entry("token", "tokens whose ratio is far off", lambda: correction.token),
+    Entry("sequence", "calls whose product of ratios is far off", lambda: correction.sequence),
+    Entry("geometric", "calls whose geometric mean of ratios is far off", lambda: correction.geometric),
 )

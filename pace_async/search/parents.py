@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol, cast
+from typing import Protocol
 
 from pace_async.config import SearchConfig
 from pace_async.fitness import Fitness
@@ -81,7 +81,7 @@ def parent_of(island: Island, search: SearchConfig, draw: random.Random) -> Memb
 
 @cache
 def _rule(name: str) -> ParentRule:
-    return cast("ParentRule", PARENT_RULES[name].load())
+    return PARENT_RULES[name].load()
 
 
 def tournament(island: Island, search: SearchConfig, draw: random.Random) -> Member:
