@@ -1,10 +1,12 @@
 """pace run and pace resume."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
+from typer.core import TyperCommand
 
 from pace_async.cli.completing import task_names
 from pace_async.cli.options import CONFIG_OPTION, command_of, known_in, minutes, one_of, overrides_of
@@ -41,7 +43,7 @@ _LOG: list[str] | None = typer.Option(
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command("run")(command_of(RunFlags, run))
-    app.command("resume")(command_of(ResumeFlags, resume))
+    app.command("resume", cls=_ResumeCommand)(command_of(ResumeFlags, resume))
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,22 @@ def _planned(asked: "Asked", verbose: bool, as_json: bool) -> None:
         print_fields(lines_of(planned))
 
 
+class _ResumeCommand(TyperCommand):
+    """Its help has the settings that may change. They are read when somebody asks for the help."""
+
+    def get_help(self, ctx: Any) -> str:
+        from pace_async.configure import that_may_change
+
+        whole, others = that_may_change()
+        parts = [f"{room}: {', '.join(names)}." for room, names in others.items()]
+        self.help = (self.help or "").format(whole=_listed(whole), others="\n\n".join(parts))
+        return super().get_help(ctx)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
 @dataclass(frozen=True, slots=True)
 class ResumeFlags:
     """What `pace resume` may be given."""
@@ -223,21 +241,10 @@ def resume(flags: ResumeFlags) -> None:
 
     A finished run has nothing to do, unless the limit that ended it is raised. Minutes are counted from now: a run that
     --minutes ended goes on for as many again. What --set changes is recorded and holds for later resumes. It takes
-    settings that leave alone what the recorded groups train and what scores compare: all of stop, faults, prompts and
-    implementer, and of the others these.
+    settings that leave alone what the recorded groups train and what scores compare: all of {whole}, and of the others
+    these.
 
-    search: untried_kept, notes_every, trials_shown, summary_from, parents, tournament_size, tournament_pool, migration,
-    top_k, puct_exploration, grid_bins, backtracking, actions, momentum_trigger, action_interval, backtrack_stay.
-
-    advisor: engine, transport, fetch_from, push_timeout_s, max_tokens, max_tokens_by_call, chat_template, thinking,
-    end_of_thinking, first_word, requests, api_base, options, deadline_s, price_per_million_in, price_per_million_out,
-    max_prompt_tokens, timeout_s, engine_start_s, threads, kv_cache_gib, gpus, gpu_memory, probe_limit,
-    engine_arguments.
-
-    evaluation: evaluators, ray_address, ray_timeout_s, ray_silence_s, ray_goes_on_s, ray_keeps_s, ray_resources, slots,
-    warm, memo, retries, practice.
-
-    learner: max_length, checkpoint_every, gradient_checkpointing, gpus, cpu_ranks, step_timeout_s.
+    {others}
 
     The number of threads stays, because each thread is an island, and the islands are there.
 
