@@ -18,6 +18,7 @@ from pace_async.cli import (
     ending,
     evaluation,
     exporting,
+    ideas,
     listing,
     logs,
     optimizing,
@@ -94,6 +95,7 @@ app.add_typer(tasks.app, name="task")
 app.add_typer(database.app, name="db")
 app.add_typer(configuration.app, name="config")
 app.add_typer(prompts.app, name="prompts")
+app.add_typer(ideas.app, name="idea")
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from pace_async.context.figures import gain_text, score_text
 from pace_async.context.sections import Levels
 from pace_async.context.texts import gist, one_line
 from pace_async.context.value import Context, Row, UnderWay
-from pace_async.search.results import counted
+from pace_async.search.results import KnownIdea, counted
 
 ROWS: tuple[tuple[int, int, int, int], ...] = (
     *((8, 8, 260, 260), (8, 8, 200, 120), (8, 8, 150, 80), (8, 8, 110, 70)),
@@ -203,9 +203,14 @@ def _in_table(context: Context) -> set[int]:
 def ideas_levels(context: Context) -> Levels:
     """The untried ideas, with their numbers."""
     lines: list[Callable[[int], str]] = [
-        (lambda longest, idea=idea: f"- idea {idea.number}: {one_line(idea.text, longest)}") for idea in context.ideas
+        (lambda longest, idea=idea: f"- idea {idea.number}{_whose(idea)}: {one_line(idea.text, longest)}")
+        for idea in context.ideas
     ]
     return listed(lines, context.untried - len(context.ideas), "untried ideas are not shown")
+
+
+def _whose(idea: KnownIdea) -> str:
+    return " (from a person)" if idea.by_person else ""
 
 
 def under_way_levels(context: Context) -> Levels:

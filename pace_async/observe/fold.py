@@ -25,6 +25,7 @@ from pace_async.events import (
     FreshScore,
     GroupEnded,
     GroupShipped,
+    IdeaGiven,
     ImplementerCalled,
     ImplementerChecked,
     ImplementerChosen,
@@ -178,6 +179,8 @@ def _fact(view: RunView, event: Fact) -> RunView:
             )
         case RunStateChanged():
             return _state(view, event)
+        case IdeaGiven():
+            return _note(view, event.at, "state", formatting.idea_given(event))
         case _:
             assert_never(event)
 

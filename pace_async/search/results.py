@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
+from pace_async.events.people import GIVEN
 from pace_async.fitness import Fitness
 from pace_async.search.ideas import words
 
@@ -30,12 +31,18 @@ _KIND = re.compile(r"^\((?:refine|combine|explore)\) +")
 
 @dataclass(frozen=True, slots=True)
 class KnownIdea:
-    """An idea under its one number for the run's life. `lease` proposed it first, `last` most recently."""
+    """An idea under its one number for the run's life. `lease` proposed it first, `last` most recently. A person's is
+    no lease's: both are the newest lease when it was taken in."""
 
     number: int
     text: str
     lease: int
     last: int
+
+    @property
+    def by_person(self) -> bool:
+        """Whether it is a person's."""
+        return self.number > GIVEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +172,7 @@ class Results:
     def take(self, other: "Results", until: int) -> None:
         """Take in what another view had by lease `until`."""
         for idea in other.ideas.values():
-            if idea.lease <= until:
+            if idea.lease <= until and not idea.by_person:
                 self.propose(KnownIdea(idea.number, idea.text, idea.lease, min(idea.last, until)))
         for one in other.tested.values():
             if one.candidate <= until:
@@ -175,7 +182,7 @@ class Results:
         """The same without the leases between the two."""
         kept = Results(self.fitness)
         for idea in self.ideas.values():
-            if not after < idea.lease < before:
+            if idea.by_person or not after < idea.lease < before:
                 kept.propose(idea)
         for one in self.tested.values():
             if not after < one.candidate < before:
@@ -223,16 +230,19 @@ class Results:
         return self.tested[self.records[place - 1]].score if place else None
 
     def waiting(self, count: int, without: Collection[int] = ()) -> list[KnownIdea]:
-        """Untried ideas that are not in `without`: in turn one of the newest, the newest first, and one of the older
-        ones, spread over their ages and others after each result. So each older one comes up from time to time.
-        """
-        numbers = [number for _, number in self.untried if number not in without]
+        """Untried ideas that are not in `without`: those of people, the oldest first, and then in turn one of the
+        newest, the newest first, and one of the older ones, spread over their ages and others after each result. So
+        each older one comes up from time to time."""
+        waiting = [number for _, number in self.untried if number not in without]
+        people = sorted(number for number in waiting if number > GIVEN)[:count]
+        numbers, count = [number for number in waiting if number < GIVEN], count - len(people)
         newest = numbers[::-1][: (count + 1) // 2]
         older = numbers[: len(numbers) - len(newest)]
         few = min(count - len(newest), len(older))
         start = int(len(self.tested) * GOLDEN % 1 * len(older))
         spread = [older[(start + place * len(older) // few) % len(older)] for place in range(few)]
-        return [self.ideas[number] for pair in zip_longest(newest, spread) for number in pair if number is not None]
+        others = [number for pair in zip_longest(newest, spread) for number in pair if number is not None]
+        return [self.ideas[number] for number in (*people, *others)]
 
     def lineage(self, candidate: int, count: int) -> list[TriedOut]:
         """The results that led to a candidate, its own first."""

@@ -20,6 +20,7 @@ from pace_async.events import (
     Fact,
     GroupEnded,
     GroupShipped,
+    IdeaGiven,
     ImplementerCalled,
     ImplementerChecked,
     ImplementerChosen,
@@ -92,6 +93,8 @@ def apply(state: RunState, fact: Fact) -> RunState:
             _group_ended(state, fact)
         case VersionPublished():
             state.served = fact.version
+        case IdeaGiven():
+            state.memory.give(fact)
         case _:
             pass  # describes the run's surroundings
     return state

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from pace_async.events import Advised, Evaluated, IslandActed
+from pace_async.events import Advised, Evaluated, IdeaGiven, IslandActed
 from pace_async.events.complaint import in_short
 from pace_async.fitness import Fitness
 from pace_async.search.results import KnownIdea, Results, TriedOut, gain_of
@@ -55,13 +55,15 @@ class Scored(Protocol):
 @dataclass(slots=True)
 class Memory:
     """`mode` is that of `search.memory`. `views` are by island, or the one of the run under
-    RUN. `scores` are those of every candidate by number. `ended` are rollouts that nobody may see yet."""
+    RUN. `scores` are those of every candidate by number. `ended` are rollouts that nobody may see yet. `given` are the
+    ideas of people, which are in every view."""
 
     fitness: Fitness
     mode: str
     views: dict[int, Results] = field(default_factory=dict[int, Results])
     scores: dict[int, float] = field(default_factory=dict[int, float])
     ended: dict[int, Ended] = field(default_factory=dict[int, Ended])
+    given: tuple[KnownIdea, ...] = ()
 
     @property
     def active(self) -> bool:
@@ -108,6 +110,13 @@ class Memory:
                 program=fact.program_hash or "",
             )
         self.ended[fact.lease] = Ended(fact.island, fact.lease, _ideas_of(advice), tested)
+
+    def give(self, fact: IdeaGiven) -> None:
+        """A person has an idea. It can be chosen at once."""
+        idea = KnownIdea(fact.number, fact.text, fact.after, fact.after)
+        self.given += (idea,)
+        for view in self.views.values():
+            view.propose(idea)
 
     def lost(self, advice: Advised) -> None:
         """A rollout died of the machine: its ideas stay, untried."""
@@ -159,12 +168,15 @@ class Memory:
 
     def _seen(self, key: int) -> Results:
         """A view, or an empty one, which is not kept."""
-        return self.views.get(key) or Results(self.fitness)
+        return self.views.get(key) or self._new()
 
     def _view(self, key: int) -> Results:
         if key not in self.views:
-            self.views[key] = Results(self.fitness)
+            self.views[key] = self._new()
         return self.views[key]
+
+    def _new(self) -> Results:
+        return Results.of(self.fitness, self.given, ())
 
 
 def cause_of(fact: Evaluated) -> str:
