@@ -18,7 +18,7 @@ from dataclasses import dataclass
 NOTE = "[{} characters of the middle are left out]"
 SHARES: Mapping[str, float] = {
     "limits": 0.15,
-    "results": 0.028,
+    "results": 0.027,
     "ideas": 0.0125,
     "notes": 0.03,
     "lineage": 0.015,

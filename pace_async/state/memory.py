@@ -54,13 +54,15 @@ class Scored(Protocol):
 @dataclass(slots=True)
 class Memory:
     """`direction` is the task's, `mode` that of `search.memory`. `views` are by island, or the one of the run under
-    RUN. `scores` are those of every candidate by number. `ended` are rollouts that nobody may see yet."""
+    RUN. `scores` are those of every candidate by number. `ended` are rollouts that nobody may see yet. `first` is the
+    result of the task's own program, which is in no view."""
 
     direction: str
     mode: str
     views: dict[int, Results] = field(default_factory=dict[int, Results])
     scores: dict[int, float] = field(default_factory=dict[int, float])
     ended: dict[int, Ended] = field(default_factory=dict[int, Ended])
+    first: TriedOut | None = None
 
     @property
     def active(self) -> bool:
@@ -78,8 +80,16 @@ class Memory:
 
     def seed(self, fact: Evaluated) -> None:
         """The task's own program has been scored."""
-        if fact.score is not None:
-            self.scores[0] = fact.score
+        if fact.score is None:
+            return
+        self.scores[0] = fact.score
+        if self.active:
+            self.first = TriedOut(
+                *(0, fact.island, 0, None, "", fact.outcome, fact.score, None),
+                seconds=round(fact.seconds, 3),
+                metrics=fact.metrics,
+                program=fact.program_hash or "",
+            )
 
     def complete(self, advice: Advised, fact: Evaluated) -> None:
         """A rollout is complete. It is remembered once `show` names it."""
@@ -128,6 +138,7 @@ class Memory:
         none any more."""
         self.scores = {candidate: new.score for candidate, new in scores.items() if new.score is not None}
         self.views = {number: self._again(view, scores) for number, view in self.views.items()}
+        self.first = self._of(self.first, scores) if self.first is not None and 0 in scores else self.first
         self.ended = {
             lease: replace(ended, tested=self._of(ended.tested, scores) if ended.tested is not None else None)
             for lease, ended in self.ended.items()

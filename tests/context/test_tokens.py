@@ -37,7 +37,7 @@ def test_the_advisor_is_told_limits_results_ideas_best_line_failures_and_what_is
     for name in ("limits", "results", "ideas", "best", "lineage", "failed", "under_way", "program"):
         assert asked.sections[name], name
     for told in (
-        *("20 s of wall clock and 1024 MiB", "1 processor", "- candidate 11 from 9: 0.87391, +0.00269"),
+        *("20 s of wall clock and 1024 MiB", "1 processor", "- 11 from 9: 0.87391, +0.00269"),
         "+recent = 0.4",
         *("6 (+0.0198) from 4 (+0.00662) from 2 (+0.407) from 0", "ZeroDivisionError", "candidate 13 from 11"),
         *("12 tried in all, 11 with a score", "candidate_error 1", "6 more untried ideas are not shown"),

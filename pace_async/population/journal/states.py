@@ -121,6 +121,7 @@ class _State(msgspec.Struct, frozen=True):
     memory: dict[int, _Remembered]
     scores: dict[int, float]
     ended: dict[int, Ended]
+    first: TriedOut | None = None
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -146,7 +147,7 @@ def encoding_of(state: RunState) -> Callable[[], bytes]:
         number: _Remembered(tuple(view.ideas.values()), tuple(view.tested.values()))
         for number, view in memory.views.items()
     }
-    scores, ended = dict(memory.scores), dict(memory.ended)
+    scores, ended, first = dict(memory.scores), dict(memory.ended), memory.first
 
     def encode() -> bytes:
         parts: dict[str, Any] = {
@@ -167,6 +168,7 @@ def encoding_of(state: RunState) -> Callable[[], bytes]:
             memory=views,
             scores=scores,
             ended=ended,
+            first=first,
         )
         return sealed(_ENCODER.encode(whole))
 
@@ -295,7 +297,7 @@ def _state(stored: _State, terms: Terms, reading: Reading) -> RunState:
     seen.elites = {number: members[place] for number, place in stored.elites.items()}
     seen.pools, seen.results, seen.edits = stored.pools, stored.results, dict(stored.edits)
     memory.views = {number: Results.of(memory.direction, *_both(view)) for number, view in stored.memory.items()}
-    memory.scores, memory.ended = stored.scores, stored.ended
+    memory.scores, memory.ended, memory.first = stored.scores, stored.ended, stored.first
     return state
 
 
