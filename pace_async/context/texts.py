@@ -12,6 +12,7 @@ from itertools import accumulate, groupby, takewhile
 from rapidfuzz.distance import Indel
 
 from pace_async.context.figures import CHARACTERS_PER_TOKEN, digits_for, score_text
+from pace_async.context.noise import Noise, noise_text
 from pace_async.context.notes_page import LONGEST, shorter
 from pace_async.context.sections import Levels
 from pace_async.context.value import Context, Surroundings
@@ -125,14 +126,11 @@ def answer_length_text(tokens: int | None) -> str:
     return f"{tokens} tokens, about {int(tokens * CHARACTERS_PER_TOKEN)} characters" if tokens is not None else ""
 
 
-def metrics_text(spec: TaskSpec, noise: float | None = None) -> str:
+def metrics_text(spec: TaskSpec, noise: Noise | None = None) -> str:
     """What the metrics of a hidden scorer mean, and how far scores are exact."""
     told = [f"{name}: {meaning}" for name, meaning in spec.shown_metrics.items() if meaning]
     lines = [f"What is measured: {'. '.join(told)}."] if told else []
-    if not spec.deterministic:
-        apart = f"two evaluations of one program differ by about {noise:.2g}" if noise else "a small gain may be chance"
-        lines.append(f"Scores are noisy: {apart}.")
-    return "\n".join(lines)
+    return "\n".join(line for line in (*lines, noise_text(spec, noise)) if line)
 
 
 def score_of(context: Context, member: Member) -> str:

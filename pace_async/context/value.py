@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from operator import attrgetter
-from statistics import median
 
+from pace_async.context.noise import Noise, noise_of
 from pace_async.context.rows import Row, columns_of, row_of, shown_metrics
 from pace_async.events import Advised, NotesPage
 from pace_async.reward import better
@@ -29,8 +29,6 @@ DIFFERS = 0.3
 """Share of lines from which on a program differs much."""
 MOST_LEFT = 3
 """Ideas that a thread is asked to leave to others."""
-CONFIRMED = 40
-"""The best results, among which those are that were evaluated again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +65,7 @@ class Context:
     on this parent and on those that it came from. `tested`, `scored` and `failures` count all that was tried. `ideas`
     are untried ones that can be chosen, of `untried` in all. `asked` counts other threads whose advisor is being asked
     at this moment, and `left` the ideas that this one leaves them.
-    `noise` is what two evaluations of one program usually differ by, None if that is not known or not told.
+    `noise` is what two evaluations of one program usually differ by, None if that is not known.
     `notes` is the newest page that may be seen. `seed` is the task's own program, and `columns` are the metrics of all
     these results with their spreads."""
 
@@ -86,7 +84,7 @@ class Context:
     untried: int
     asked: int = 0
     left: int = 0
-    noise: float | None = None
+    noise: Noise | None = None
     failures: Mapping[str, int] = field(default_factory=dict[str, int])
     notes: NotesPage | None = None
     seed: Row | None = None
@@ -134,7 +132,7 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
         failed=failed_on(view, parent, spec),
         ideas=tuple(view.waiting(untried, taken)),
         under_way=under_way,
-        noise=_noise(view, spec),
+        noise=noise_of(view, spec, first),
         tested=len(view.tested),
         scored=len(view.worth),
         untried=sum(number not in taken for _, number in view.untried),
@@ -172,14 +170,6 @@ def _judged(row: Row, view: Results, spec: TaskSpec, best: Member) -> Row:
         return row
     behind = better(spec.direction, _worth(view, spec, best), _worth(view, spec, tested))
     return replace(row, doubted=behind)
-
-
-def _noise(view: Results, spec: TaskSpec) -> float | None:
-    """What two evaluations of one program usually differ by. Not where the second one has fresh instances, of which
-    nothing is told."""
-    both = [(tested.score, tested.again) for tested in view.best(CONFIRMED)]
-    apart = [abs(score - again) for score, again in both if score is not None and again is not None]
-    return median(apart) if apart and spec.is_command else None
 
 
 def failed_on(view: Results, parent: Member, spec: TaskSpec) -> tuple[Row, ...]:

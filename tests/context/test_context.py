@@ -16,7 +16,7 @@ from pace_async.context.figures import CHARACTERS_PER_TOKEN
 from pace_async.context.questions import Prompts
 from pace_async.context.table import row_text
 from pace_async.context.templates import Templates
-from pace_async.context.texts import limits_text, member_levels, metrics_text
+from pace_async.context.texts import limits_text, member_levels
 from pace_async.context.value import Surroundings, context_of, row_of
 from pace_async.events import ImplementerTry, LeaseReleased, Outcome, Practised
 from pace_async.events.complaint import in_short
@@ -326,11 +326,6 @@ def test_a_row_says_its_metrics_and_how_a_second_evaluation_went() -> None:
         view.tested[candidate] = tested
     text = told(state, task=replace(TASK, spec=spec), parent=island.members[0])
     assert "What is measured: spread: how wide." in text
-    assert "Scores are noisy: a small gain may be chance." in text  # what fresh instances say is not told
-    shared_context = context_of(state, spec.model_copy(update={"kind": "command"}), island, island.members[0], 12)
-    assert shared_context.noise == pytest.approx(0.125)
-    told_noise = metrics_text(spec, shared_context.noise)
-    assert "Scores are noisy: two evaluations of one program differ by about 0.13." in told_noise
     assert "- 4 from 2: 1.5, -1e-08, exactly as 1, 0.25 s | 0.75: " in text
     assert "(again" not in text
     shared = row_of(view, view.tested[1], spec.model_copy(update={"kind": "command"}))
