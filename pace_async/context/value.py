@@ -150,7 +150,7 @@ def _worth(view: Results, spec: TaskSpec, member: Member | TriedOut) -> float:
     there was one, so that a program with luck in the first is not the best for it."""
     tested = view.tested.get(member.candidate)
     assert member.score is not None
-    if tested is None or tested.again is None or (spec.deterministic and not spec.is_command):
+    if tested is None or tested.again is None or spec.repeats:
         return member.score
     return (member.score + tested.again) / 2
 

@@ -112,7 +112,7 @@ class Memory:
                 seconds=round(fact.seconds, 3),
                 metrics=fact.metrics if scored else {},
                 deviation=fact.deviation,
-                again=next((tried.score for tried in fact.fresh if tried.held), None),
+                again=confirmation_of(fact),
                 covers=advice.covers,
                 program=fact.program_hash or "",
             )
@@ -158,7 +158,8 @@ class Memory:
         else:
             outcome, score = ("below_threshold", None) if one.score is not None else (one.outcome, None)
         gain = gain_of(self.direction, score, self.scores.get(one.parent))
-        return replace(one, outcome=outcome, score=score, gain=gain, metrics={} if score is None else one.metrics)
+        metrics: Mapping[str, float] = {} if score is None else one.metrics
+        return replace(one, outcome=outcome, score=score, gain=gain, metrics=metrics, again=None)
 
     def _remember(self, ended: Ended) -> None:
         view = self._view(RUN if self.mode == "run" else ended.island)
@@ -175,6 +176,11 @@ class Memory:
         if key not in self.views:
             self.views[key] = Results(self.direction)
         return self.views[key]
+
+
+def confirmation_of(fact: Evaluated) -> float | None:
+    """The score of the evaluation that confirmed a claim."""
+    return next((tried.score for tried in fact.fresh if tried.held), None)
 
 
 def cause_of(fact: Evaluated) -> str:

@@ -200,6 +200,11 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields):
         return SHARED_TRUST if self.is_command else HIDDEN_SCORER
 
     @property
+    def repeats(self) -> bool:
+        """Whether one evaluation of a program says as much as two: a command task may say so in error."""
+        return self.deterministic and not self.is_command
+
+    @property
     def has_entry(self) -> bool:
         """Whether a candidate is a Python function."""
         return self.kind == "function"

@@ -37,7 +37,7 @@ from pace_async.state.run_state import Rollout, RunState, Terms, Turn, Underway
 PLAIN = ("learner", "served", "groups", "evaluated", "last_lease", "spend_usd", "reservations", "weights")
 """Fields of the state that are numbers and texts."""
 VALUES = ("spreads", "health", "shipped")
-TABLES = ("reserved", "attempts", "turns", "notes")
+TABLES = ("reserved", "attempts", "turns", "notes", "confirmed")
 """Fields that are values, and mappings to values."""
 
 
@@ -122,6 +122,7 @@ class _State(msgspec.Struct, frozen=True):
     scores: dict[int, float]
     ended: dict[int, Ended]
     first: TriedOut | None = None
+    confirmed: dict[int, float] = {}
 
 
 _ENCODER = msgspec.msgpack.Encoder()
