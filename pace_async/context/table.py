@@ -35,7 +35,16 @@ SIZES = (
 )
 """Levels of the table: first words go, then columns, then rows."""
 LISTED: tuple[tuple[int, int, int], ...] = (
-    *((12, 300, 300), (12, 200, 120), (10, 160, 110), (8, 150, 90), (6, 130, 90), (4, 100, 80), (2, 80, 60)),
+    *(
+        (12, 300, 300),
+        (12, 200, 120),
+        (10, 160, 110),
+        (8, 150, 90),
+        (6, 130, 90),
+        (5, 120, 90),
+        (4, 110, 80),
+        (2, 80, 60),
+    ),
 )
 """Levels of a list: its items, characters of each of the FIRST, and of the others."""
 UNDER_WAY: tuple[tuple[int, int, int], ...] = (

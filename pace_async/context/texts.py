@@ -127,10 +127,21 @@ def answer_length_text(tokens: int | None) -> str:
 
 
 def metrics_text(spec: TaskSpec, noise: Noise | None = None) -> str:
-    """What the metrics of a hidden scorer mean, and how far scores are exact."""
+    """What makes a score, and how far scores are exact."""
+    return "\n".join(text for text in (measured_text(spec), noise_text(spec, noise)) if text)
+
+
+def measured_text(spec: TaskSpec) -> str:
+    """What the metrics of a hidden scorer mean, between which scores progress counts, and how large the data are."""
     told = [f"{name}: {meaning}" for name, meaning in spec.shown_metrics.items() if meaning]
     lines = [f"What is measured: {'. '.join(told)}."] if told else []
-    return "\n".join(line for line in (*lines, noise_text(spec, noise)) if line)
+    if spec.has_bounds:
+        ends = (spec.bounds.lower, spec.bounds.upper)
+        worst, best = ends if spec.direction == "maximize" else ends[::-1]
+        lines.append(f"Progress counts from a score of {worst:g} to {best:g}.")
+    if spec.told_sizes:
+        lines.append(f"Data: {spec.told_sizes}.")
+    return "\n".join(lines)
 
 
 def score_of(context: Context, member: Member) -> str:

@@ -116,6 +116,11 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields):
         description="Metrics of a hidden scorer that models are told, with three digits, and what each means; or only "
         "their names, as a list. Those of a command task are all told.",
     )
+    sizes: str | dict[str, str] = Field(
+        default="",
+        description="How many instances there are and how large, for models; {layers} stands for the value of the "
+        "setting layers. By the value of the setting data, where that chooses the data.",
+    )
     longest_program: int | None = Field(
         default=None, gt=0, description="Characters that a whole program may have; a longer one is not evaluated."
     )
@@ -183,6 +188,22 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields):
                 f"each stage of the cascade needs a name of its own, and {FULL!r} and {PRACTICE!r} are taken"
             )
         return self
+
+    @model_validator(mode="after")
+    def _sizes_name_settings(self) -> "TaskSpec":
+        for text in self.sizes.values() if isinstance(self.sizes, dict) else (self.sizes,):
+            try:
+                text.format_map(self.settings)
+            except (KeyError, IndexError, ValueError, AttributeError):
+                raise ValueError(f"sizes {text!r} must name settings of the task, as in {{layers}}") from None
+        return self
+
+    @property
+    def told_sizes(self) -> str:
+        """How large the data are under the settings, without a full stop at its end. Empty if the task does not say."""
+        chosen = str(self.settings.get("data", ""))
+        text = self.sizes.get(chosen, "") if isinstance(self.sizes, dict) else self.sizes
+        return text.format_map(self.settings).strip().rstrip(".")
 
     @property
     def is_process(self) -> bool:
