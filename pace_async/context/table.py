@@ -67,6 +67,9 @@ AND = " / "
 WORTH_SAYING = 60
 """Characters of an experiment below which it is not worth a place beside its idea."""
 LONGEST_METRIC = 40
+PRACTICE = "practice score"
+"""The column of scores on practice instances, which count for nothing."""
+PRACTICE_DIGITS = 4
 MOST_LEFT_OUT = 6
 """Metrics without a column that are named."""
 
@@ -82,27 +85,34 @@ def results_levels(context: Context, digits: int) -> Levels:
         shown = {row.tested.candidate for row in tops}
         news = [row for row in context.recent_rows if row.tested.candidate not in shown][: size.recent]
         columns = widest(context.columns, size.columns) if tops else []
-        named = "".join(f" | {one_line(name, LONGEST_METRIC)}" for name in columns)
+        practised = any(row.tested.practice is not None for row in (*tops, *news))
+        names = [one_line(name, LONGEST_METRIC) for name in columns]
+        named = "".join(f" | {name}" for name in [*([PRACTICE] if practised else []), *names])
         lines: list[str] = []
         for head, rows in ((BEST_HEAD.format(columns=named), tops), ("Latest others:", news)):
             if rows:
                 lengths = (size.long if place < FIRST else size.short for place in range(len(rows)))
-                texts = (row_text(row, digits, most, columns) for row, most in zip(rows, lengths, strict=False))
+                texts = (
+                    row_text(row, digits, most, columns, practised) for row, most in zip(rows, lengths, strict=False)
+                )
                 lines += [head, *texts]
         if tops and context.seed is not None:
-            lines.append(row_text(context.seed, digits, size.short, columns))
+            lines.append(row_text(context.seed, digits, size.short, columns, practised))
         count = _counts(context, len({row.tested.candidate for row in (*tops, *news)}))
         return "\n".join([*lines, f"{count}{_left_out(context, columns)}"])
 
     return text
 
 
-def row_text(row: Row, digits: int, longest: int, columns: Sequence[str] | None = None) -> str:
-    """One result on one line. In the table it has a cell for each of the columns, if it has a score, and leaves out the
-    word candidate."""
+def row_text(row: Row, digits: int, longest: int, columns: Sequence[str] | None = None, practised: bool = False) -> str:
+    """One result on one line. In the table it has a cell for each of the columns, if it has a score, after that of its
+    practice where programs `practised`, and leaves out the word candidate."""
     tested, name = row.tested, "candidate " if columns is None else ""
     outcome = _outcome(row, digits)
     if tested.score is not None:
+        outcome += (
+            f" | {score_text(tested.practice, PRACTICE_DIGITS) if tested.practice is not None else '-'}" * practised
+        )
         outcome += "".join(f" | {_cell(row, column)}" for column in columns or ())
     if not tested.candidate:
         return f"- {name}0: {outcome}: the task's own program"
@@ -195,7 +205,7 @@ def lineage_levels(context: Context) -> Levels:
     chain = " from ".join(
         [
             *(
-                f"{each.tested.candidate} ({gain_text(each.tested.gain) or each.tested.outcome})"
+                f"{each.tested.candidate} ({gain_text(each.tested.gain) or each.tested.outcome}{_practice(each)})"
                 for each in context.lineage
             )
         ]
@@ -212,6 +222,11 @@ def lineage_levels(context: Context) -> Levels:
         return None if below is None or (level and not others) else f"{chain}\n{below}".rstrip()
 
     return text
+
+
+def _practice(row: Row) -> str:
+    practice = row.tested.practice
+    return "" if practice is None else f", in practice {score_text(practice, PRACTICE_DIGITS)}"
 
 
 def _step_of(row: Row) -> Callable[[int], str]:

@@ -120,7 +120,7 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
         replace(_judged(row_of(view, tested, spec, seed), view, spec, best), same_as=view.equal_to(tested))
         for tested in recent
     )
-    seed_row = Row(first, metrics=shown_metrics(first.metrics, spec)) if first is not None else None
+    seed_row = _seed_row(state, spec)
     return Context(
         parent=parent,
         best=ahead,
@@ -143,6 +143,15 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
         seed=seed_row,
         columns=columns_of((*best_rows, *recent_rows, *([seed_row] if seed_row is not None else []))),
     )
+
+
+def _seed_row(state: RunState, spec: TaskSpec) -> Row | None:
+    """The task's own program as a result."""
+    first, member = state.memory.first, state.seed_program
+    if first is None or member is None:
+        return None
+    practice = member.practice.score if member.practice is not None else None
+    return Row(replace(first, practice=practice), metrics=shown_metrics(first.metrics, spec))
 
 
 def _worth(view: Results, spec: TaskSpec, member: Member | TriedOut) -> float:

@@ -47,7 +47,8 @@ class TriedOut:
     is what of it cannot hold a hidden instance. `gain` is how much better than its parent it scored, in units of the
     score, below 0 if it scored worse. `seconds` of evaluation. Of the `metrics` a context shows only those that models
     may see. `again` is the score of the evaluation that confirmed it, None if it claimed no best. `deviation` is what
-    the implementer corrected in the experiment, in its words."""
+    the implementer corrected in the experiment, in its words. `practice` is the score on practice instances, which
+    counts for nothing, None without one."""
 
     candidate: int
     island: int
@@ -65,6 +66,7 @@ class TriedOut:
     again: float | None = None
     covers: tuple[int, ...] = ()
     program: str = ""
+    practice: float | None = None
 
 
 def idea_number(lease: int, place: int) -> int:

@@ -293,7 +293,8 @@ def _evaluated(state: RunState, fact: Evaluated) -> None:
     if (again := confirmation_of(fact)) is not None:
         state.confirmed[fact.lease] = again
     if state.memory.active and advice is not None:
-        state.memory.complete(advice, fact)
+        practised = practice_with(fact.program or "", state.running[fact.lease].practice)
+        state.memory.complete(advice, fact, practised.score if practised is not None else None)
     _known_best(state, member)
     state.islands[fact.island] = island
     state.evaluated += 1

@@ -91,8 +91,8 @@ class Memory:
                 program=fact.program_hash or "",
             )
 
-    def complete(self, advice: Advised, fact: Evaluated) -> None:
-        """A rollout is complete. It is remembered once `show` names it."""
+    def complete(self, advice: Advised, fact: Evaluated, practice: float | None = None) -> None:
+        """A rollout is complete. It is remembered once `show` names it. `practice` is its program's score there."""
         if fact.score is not None:
             self.scores[fact.lease] = fact.score
         tested = None
@@ -115,6 +115,7 @@ class Memory:
                 again=confirmation_of(fact),
                 covers=advice.covers,
                 program=fact.program_hash or "",
+                practice=practice,
             )
         self.ended[fact.lease] = Ended(fact.island, fact.lease, _ideas_of(advice), tested)
 
@@ -159,7 +160,7 @@ class Memory:
             outcome, score = ("below_threshold", None) if one.score is not None else (one.outcome, None)
         gain = gain_of(self.direction, score, self.scores.get(one.parent))
         metrics: Mapping[str, float] = {} if score is None else one.metrics
-        return replace(one, outcome=outcome, score=score, gain=gain, metrics=metrics, again=None)
+        return replace(one, outcome=outcome, score=score, gain=gain, metrics=metrics, again=None, practice=None)
 
     def _remember(self, ended: Ended) -> None:
         view = self._view(RUN if self.mode == "run" else ended.island)

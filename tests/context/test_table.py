@@ -8,6 +8,8 @@ from pace_async.context.questions import Prompts
 from pace_async.context.table import SIZES, results_levels
 from pace_async.context.templates import Templates
 from pace_async.context.value import context_of
+from pace_async.events import Practised
+from pace_async.programs.compiled import digest_as_it_is
 from pace_async.state.apply import apply
 from pace_async.state.run_state import RunState
 from tests.support.contexts import PROGRAM, TASK, begun, evaluated, rollout
@@ -90,3 +92,34 @@ def test_of_a_parent_that_is_the_tasks_own_program_the_metrics_are_told() -> Non
     assert state.seed_program is not None
     text = prompts.questions(state, state.islands[1], state.seed_program).one(prompts.budget).sections["program"]
     assert text.startswith("Candidate 0, score 1, evenness 10, speed 10, ")
+
+
+def practised(state: RunState, lease: int, parent: int, score: float | None) -> None:
+    """A candidate whose program scored 1.0 + lease, and this in practice."""
+    program = PROGRAM.replace("import", f"# made by {lease}\nimport", 1)
+    rollout(state, lease, parent=parent, ends=False)
+    outcome = "ok" if score is not None else "timeout"
+    digest = digest_as_it_is(program)
+    apply(state, Practised(lease, digest, outcome, "", score, {"reach": 0.25}, "printed there", 1.0, False, 0.0))
+    apply(state, evaluated(lease, 1, parent, program, 1.0 + lease))
+
+
+def test_scores_in_practice_stand_beside_those_that_count_in_the_table_and_in_the_line_of_the_parent() -> None:
+    state = begun()
+    apply(state, Practised(0, digest_as_it_is(PROGRAM), "ok", "", 0.123456, {}, "", 1.0, False, 0.0))
+    practised(state, 1, 0, 0.987654)
+    practised(state, 2, 1, None)
+    rollout(state, 3, parent=1, score=1.5)
+    member = next(each for each in state.islands[1].members if each.candidate == 2)
+    prompts = Prompts(TASK, Templates.of(PromptsConfig()))
+    sections = prompts.questions(state, state.islands[1], member).one(prompts.budget).sections
+    head, *rows = sections["results"].split("\n")
+    assert "seconds of evaluation | practice score: what was tried" in head
+    cells = {row.split()[1].rstrip(":"): row.partition(" | ")[2].partition(":")[0] for row in rows if row[:1] == "-"}
+    assert cells == {"1": "0.9877", "2": "-", "3": "-", "0": "0.1235"}
+    assert sections["lineage"].startswith("2 (+1) from 1 (+1, in practice 0.9877) from 0")
+    assert "printed there" not in sections["results"] and "reach" not in sections["results"]
+
+
+def test_where_nothing_practised_there_is_no_column_for_it() -> None:
+    assert "practice" not in "".join(table(searched(3), 0))
