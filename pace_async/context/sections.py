@@ -19,8 +19,8 @@ NOTE = "[{} characters of the middle are left out]"
 SHARES: Mapping[str, float] = {
     "limits": 0.15,
     "measured": 0.1,
-    "results": 0.0235,
-    "ideas": 0.0095,
+    "results": 0.0245,
+    "ideas": 0.012,
     "notes": 0.03,
     "lineage": 0.015,
     "practice": 0.045,

@@ -10,13 +10,13 @@ from typing import NamedTuple
 from pace_async.context.figures import gain_text, score_text
 from pace_async.context.rows import COLUMNS, Row, widest
 from pace_async.context.sections import Levels
-from pace_async.context.texts import gist, one_line
+from pace_async.context.texts import gist, in_short, one_line
 from pace_async.context.value import Context, UnderWay
 from pace_async.search.results import counted
 
 
 class Size(NamedTuple):
-    """What a level of the table shows: best rows, recent rows, columns, characters of what was tried in the FIRST rows
+    """What a level of the table shows: best rows, recent rows, columns, characters of what was tried in the WHOLE rows
     of each kind, and in the others."""
 
     best: int
@@ -27,24 +27,17 @@ class Size(NamedTuple):
 
 
 SIZES = (
-    *(Size(8, 8, COLUMNS, 260, 260), Size(8, 8, COLUMNS, 200, 120), Size(8, 8, COLUMNS, 150, 80)),
-    *(Size(8, 8, COLUMNS, 110, 70), Size(8, 8, 3, 110, 70), Size(8, 8, 2, 110, 60), Size(7, 6, 2, 100, 60)),
-    *(Size(6, 6, 2, 100, 60), Size(6, 5, 2, 90, 60), Size(5, 5, 2, 90, 60), Size(5, 4, 2, 90, 60)),
-    *(Size(4, 4, 2, 90, 60), Size(4, 3, 2, 90, 60), Size(3, 2, 2, 80, 60)),
+    *(Size(8, 8, COLUMNS, 300, 260), Size(8, 8, COLUMNS, 220, 120), Size(8, 8, COLUMNS, 160, 80)),
+    *(Size(8, 8, COLUMNS, 110, 70), Size(8, 8, 3, 110, 70), Size(8, 8, 2, 110, 60)),
+    *(Size(5, 4, 2, 210, 90), Size(5, 4, 2, 190, 60), Size(4, 4, 2, 190, 60), Size(4, 3, 2, 190, 60)),
+    *(Size(4, 3, 2, 170, 60), Size(3, 3, 2, 170, 60), Size(3, 2, 2, 170, 60), Size(3, 2, 2, 120, 60)),
     Size(1, 0, 1, 70, 60),
 )
-"""Levels of the table: first words go, then columns, then rows."""
+"""Levels of the table: first words go, then columns, then rows. Fewer rows have more words again, because a few whole
+ideas say more than many without their ends."""
 LISTED: tuple[tuple[int, int, int], ...] = (
-    *(
-        (12, 300, 300),
-        (12, 200, 120),
-        (10, 160, 110),
-        (8, 150, 90),
-        (6, 130, 90),
-        (5, 120, 90),
-        (4, 110, 80),
-        (2, 80, 60),
-    ),
+    *((12, 300, 300), (12, 200, 120), (10, 160, 110), (8, 150, 90), (4, 250, 130), (4, 160, 100), (4, 110, 80)),
+    (2, 80, 60),
 )
 """Levels of a list: its items, characters of each of the FIRST, and of the others."""
 UNDER_WAY: tuple[tuple[int, int, int], ...] = (
@@ -56,15 +49,18 @@ TITLE = 50
 """Characters from which on a candidate under way is named with its parent."""
 BRIEF = 120
 """Characters of an experiment outside the table."""
-USUAL = 7
+USUAL = 6
 """The level of the table in the middle of a run."""
 FIRST = 3
+"""Items of a list that have more words."""
+WHOLE = 2
+"""Rows of each kind in the table that have more words."""
 BEST_HEAD = (
     "Best (number from parent: score, gain, in brackets that over the best before it, "
     "seconds of evaluation{columns}: what was tried):"
 )
 AND = " / "
-WORTH_SAYING = 60
+WORTH_SAYING = 180
 """Characters of an experiment below which it is not worth a place beside its idea."""
 LONGEST_METRIC = 40
 PRACTICE = "practice score"
@@ -91,7 +87,7 @@ def results_levels(context: Context, digits: int) -> Levels:
         lines: list[str] = []
         for head, rows in ((BEST_HEAD.format(columns=named), tops), ("Latest others:", news)):
             if rows:
-                lengths = (size.long if place < FIRST else size.short for place in range(len(rows)))
+                lengths = (size.long if place < WHOLE else size.short for place in range(len(rows)))
                 texts = (
                     row_text(row, digits, most, columns, practised) for row, most in zip(rows, lengths, strict=False)
                 )
@@ -117,7 +113,7 @@ def row_text(row: Row, digits: int, longest: int, columns: Sequence[str] | None 
     if not tested.candidate:
         return f"- {name}0: {outcome}: the task's own program"
     head = f"- {name}{tested.candidate} from {tested.parent}: {outcome}"
-    corrected = f" [{one_line(tested.deviation, longest)}]" if tested.deviation else ""
+    corrected = f" [{in_short(tested.deviation, longest)}]" if tested.deviation else ""
     return f"{head}: {what_of(row, longest)}{corrected}"
 
 
@@ -137,7 +133,7 @@ def _left_out(context: Context, columns: Sequence[str]) -> str:
 
 def what_of(row: Row, longest: int) -> str:
     """What was tried: the idea, and where there is room the experiment."""
-    idea = one_line(row.idea, longest)
+    idea = in_short(row.idea, longest)
     left = longest - len(idea) - len(AND)
     if idea and left < WORTH_SAYING:
         return idea
@@ -256,7 +252,7 @@ def _in_table(context: Context) -> set[int]:
 def ideas_levels(context: Context) -> Levels:
     """The untried ideas, with their numbers."""
     lines: list[Callable[[int], str]] = [
-        (lambda longest, idea=idea: f"- idea {idea.number}: {one_line(idea.text, longest)}") for idea in context.ideas
+        (lambda longest, idea=idea: f"- idea {idea.number}: {in_short(idea.text, longest)}") for idea in context.ideas
     ]
     return listed(lines, context.untried - len(context.ideas), "untried ideas are not shown")
 

@@ -34,6 +34,7 @@ BEGINNINGS = (0.67, 0.4, 0.2)
 """Shares of a long difference that are shown where it has no room."""
 _BULLET = re.compile(r"^(?:[-*+]|\d{1,2}[.)])\s+")
 _NEEDS = "needs:"
+_SENTENCE = re.compile(r"[^.\s]{2,}([.!?;])\s")
 PAGES = (LONGEST, 900, 500, 250)
 """Levels of the page of notes: its characters."""
 
@@ -44,9 +45,22 @@ def one_line(text: str, longest: int | None = None) -> str:
     return line if longest is None or len(line) <= longest else f"{line[: longest - 3]}..."
 
 
+def in_short(text: str, longest: int) -> str:
+    """The text on one line, of at most `longest` characters: whole, or its first sentences if they are half of that, or
+    cut between two words."""
+    line = one_line(text)
+    if len(line) <= longest:
+        return line
+    ends = [match.end(1) for match in _SENTENCE.finditer(line[: longest + 1])]
+    if ends and ends[-1] >= longest / 2:
+        return line[: ends[-1]]
+    words, _, _ = line[: longest - 2].rpartition(" ")
+    return f"{words.rstrip(',;:')}..." if len(words) >= longest / 2 else one_line(line, longest)
+
+
 def gist(experiment: str, longest: int) -> str:
     """An experiment on one line, without the numbers of its steps, and without what its author was shown."""
-    return one_line(_plain(experiment), longest)
+    return in_short(_plain(experiment), longest)
 
 
 @lru_cache(maxsize=4096)

@@ -3,10 +3,14 @@
 import re
 from dataclasses import replace
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from pace_async.config import PromptsConfig
 from pace_async.context.questions import Prompts
 from pace_async.context.table import SIZES, results_levels
 from pace_async.context.templates import Templates
+from pace_async.context.texts import in_short
 from pace_async.context.value import context_of
 from pace_async.events import Practised
 from pace_async.programs.compiled import digest_as_it_is
@@ -123,3 +127,39 @@ def test_scores_in_practice_stand_beside_those_that_count_in_the_table_and_in_th
 
 def test_where_nothing_practised_there_is_no_column_for_it() -> None:
     assert "practice" not in "".join(table(searched(3), 0))
+
+
+IDEA = (
+    "Keep the placement of the last window where the forecast has hardly changed, by less than 0.05 of its mean. "
+    "Place only the rest anew with 3 rounds."
+)
+
+
+def test_the_first_rows_have_their_ideas_whole_and_the_others_end_at_a_sentence_or_a_word() -> None:
+    state = searched(24, IDEA)
+    prompts = Prompts(replace(TASK, spec=SPEC), Templates.of(PromptsConfig()))
+    text = prompts.questions(state, state.islands[1], state.islands[1].members[0]).one(prompts.budget)
+    rows = [line for line in text.sections["results"].split("\n") if re.match(r"- [1-9]\d* from", line)]
+    ideas = [row.rpartition(": ")[2] for row in rows]
+    assert len(rows) >= 6 and sum(idea == IDEA for idea in ideas) == 4
+    for idea in ideas:
+        told = idea.removesuffix("...")
+        assert IDEA.startswith(told)
+        assert idea == IDEA or IDEA[len(told) : len(told) + 1] in (" ", ","), idea
+    untried = re.findall(r"- idea \d+: (.*)", text.sections["ideas"])
+    assert untried and all(each.startswith("(explore)") for each in untried)
+
+
+@given(st.text(alphabet="ab c.0;", max_size=200), st.integers(10, 220))
+def test_a_text_in_short_is_its_beginning_and_has_at_most_its_length(text: str, longest: int) -> None:
+    told = in_short(text, longest)
+    line = " ".join(text.split())
+    assert len(told) <= longest and line.startswith(told.removesuffix("..."))
+    assert (told == line) if len(line) <= longest else True
+
+
+def test_a_text_in_short_ends_after_a_sentence_else_between_words_and_not_within_a_number() -> None:
+    assert in_short(IDEA, 120) == IDEA.partition(" Place")[0]
+    assert in_short(IDEA, 110).endswith("0.05 of its mean.")
+    assert in_short(IDEA, 98).endswith("by less than 0.05...")
+    assert in_short("x" * 300, 20) == "x" * 17 + "..."
