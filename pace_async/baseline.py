@@ -18,6 +18,7 @@ from pace_async.config.section import Section
 from pace_async.configure import flat
 from pace_async.errors import UsageError
 from pace_async.events import RunHeader
+from pace_async.fitness import Fitness
 from pace_async.task import BUNDLED, CHECKOUT
 
 SUFFIX = ".json"
@@ -79,7 +80,7 @@ class Beside:
     """Recorded runs beside a run. `differs` says why the run is not compared, empty if it is."""
 
     recorded: Baseline
-    direction: str
+    fitness: Fitness
     differs: str = ""
 
     def span(self, candidates: float) -> Span | None:
@@ -90,14 +91,12 @@ class Beside:
     def worse_than(self, score: float, candidates: float) -> int:
         """How many of the recorded runs had a worse score after so many candidates."""
         scores = () if self.differs else self.recorded.after(candidates)
-        return sum(other < score if self.direction == "maximize" else other > score for other in scores)
+        return sum(self.fitness.better(score, other) for other in scores)
 
     def lead(self, score: float, candidates: float) -> float | None:
         """How much better the score is than the recorded median, negative if it is worse."""
         span = self.span(candidates)
-        if span is None:
-            return None
-        return score - span.median if self.direction == "maximize" else span.median - score
+        return None if span is None else self.fitness.gain(score, span.median)
 
 
 def load_baseline(name: str) -> Baseline:
@@ -126,7 +125,7 @@ def beside_of(header: RunHeader, seed_score: float | None = None) -> Beside | No
         recorded = load_baseline(name)
     except UsageError:
         return None
-    return Beside(recorded, header.direction, _difference(recorded, header, seed_score))
+    return Beside(recorded, header.fitness, _difference(recorded, header, seed_score))
 
 
 def _difference(recorded: Baseline, header: RunHeader, seed_score: float | None) -> str:

@@ -5,15 +5,17 @@ known one.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from pace_async.config import Config
 from pace_async.config.choice import UNKNOWN_NAME
+from pace_async.config.section import MAY_CHANGE, OnResume, Section
 from pace_async.errors import UsageError
 from pace_async.outside import LARGEST_SEED, MOST_COUNTED, why_refused
 from pace_async.yaml_text import dumped, read_mapping, value_of
@@ -94,16 +96,37 @@ def mistakes(file: Path) -> list[str]:
     return []
 
 
-def known_keys(model: type[BaseModel] = Config, prefix: str = "") -> list[str]:
+def known_keys() -> list[str]:
     """Every dotted key, in the order of the file."""
-    keys: list[str] = []
-    for name, info in model.model_fields.items():
+    return list(on_resume())
+
+
+@cache
+def on_resume() -> Mapping[str, OnResume]:
+    """Whether each setting may change when a run goes on, by dotted key, in the order of the file."""
+    return dict(_on_resume(Config, ""))
+
+
+def that_may_change() -> tuple[list[str], dict[str, list[str]]]:
+    """The rooms of which every setting may change when a run goes on, and the settings of the other rooms that may. One
+    that may only be raised is in neither."""
+    rooms = dict[str, dict[str, OnResume]]()
+    for key, said in on_resume().items():
+        room, _, name = key.partition(".")
+        rooms.setdefault(room, {})[name] = said
+    free = {room: [name for name, said in names.items() if said == MAY_CHANGE] for room, names in rooms.items()}
+    whole = [room for room, names in free.items() if len(names) == len(rooms[room])]
+    return whole, {room: names for room, names in free.items() if names and room not in whole}
+
+
+def _on_resume(section: type[Section], prefix: str) -> Iterator[tuple[str, OnResume]]:
+    for name, info in section.model_fields.items():
         inner = info.annotation
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
-            keys += known_keys(inner, f"{prefix}{name}.")
+        if isinstance(inner, type) and issubclass(inner, Section):
+            yield from _on_resume(inner, f"{prefix}{name}.")
         else:
-            keys.append(prefix + name)
-    return keys
+            own = (said for said in info.metadata if isinstance(said, OnResume))
+            yield prefix + name, next(own, section.on_resume)
 
 
 def flat(tree: Mapping[str, object], prefix: str = "") -> dict[str, object]:

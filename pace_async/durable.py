@@ -10,7 +10,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from pace_async.errors import InfrastructureFault, UsageError
+from pace_async.errors import GaveUp, InfrastructureFault, PaceError, UsageError
 from pace_async.outside import printable, sound
 
 DISK_FAULTS = {
@@ -88,3 +88,13 @@ def disk_fault(error: OSError, path: Path | None = None) -> InfrastructureFault:
     named = path or error.filename
     words = error.strerror or str(error)
     return InfrastructureFault(_KINDS.get(error.errno or 0, "cannot_write"), f"{named}: {words}" if named else words)
+
+
+def refusal_of(error: OSError) -> PaceError | None:
+    """What a command says that ends by this error. None if no person's deed or disk is known to be the cause."""
+    if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+        return UsageError(f"{str(error.filename or '')[:80]}…: {error.strerror}.")
+    fault = disk_fault(error)
+    if fault.kind == "cannot_write":
+        return None
+    return GaveUp(f"{DISK_FAULTS[fault.kind]} ({fault.detail}): nothing more was written; {DISK_REMEDIES[fault.kind]}.")

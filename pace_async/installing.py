@@ -22,6 +22,7 @@ EXTRAS = {
     "api": ("litellm",),
     "parquet": ("pyarrow",),
     "tinker": ("tinker", "tokenizers"),
+    "galapagos": ("galapagos",),
 }
 """Extras that a search, or the reading of one, may need, and what each lets Python import."""
 

@@ -69,6 +69,11 @@ def printable(text: str) -> str:
     return "".join(one if one.isprintable() or one in "\n\t" or category(one) == "Zs" else REPLACEMENT for one in text)
 
 
+def indented(text: str, by: int = 4) -> str:
+    """Lines of foreign text with their spacing, after `by` spaces, without control characters."""
+    return "\n".join(f"{'':{by}}{printable(line.expandtabs(4)).rstrip()}" for line in text.splitlines())
+
+
 def why_refused(value: object, most: int = MOST_COUNTED) -> str:
     """Why no table, file name or limit of the system takes a setting's value, empty if they do. `most` is the largest
     whole number. The numbers within a mapping are the task's or the provider's own."""

@@ -1,4 +1,4 @@
-"""The reward of a score, and the comparison of two scores.
+"""The reward of a score.
 
 The reward is progress between the task's bounds, clamped, scaled, and -1 for a candidate's failure.
 
@@ -25,47 +25,11 @@ from dataclasses import dataclass
 from typing import Self
 
 from pace_async.config import RewardConfig
+from pace_async.fitness import Fitness
 from pace_async.task import TaskSpec
 
 FAILURE = -1.0
 STOPPED = 0.0
-
-
-def better(direction: str, a: float, b: float) -> bool:
-    """Whether score `a` is strictly better than `b`."""
-    return a > b if direction == "maximize" else a < b
-
-
-def ranks_above(
-    direction: str, a: tuple[float, float | None], b: tuple[float, float | None], *, by_confirmed: bool
-) -> bool:
-    """Whether `a`, a score and the confirmed one, stands strictly above `b`. `by_confirmed`: a confirmed score counts
-    before the other, and any before none."""
-    if by_confirmed and a[1] != b[1]:
-        return b[1] is None or (a[1] is not None and better(direction, a[1], b[1]))
-    return better(direction, a[0], b[0])
-
-
-def progress(score: float, *, direction: str, lower: float, upper: float) -> float:
-    """u(y) in [0, 1]: how far a score lies from the worse bound towards the better one."""
-    raw = (score - lower) if direction == "maximize" else (upper - score)
-    return min(1.0, max(0.0, raw / (upper - lower)))
-
-
-def reward(
-    score: float | None,
-    *,
-    direction: str,
-    lower: float,
-    upper: float,
-    scale: float = 5.0,
-    exponent: float = 1.0,
-) -> float:
-    """scale * u(score) ** exponent, or -1 without a finite score. Not for a candidate that a cheap stage stopped, whose
-    reward is STOPPED."""
-    if score is None or not math.isfinite(score):
-        return FAILURE
-    return scale * progress(score, direction=direction, lower=lower, upper=upper) ** exponent
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +37,7 @@ class RewardRule:
     """How a run turns scores into rewards. `floor` is a share of full progress, with `scale * floor` below 1. Only the
     rules `parent` and `seed` use the other scores that are given."""
 
-    direction: str
-    lower: float
-    upper: float
+    fitness: Fitness
     scale: float = 5.0
     exponent: float = 1.0
     relative_to: str = "bounds"
@@ -83,11 +45,8 @@ class RewardRule:
 
     @classmethod
     def of(cls, given: RewardConfig, spec: TaskSpec) -> Self:
-        """The rule of a run, from its settings and its task's direction and bounds."""
-        bounds = spec.bounds
-        return cls(
-            spec.direction, bounds.lower, bounds.upper, given.scale, given.exponent, given.relative_to, given.floor
-        )
+        """The rule of a run, from its settings and its task's fitness."""
+        return cls(spec.fitness, given.scale, given.exponent, given.relative_to, given.floor)
 
     def of_score(self, score: float | None, *, parent: float, seed: float) -> float:
         """The reward of a score, with those of the parent and of the seed program. FAILURE without a finite score."""
@@ -96,17 +55,10 @@ class RewardRule:
         if self.relative_to == "parent":
             return self.scale * max(-self.floor, self._shaped(score) - self._shaped(parent))
         if self.relative_to == "seed":
-            start = self._progress(seed)
-            left = max(0.0, self._progress(score) - start)
+            start = self.fitness.progress(seed)
+            left = max(0.0, self.fitness.progress(score) - start)
             return self.scale * (left / (1.0 - start)) ** self.exponent if left else 0.0
-        return reward(
-            score,
-            direction=self.direction,
-            lower=self.lower,
-            upper=self.upper,
-            scale=self.scale,
-            exponent=self.exponent,
-        )
+        return self.scale * self._shaped(score)
 
     @property
     def stopped(self) -> float:
@@ -114,7 +66,4 @@ class RewardRule:
         return -self.scale * self.floor if self.relative_to == "parent" else STOPPED
 
     def _shaped(self, score: float) -> float:
-        return self._progress(score) ** self.exponent
-
-    def _progress(self, score: float) -> float:
-        return progress(score, direction=self.direction, lower=self.lower, upper=self.upper)
+        return self.fitness.progress(score) ** self.exponent

@@ -23,7 +23,6 @@ from pathlib import Path
 
 from pace_async.implement.catalogue import Catalogue, MechanismEdit, load_catalogue
 from pace_async.programs.compiled import program_hash
-from pace_async.reward import better
 from pace_async.search.parents import choose_parent
 from pace_async.search.state import Member
 from pace_async.task import Task, load_task
@@ -75,21 +74,19 @@ def _edits(task: Task, catalogue: Catalogue, memo: Path, pool: ProcessPoolExecut
         ]
         print(f"  {assigned:<12}{'  '.join(found)}")
     ranked = [(score, pair) for score, pair in zip(together, pairs, strict=True) if score is not None]
-    ranked.sort(key=lambda found: found[0], reverse=task.spec.direction == "maximize")
+    ranked.sort(key=lambda found: task.spec.fitness.merit(found[0]), reverse=True)
     print("\nbest pairs")
     for score, pair in ranked[:3]:
         print(f"  {score:.4f}  {', '.join(f'{edit.assigned} {edit.option}' for edit in pair)}")
 
 
 def _uniform(task: Task, memo: Path, pool: ProcessPoolExecutor, seeds: int) -> None:
-    direction, worse, best_bound = task.spec.direction, task.spec.bounds.lower, task.spec.bounds.upper
-    if direction == "minimize":
-        worse, best_bound = best_bound, worse
-    levels = [worse + step * (best_bound - worse) for step in STEPS]
+    fitness = task.spec.fitness
+    levels = [fitness.worse_bound + step * (fitness.goal - fitness.worse_bound) for step in STEPS]
     print(f"\nshare of {seeds} seeds in which {CANDIDATES} uniformly random edits reach a score")
     for islands in (8, 1):
         best = list(pool.map(partial(_search, task, memo, islands), range(seeds)))
-        reached = [sum(not better(direction, level, score) for score in best) / seeds for level in levels]
+        reached = [sum(fitness.reaches(score, level) for score in best) / seeds for level in levels]
         shares = ", ".join(f"{level:.3g}: {share:.2f}" for level, share in zip(levels, reached, strict=True))
         print(f"  {islands} island{'s' if islands > 1 else ''}: {shares}; best {min(best):.4f} to {max(best):.4f}")
 
@@ -105,7 +102,7 @@ def _search(task: Task, memo: Path, islands: int, seed: int) -> float:
     members = [[first] for _ in range(islands)]
     for number in range(CANDIDATES):
         mine = members[number % islands]
-        parent = choose_parent(mine, task.spec.direction, draw, size=2, pool=4)
+        parent = choose_parent(task.spec.fitness.ranked(mine), draw, size=2, pool=4)
         mechanism = draw.choice(catalogue.mechanisms)
         option = draw.choice(mechanism.options)
         site = draw.choice(mechanism.sites) if mechanism.sites else None
@@ -113,8 +110,7 @@ def _search(task: Task, memo: Path, islands: int, seed: int) -> float:
         value = score(program) if program_hash(program) != program_hash(parent.program) else None
         if value is not None and all(program != known.program for known in mine):
             mine.append(Member(number + 1, program, value))
-    scores = [member.score for island in members for member in island]
-    return max(scores) if task.spec.direction == "maximize" else min(scores)
+    return task.spec.fitness.best(member.score for island in members for member in island)
 
 
 def _scores(

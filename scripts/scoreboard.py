@@ -175,7 +175,7 @@ def began(times: Sequence[float]) -> str:
 def row(task: Task, runs: Sequence[Standing], marks: Sequence[int]) -> str:
     """One line of the table."""
     reached = {mark: [(run, score) for run in runs if (score := run.after(mark)) is not None] for mark in marks}
-    direction = "higher" if task.spec.direction == "maximize" else "lower"
+    direction = task.spec.fitness.in_words.split()[0]
     cells = [f"`{task.name}`", direction, f"{np.mean([run.first for run in runs]):.6g}"]
     cells += [_spread([score for _, score in reached[mark]], ".6g") for mark in marks]
     cells.append(f"{task.spec.target:.10g}")

@@ -32,9 +32,9 @@ from pace_async.advise.catalogue_prompts import (
 from pace_async.advise.wording import Detail, Question
 from pace_async.answers import parse_first
 from pace_async.errors import CandidateFault
+from pace_async.fitness import Fitness
 from pace_async.programs.languages import PYTHON, Language
 from pace_async.programs.text import assignments, editable
-from pace_async.reward import better
 from pace_async.search.edit_bandit import edit_text
 from pace_async.search.ideas import recognised
 from pace_async.search.state import Idea, SearchContext
@@ -82,8 +82,8 @@ class PromptVocabulary:
 
 
 class CatalogueWording:
-    """Implements `Wording`. `options` are the words of each target's options. `direction` is the task's, `language`
-    that of its programs, by default Python. `shared` names the entry of each word that shares one.
+    """Implements `Wording`. `options` are the words of each target's options. `language`
+    is that of its programs, by default Python. `shared` names the entry of each word that shares one.
     `mechanism_first`: catalogue and ideas of a prompt name a target's mechanism before its site. Ideas are read in
     both orders."""
 
@@ -92,7 +92,7 @@ class CatalogueWording:
     def __init__(
         self,
         options: Mapping[str, tuple[str, ...]],
-        direction: str,
+        fitness: Fitness,
         language: Language | None = None,
         shared: Mapping[str, str] | None = None,
         *,
@@ -100,7 +100,7 @@ class CatalogueWording:
     ) -> None:
         self._options = options
         self._language = language
-        self._direction = direction
+        self._fitness = fitness
         self.shared = shared or {}
         self._mechanism_first = mechanism_first
 
@@ -201,7 +201,7 @@ class CatalogueWording:
         score = idea.trials[-1].score
         if score is None:
             return "failed"
-        return "better" if better(self._direction, score, context.parent.score) else "worse"
+        return "better" if self._fitness.better(score, context.parent.score) else "worse"
 
 
 def _turned(target: str) -> str:

@@ -16,6 +16,7 @@ from textwrap import dedent
 
 from pace_async.advise.wording import Detail, Question
 from pace_async.answers import parse_only
+from pace_async.fitness import Fitness
 from pace_async.programs.text import changes
 from pace_async.search.ideas import summarised
 from pace_async.search.state import Idea, SearchContext
@@ -96,12 +97,12 @@ def one_line(text: str) -> str:
 
 def _beginning(task: Task, context: SearchContext, detail: Detail) -> str:
     background = _cut(_told(task.spec.background, task.spec.coding_requirements), detail.longest)
-    goal = "Higher is better." if task.spec.direction == "maximize" else "Lower is better."
+    goal = f"{task.spec.fitness.in_words.capitalize()}."
     return (
         f"{background} {goal}\n"
         f"\nParent, score {score_text(context.parent.score)}:\n{_shown(context.parent.program, detail.longest)}"
         f"\n{_best(context, detail)}"
-        f"\nIdeas:\n{_pool(context.ideas, task.spec.direction, detail)}\n"
+        f"\nIdeas:\n{_pool(context.ideas, task.spec.fitness, detail)}\n"
     )
 
 
@@ -155,9 +156,9 @@ def _difference(parent_program: str, best_program: str) -> tuple[tuple[str, ...]
     return tuple(added), tuple(lacking)
 
 
-def _pool(ideas: Sequence[Idea], direction: str, detail: Detail) -> str:
+def _pool(ideas: Sequence[Idea], fitness: Fitness, detail: Detail) -> str:
     gone = detail.ideas_left_out
-    lines = [_idea(place, idea, direction, detail) for place, idea in enumerate(ideas, start=1)][gone:]
+    lines = [_idea(place, idea, fitness, detail) for place, idea in enumerate(ideas, start=1)][gone:]
     if not detail.results and any(idea.trials for idea in ideas):
         lines.insert(0, "Results are left out.\n")
     if gone:
@@ -165,14 +166,14 @@ def _pool(ideas: Sequence[Idea], direction: str, detail: Detail) -> str:
     return "".join(lines) or "none yet\n"
 
 
-def _idea(place: int, idea: Idea, direction: str, detail: Detail) -> str:
+def _idea(place: int, idea: Idea, fitness: Fitness, detail: Detail) -> str:
     description = one_line(idea.description)
     if detail.longest is not None:
         description = _cut(description, detail.longest)
-    return f"Idea {place}: {description} ({_experiments(idea, direction, detail)})\n"
+    return f"Idea {place}: {description} ({_experiments(idea, fitness, detail)})\n"
 
 
-def _experiments(idea: Idea, direction: str, detail: Detail) -> str:
+def _experiments(idea: Idea, fitness: Fitness, detail: Detail) -> str:
     """The latest results, after a summary of all if there are many."""
     if not idea.trials:
         return "untried"
@@ -180,7 +181,7 @@ def _experiments(idea: Idea, direction: str, detail: Detail) -> str:
     results = ", ".join(trial.outcome if trial.score is None else score_text(trial.score) for trial in latest)
     if not detail.results or idea.earlier.tried + len(idea.trials) < detail.summary_from:
         return results or "tried"
-    summary = summarised(idea, direction)
+    summary = summarised(idea, fitness)
     parts = [f"tried {summary.tried}", "no score" if summary.best is None else f"best {score_text(summary.best)}"]
     if summary.failed:
         parts.append(f"failed {summary.failed}: " + " and ".join(f"{name} {n}" for name, n in summary.failures[:2]))

@@ -178,6 +178,17 @@ class ImportedTask(TypedDict):
     not_taken_over: list[str]
 
 
+class ImportedTasks(TypedDict):
+    """What `pace task import --all` made, and the names of what it could not."""
+
+    imported: list[ImportedTask]
+    failed: list[str]
+
+
+Imports = ImportedTask | ImportedTasks | list[str]
+"""One task, all of a project, or with --list the names of its examples."""
+
+
 class TaskFinding(TypedDict):
     """One check of a task. `warning`: it passes, and a run prints the same warning."""
 
@@ -269,7 +280,7 @@ DOCUMENTS = {
     "doctor": f"{_HERE}:Findings",
     "task list": f"{_HERE}:Tasks",
     "task init": f"{_HERE}:NewTask",
-    "task import": f"{_HERE}:ImportedTask",
+    "task import": f"{_HERE}:Imports",
     "task check": f"{_HERE}:CheckedTask",
     "db sql": f"{_HERE}:Rows",
     "db check": f"{_HERE}:CheckedDatabase",

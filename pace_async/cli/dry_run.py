@@ -32,9 +32,9 @@ class Planned(TypedDict):
 
 def dry_run_of_series(config: Config, run_dir: Path | None, number: int) -> Planned:
     """The same for a series of runs: the bill is that of the runs that are missing. Raises UsageError."""
-    from pace_async.cli.series import budget_in_words, plan
+    from pace_async.interface import series_of_runs
 
-    series = plan(config, number, run_dir)
+    series = series_of_runs.planned(config, number, run_dir)
     left = series.unfinished()
     begun = [seed for seed in left if series.paths(seed).exists]
     first = next((seed for seed in left if seed not in begun), None)
@@ -43,7 +43,7 @@ def dry_run_of_series(config: Config, run_dir: Path | None, number: int) -> Plan
     planned = dry_run(series.config_of(first), series.paths(first).folder, runs=len(left))
     lines = planned["plan"]
     seeds = f"seed{'s' if len(left) > 1 else ''} {', '.join(map(str, left))}"
-    runs = [f"{len(left)} of {number} runs, one after the other, {seeds}", budget_in_words(series)]
+    runs = [f"{len(left)} of {number} runs, one after the other, {seeds}", series.budget_in_words]
     lines["writes"] = f"{series.folder}/ with a folder for each run, the next {lines['writes']}"
     planned["plan"] = {"bill": lines.pop("bill"), "series": ". ".join(filter(None, runs)), **lines}
     return planned

@@ -9,7 +9,8 @@ import typer
 
 from pace_async.cli.completing import task_names
 from pace_async.cli.options import command_of, overrides_of
-from pace_async.cli.output import JSON_OPTION, indented, print_fields, print_json, tell
+from pace_async.cli.output import JSON_OPTION, print_fields, print_json, tell
+from pace_async.outside import indented
 
 if TYPE_CHECKING:
     from pace_async.interface.evaluating import EvaluationResult

@@ -1,6 +1,5 @@
 """The command `pace`: parse, call, print. Nothing heavy is imported before a command needs it."""
 
-import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from pace_async.cli import (
     ending,
     evaluation,
     exporting,
+    ideas,
     listing,
     logs,
     optimizing,
@@ -36,8 +36,8 @@ from pace_async.cli import (
 from pace_async.cli.output import tell
 from pace_async.cli.process_one import leave_process_one
 from pace_async.cli.refusing import refused
-from pace_async.durable import DISK_FAULTS, DISK_REMEDIES, disk_fault
-from pace_async.errors import GaveUp, Interrupted, PaceError, UsageError
+from pace_async.durable import refusal_of
+from pace_async.errors import Interrupted, PaceError, UsageError
 from pace_async.gc_freeze import rare_collections
 from pace_async.outside import sound
 
@@ -95,6 +95,7 @@ app.add_typer(tasks.app, name="task")
 app.add_typer(database.app, name="db")
 app.add_typer(configuration.app, name="config")
 app.add_typer(prompts.app, name="prompts")
+app.add_typer(ideas.app, name="idea")
 
 
 def main() -> None:
@@ -110,21 +111,19 @@ def main() -> None:
     except typer.Abort:
         sys.exit(Interrupted.exit_code)
     except PaceError as error:
-        refused(type(error).__name__, str(error), error.exit_code, getattr(error, "__notes__", ()))
-        sys.exit(error.exit_code)
+        _end_refused(error)
+    except BrokenPipeError:
+        _end_quietly()
     except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            _end_quietly()
-        if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
-            named = str(error.filename or "")
-            refused(UsageError.__name__, f"{named[:80]}…: {error.strerror}.", UsageError.exit_code)
-            sys.exit(UsageError.exit_code)
-        fault = disk_fault(error)
-        if fault.kind == "cannot_write":
+        refusal = refusal_of(error)
+        if refusal is None:
             raise
-        said = f"{DISK_FAULTS[fault.kind]} ({fault.detail}): nothing more was written; {DISK_REMEDIES[fault.kind]}"
-        refused(GaveUp.__name__, f"{said}.", GaveUp.exit_code)
-        sys.exit(GaveUp.exit_code)
+        _end_refused(refusal)
+
+
+def _end_refused(error: PaceError) -> NoReturn:
+    refused(type(error).__name__, str(error), error.exit_code, getattr(error, "__notes__", ()))
+    sys.exit(error.exit_code)
 
 
 def _refuse_unless_utf8(words: Sequence[str]) -> None:

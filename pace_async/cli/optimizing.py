@@ -9,12 +9,12 @@ import typer
 
 from pace_async.cli.options import command_of, known_in, minutes, one_of, overrides_of
 from pace_async.cli.output import print_fields, tell
+from pace_async.fitness import Direction, fitness_of
 from pace_async.registry.displays import DISPLAYS
 from pace_async.registry.implementers import IMPLEMENTERS
 
 if TYPE_CHECKING:
     from pace_async.interface.own_program import Prepared
-    from pace_async.task.own_program import Direction
     from pace_async.task.spec import Bounds
 
 
@@ -100,11 +100,12 @@ def optimize(flags: OptimizeFlags) -> None:
 
     Example: pace optimize my_program.py --evaluate 'python score.py {program}' --maximize --implementer gpt-5 --dry-run
     """
-    from pace_async.interface.own_program import prepare_own_program, remove_prepared
+    from pace_async.configure import resolve
+    from pace_async.interface.own_program import prepare_own_program, refuse_unless_written, remove_prepared
     from pace_async.runtime.run_paths import RunPaths, new_run_paths
     from pace_async.task.own_program import own_program
 
-    _refuse_without_model(flags)
+    refuse_unless_written(resolve(None, overrides_of(flags.sets, flags.settings())), asked=not flags.dry_run)
     own = own_program(flags.program, flags.evaluate, flags.include or (), Path.cwd())
     run_dir = new_run_paths(own.name, flags.run_dir).folder
     direction, bounds = _direction(flags), _bounds(flags.bounds)
@@ -127,48 +128,26 @@ def optimize(flags: OptimizeFlags) -> None:
     finally:
         if not RunPaths(run_dir).exists:
             remove_prepared(run_dir, prepared.made)
+        elif not flags.dry_run:
+            tell(f"the task stays in {prepared.folder}: `pace run` and `pace task check` take it like any other")
     raise typer.Exit(code)
-
-
-def _refuse_without_model(flags: OptimizeFlags) -> None:
-    """Before the program is scored, which may take long. Raises UsageError without a model or its key, or under a
-    budget without its price."""
-    import os
-
-    from pace_async.configure import resolve
-    from pace_async.errors import UsageError
-    from pace_async.implement.assemble import only_edits
-    from pace_async.implement.shares import models_of
-    from pace_async.providers.base import IMPLEMENTER
-    from pace_async.providers.keys import refuse_without_keys
-    from pace_async.runtime.start.asked import refuse_without_prices
-
-    config = resolve(None, overrides_of(flags.sets, flags.settings()))
-    models = models_of(config.implementer.model)
-    if only_edits(config.implementer.model):
-        raise UsageError("Name a model that writes the code: --implementer MODEL, as in gemini/gemini-3.1-pro-preview.")
-    if not flags.dry_run:
-        refuse_without_keys(models, config.implementer.api_base, os.environ, IMPLEMENTER)
-    refuse_without_prices(config)
 
 
 def _search(flags: OptimizeFlags, prepared: "Prepared", run_dir: Path) -> int:
     """Run the search on the task, or print what it would do. Returns the exit code."""
-    from pace_async.configure import resolve
+    from pace_async.interface.beginning import Asked, begin
 
-    config = resolve(None, {**overrides_of(flags.sets, flags.settings()), "task": str(prepared.folder.absolute())})
+    settings = {**overrides_of(flags.sets, flags.settings()), "task": str(prepared.folder.absolute())}
+    asked = Asked(settings=settings, run_dir=run_dir, display=flags.display)
     if flags.dry_run:
         from pace_async.cli.dry_run import dry_run, lines_of
 
-        print_fields(lines_of(dry_run(config, run_dir)))
+        print_fields(lines_of(dry_run(asked.config, asked.folder)))
         return 0
-    from pace_async.runtime.start.launch import start
-    from pace_async.runtime.start.refusals import look
-
-    return start(config, look(config, run_dir), run_dir, flags.display)
+    return begin(asked).code
 
 
-def _direction(flags: OptimizeFlags) -> "Direction":
+def _direction(flags: OptimizeFlags) -> Direction:
     """Said by a flag, or asked at a terminal. Raises UsageError."""
     from pace_async.errors import UsageError
 
@@ -205,17 +184,13 @@ def _repeated(prepared: "Prepared") -> str:
     return f"{again:.10g} the second time, {abs(again - prepared.score):.3g} apart, so scores are noisy"
 
 
-def _said(prepared: "Prepared", flags: OptimizeFlags, direction: "Direction") -> list[str]:
+def _said(prepared: "Prepared", flags: OptimizeFlags, direction: Direction) -> list[str]:
     """What was measured and guessed, a line each, with the flag that says otherwise."""
-    best = prepared.bounds.upper if direction == "maximize" else prepared.bounds.lower
+    best = fitness_of(direction, prepared.bounds.lower, prepared.bounds.upper).goal
     guessed_bounds = "" if flags.bounds else f", a guess: {best:g} may be out of reach (--bounds LOW,HIGH)"
     guessed_limit = "" if flags.timeout else ", guessed (--timeout)"
     return [
         f"  score     {prepared.score:.10g} ({_repeated(prepared)}), in {prepared.seconds:.1f} s",
         f"  progress  measured from {prepared.bounds.lower:g} to {prepared.bounds.upper:g}{guessed_bounds}",
         f"  limits    {prepared.timeout_s:g} s{guessed_limit} and {flags.memory_mb} MiB an evaluation",
-    ] + (
-        []
-        if flags.dry_run
-        else [f"  task      {prepared.folder}, which `pace run` and `pace task check` take like any other"]
-    )
+    ]

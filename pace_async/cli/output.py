@@ -64,13 +64,3 @@ def print_table(rows: Sequence[Mapping[str, Any]]) -> None:
 def terminal_width() -> int | None:
     """Characters of a line of the terminal, None if the output is not one."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-
-
-def indented(text: str, by: int = 4) -> str:
-    """Lines of foreign text after `by` spaces, without control characters."""
-    return "\n".join(f"{'':{by}}{shown_line(line)}" for line in text.splitlines())
-
-
-def shown_line(line: str) -> str:
-    """One line of foreign text with its spacing, without control characters."""
-    return printable(line.expandtabs(4)).rstrip()

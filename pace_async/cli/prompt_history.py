@@ -5,7 +5,7 @@ the experiment by the code that first built them. If the task has changed since,
 note.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -16,17 +16,15 @@ from pace_async.context.briefing import MOST_NAMED, Briefing, named_candidates
 from pace_async.errors import UsageError
 from pace_async.events import AdvisorCall, ImplementerTry, Practised, RunHeader
 from pace_async.implement.base import Experiment
+from pace_async.implement.prompts import MessagesFor
 from pace_async.population.reading.reader import Reader
-from pace_async.registry.base import load_code
 from pace_async.registry.implementers import implementer_of
 from pace_async.runtime.children.advisor_folder import advisor_folder
 from pace_async.runtime.run.core import prompts_of
 from pace_async.runtime.run_paths import RunPaths
 from pace_async.runtime.start.surroundings import surroundings_of
 from pace_async.search.state import Member
-from pace_async.task import Task, task_of_run
-
-MessagesFor = Callable[[Task, Member, Experiment], tuple[Mapping[str, str], ...]]
+from pace_async.task import task_of_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +74,8 @@ def asked_for(paths: RunPaths, reader: Reader, candidate: int) -> Asked:
             for call, text in zip(calls, texts, strict=True)
         )
     kinds = [implementer_of(call["model"]) for call in found["implementer_calls"]]
-    code = next((kind.prompts for kind in kinds if kind.prompts), "")
-    if not code:
+    prompts = next((kind.prompts for kind in kinds if kind.prompts), None)
+    if prompts is None:
         by_advisor = Config.model_validate(header.config).advisor.writes_code
         note = "the advisor wrote the program itself" if by_advisor else "no model was asked to write the program"
         return Asked(advisor, (), note)
@@ -85,7 +83,7 @@ def asked_for(paths: RunPaths, reader: Reader, candidate: int) -> Asked:
     practice = Practised(**parent["practice"]) if parent["practice"] is not None else None
     member = Member(found["parent"], parent["program"], parent["score"], parent["feedback"], practice)
     briefing = _briefing(reader, header, found, calls) if header.prompts_digest is not None else None
-    return Asked(advisor, *_messages(cast("MessagesFor", load_code(code)), header, found, member, briefing))
+    return Asked(advisor, *_messages(prompts(), header, found, member, briefing))
 
 
 def _briefing(reader: Reader, header: RunHeader, found: Mapping[str, Any], calls: Sequence[AdvisorCall]) -> Briefing:

@@ -106,7 +106,7 @@ def _stands(score: float | None, fresh: float | None, known: float | None, heade
         chosen = ", by which the best is chosen" if header.by_confirmed else ""
         lines["fresh score"] = f"{fresh:.10g}, {_FROM_AGAIN if header.shares_trust else _FROM_FRESH}{chosen}"
     if known is not None:
-        lines["best known"] = known if score is None else to_best_known(score, known, header.direction)
+        lines["best known"] = known if score is None else to_best_known(score, known, header.fitness)
     return lines
 
 

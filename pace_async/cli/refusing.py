@@ -3,7 +3,8 @@
 import sys
 from collections.abc import Sequence
 
-from pace_async.cli.output import indented, json_text
+from pace_async.cli.output import json_text
+from pace_async.outside import indented
 
 
 def refused(kind: str, message: str, code: int, notes: Sequence[str] = ()) -> None:

@@ -1,10 +1,12 @@
 """pace run and pace resume."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
+from typer.core import TyperCommand
 
 from pace_async.cli.completing import task_names
 from pace_async.cli.options import CONFIG_OPTION, command_of, known_in, minutes, one_of, overrides_of
@@ -17,10 +19,10 @@ from pace_async.registry.implementers import IMPLEMENTERS
 from pace_async.registry.objectives import OBJECTIVES
 from pace_async.registry.staleness_policies import STALENESS_POLICIES
 from pace_async.registry.watchers import WATCHERS
-from pace_async.runtime.run_paths import find_run_paths
 
 if TYPE_CHECKING:
-    from pace_async.config import Config
+    from pace_async.interface.beginning import Asked
+    from pace_async.interface.series_of_runs import Ended
 
 _DISPLAY = typer.Option(
     "auto",
@@ -41,7 +43,7 @@ _LOG: list[str] | None = typer.Option(
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command("run")(command_of(RunFlags, run))
-    app.command("resume")(command_of(ResumeFlags, resume))
+    app.command("resume", cls=_ResumeCommand)(command_of(ResumeFlags, resume))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,39 +148,46 @@ def run(flags: RunFlags) -> None:
 
     Example: pace run --sync --candidates 160 --dry-run
     """
-    from pace_async.configure import resolve
     from pace_async.errors import UsageError
+    from pace_async.interface.beginning import Asked, begin
 
-    resolved = resolve(flags.config, overrides_of(flags.sets, flags.settings()))
-    if resolved.staleness.mode == "sync" and flags.max_staleness:
+    asked = Asked(
+        settings=overrides_of(flags.sets, flags.settings()),
+        files=flags.config or (),
+        run_dir=flags.run_dir,
+        seeds=flags.seeds,
+        display=flags.display,
+        logs=flags.logs or (),
+    )
+    if asked.config.staleness.mode == "sync" and flags.max_staleness:
         raise UsageError(f"--sync trains nothing stale: --max-staleness {flags.max_staleness} goes with --async.")
     if flags.dry_run:
-        _planned(resolved, flags.run_dir, flags.seeds, flags.verbose, flags.as_json)
+        _planned(asked, flags.verbose, flags.as_json)
         return
     if flags.verbose:
         raise UsageError("--verbose goes with --dry-run: `pace config show` prints the settings.")
     if flags.as_json:
         raise UsageError("--json goes with --dry-run: `pace status RUN --json` reads a run, also while it goes on.")
-    from pace_async.observe.watchers.choose import watchers_of
-
-    chosen = watchers_of(flags.logs or ())
-    if flags.seeds is not None:
-        from pace_async.cli import series
-
-        raise typer.Exit(series.begin(resolved, flags.seeds, flags.run_dir, flags.display, chosen))
-    from pace_async.runtime.start.refusals import look
-
-    looked = look(resolved, flags.run_dir)
-    from pace_async.runtime.start.launch import start
-
-    raise typer.Exit(start(resolved, looked, flags.run_dir, flags.display, chosen))
+    _tell_end(begin(asked), flags.display)
 
 
-def _planned(resolved: "Config", run_dir: Path | None, seeds: int | None, verbose: bool, as_json: bool) -> None:
+def _tell_end(ended: "Ended", display: str) -> None:
+    """Exit as the runs ended, after a row for each run of a series."""
+    if ended.series is not None and DISPLAYS[display].announces:
+        from pace_async.cli.series import tell_summary
+
+        tell_summary(ended.series)
+    raise typer.Exit(ended.code)
+
+
+def _planned(asked: "Asked", verbose: bool, as_json: bool) -> None:
     """Print what a run or a series of them would do."""
     from pace_async.cli.dry_run import Planned, dry_run, dry_run_of_series, dry_run_text, lines_of
 
-    planned = dry_run(resolved, run_dir) if seeds is None else dry_run_of_series(resolved, run_dir, seeds)
+    if asked.seeds is None:
+        planned = dry_run(asked.config, asked.folder)
+    else:
+        planned = dry_run_of_series(asked.config, asked.folder, asked.seeds)
     if as_json:
         from pydantic import TypeAdapter
 
@@ -187,6 +196,22 @@ def _planned(resolved: "Config", run_dir: Path | None, seeds: int | None, verbos
         tell(dry_run_text(planned), nl=False)
     else:
         print_fields(lines_of(planned))
+
+
+class _ResumeCommand(TyperCommand):
+    """Its help has the settings that may change. They are read when somebody asks for the help."""
+
+    def get_help(self, ctx: Any) -> str:
+        from pace_async.configure import that_may_change
+
+        whole, others = that_may_change()
+        parts = [f"{room}: {', '.join(names)}." for room, names in others.items()]
+        self.help = (self.help or "").format(whole=_listed(whole), others="\n\n".join(parts))
+        return super().get_help(ctx)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,21 +241,10 @@ def resume(flags: ResumeFlags) -> None:
 
     A finished run has nothing to do, unless the limit that ended it is raised. Minutes are counted from now: a run that
     --minutes ended goes on for as many again. What --set changes is recorded and holds for later resumes. It takes
-    settings that leave alone what the recorded groups train and what scores compare: all of stop, faults, prompts and
-    implementer, and of the others these.
+    settings that leave alone what the recorded groups train and what scores compare: all of {whole}, and of the others
+    these.
 
-    search: untried_kept, notes_every, trials_shown, summary_from, parents, tournament_size, tournament_pool, migration,
-    top_k, puct_exploration, grid_bins, backtracking, actions, momentum_trigger, action_interval, backtrack_stay.
-
-    advisor: engine, transport, fetch_from, push_timeout_s, max_tokens, max_tokens_by_call, chat_template, thinking,
-    end_of_thinking, first_word, requests, api_base, options, deadline_s, price_per_million_in, price_per_million_out,
-    max_prompt_tokens, timeout_s, engine_start_s, threads, kv_cache_gib, gpus, gpu_memory, probe_limit,
-    engine_arguments.
-
-    evaluation: evaluators, ray_address, ray_timeout_s, ray_silence_s, ray_goes_on_s, ray_keeps_s, ray_resources, slots,
-    warm, memo, retries, practice.
-
-    learner: max_length, checkpoint_every, gradient_checkpointing, gpus, cpu_ranks, step_timeout_s.
+    {others}
 
     The number of threads stays, because each thread is an island, and the islands are there.
 
@@ -239,15 +253,7 @@ def resume(flags: ResumeFlags) -> None:
 
     Example: pace resume circle_packing-1
     """
-    from pace_async.runtime.series import find_series
-
-    begun = find_series(flags.run)
-    if begun is None:
-        find_run_paths(flags.run)
-    from pace_async.observe.watchers.choose import watchers_of
-
-    chosen = watchers_of(flags.logs or ())
-    from pace_async.runtime.start.launch import go_on
+    from pace_async.interface.beginning import AskedOn, go_on
 
     changes: dict[str, object] = {
         "stop.candidates": flags.candidates,
@@ -259,10 +265,11 @@ def resume(flags: ResumeFlags) -> None:
         "staleness.max_staleness": flags.max_staleness,
         "search.threads": flags.threads,
     }
-    changed = overrides_of(flags.sets, changes)
-    if begun is not None:
-        from pace_async.cli import series
-
-        code = series.resume(begun, changed, flags.display, chosen, despite_loss=flags.despite_loss)
-        raise typer.Exit(code)
-    raise typer.Exit(go_on(flags.run, changed, flags.display, chosen, despite_loss=flags.despite_loss))
+    asked = AskedOn(
+        run=flags.run,
+        settings=overrides_of(flags.sets, changes),
+        display=flags.display,
+        logs=flags.logs or (),
+        despite_loss=flags.despite_loss,
+    )
+    _tell_end(go_on(asked), flags.display)

@@ -1,6 +1,6 @@
 """pace schema: the JSON Schema of what a command prints with --json."""
 
-from typing import Any, cast
+from typing import Any
 
 import typer
 
@@ -47,11 +47,12 @@ def schema(
 
 def schema_of(name: str) -> dict[str, Any]:
     """The schema of one command, or of an error."""
+    from pkgutil import resolve_name
+
     from pydantic import TypeAdapter
 
     from pace_async.cli.documents import DOCUMENTS, ERROR
-    from pace_async.registry.base import load_code
 
     title = "an error of pace --json" if name == "error" else f"pace {name} --json"
-    adapter = TypeAdapter(cast("Any", load_code(DOCUMENTS.get(name, ERROR))))
+    adapter = TypeAdapter(resolve_name(DOCUMENTS.get(name, ERROR)))
     return {"$schema": DIALECT, **adapter.json_schema(mode="serialization"), "title": title}

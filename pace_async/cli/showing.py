@@ -9,7 +9,6 @@ from pace_async.cli.candidates import BEST, WHICH, find_candidate, without_run
 from pace_async.cli.output import (
     JSON_OPTION,
     RUN_ARGUMENT,
-    indented,
     print_fields,
     print_json,
     print_table,
@@ -18,6 +17,7 @@ from pace_async.cli.output import (
 )
 from pace_async.interface.opening import open_run
 from pace_async.interface.standing import notes_of
+from pace_async.outside import indented
 
 if TYPE_CHECKING:
     from pace_async.cli.documents import PromptsShown

@@ -9,12 +9,16 @@ import typer
 
 from pace_async.cli.completing import task_names
 from pace_async.cli.options import command_of, known_in, one_of
-from pace_async.cli.output import JSON_OPTION, indented, print_json, print_table, tell
+from pace_async.cli.output import JSON_OPTION, print_json, print_table, tell
 from pace_async.observe.columns import shown
+from pace_async.outside import indented
+from pace_async.peers.importers import IMPORTERS
 from pace_async.registry.task_groups import TASK_GROUPS
 
 if TYPE_CHECKING:
-    from pace_async.cli.documents import CheckedTask, ImportedTask, ListedTask, NewTask, TaskFinding
+    from pace_async.cli.documents import CheckedTask, ImportedTask, ImportedTasks, ListedTask, NewTask, TaskFinding
+    from pace_async.errors import PaceError
+    from pace_async.runtime.start.importing import Imported
     from pace_async.runtime.start.task_check import Check
 
 app = typer.Typer(help="Tasks: what can be searched for.", no_args_is_help=True)
@@ -161,9 +165,18 @@ def _init_own(flags: InitFlags, target: Path) -> None:
 class ImportFlags:
     """What `pace task import` may be given."""
 
-    peer: str = typer.Argument(..., help="Whose example: openevolve or shinka.", metavar="openevolve|shinka")
-    example: Path = typer.Argument(..., help="Folder of the example.", metavar="DIR")
-    to: Path | None = typer.Option(None, "--to", help="Folder to make [default: ./NAME of DIR].", metavar="FOLDER")
+    peer: str = typer.Argument(..., help=IMPORTERS.described(), metavar=IMPORTERS.metavar())
+    example: str | None = typer.Argument(None, help="Folder of the example, or its name.", metavar="EXAMPLE")
+    to: Path | None = typer.Option(
+        None, "--to", help="Folder to make [default: ./NAME of EXAMPLE; for --all: ./PROJECT].", metavar="FOLDER"
+    )
+    names: bool = typer.Option(False, "--list", help="Print the names of the project's examples, and import nothing.")
+    every: bool = typer.Option(
+        False, "--all", help="Import every example that has a name, but those that are there, each below --to."
+    )
+    install: bool = typer.Option(
+        False, "--install", help="Install packages that the example needs into an environment of its own."
+    )
     program: str = typer.Option("", "--program", help="The seed program's file, where it is not found.")
     config: str = typer.Option("", "--config", help="The example's YAML file, where there are several.")
     evaluator: str = typer.Option("", "--evaluator", help="The evaluator's file, where it is another than is found.")
@@ -181,24 +194,33 @@ class ImportFlags:
 
 
 def import_task(flags: ImportFlags) -> None:
-    """Make a task of an OpenEvolve or ShinkaEvolve example. Its files are copied and not changed, and neither project
-    has to be installed.
+    """Make a task of an example of another project. Its files are copied and not changed.
 
     Example: pace task import openevolve openevolve/examples/function_minimization --to my_minimum
-    """
-    from pace_async.peers.example import Wanted
-    from pace_async.runtime.start.importing import import_example
 
+    Example: pace task import galapagos circle_packing
+    """
+    from pace_async.errors import UsageError
+    from pace_async.peers.example import Wanted
+    from pace_async.runtime.start.importing import import_example, names_of
+
+    if not one_of({"EXAMPLE": flags.example is not None, "--list": flags.names, "--all": flags.every}, (True,) * 3):
+        raise UsageError("Name an example, or give --list or --all.")
+    if flags.names:
+        names = list(names_of(flags.peer))
+        if flags.as_json:
+            print_json(names)
+        else:
+            for name in names:
+                tell(name)
+        return
+    if flags.example is None:
+        _import_all(flags)
+        return
     wanted = Wanted(flags.program, flags.config, flags.score, flags.evaluator, tuple(flags.include or ()))
-    made = import_example(flags.peer, flags.example, flags.to, wanted, flags.try_seed)
+    made = import_example(flags.peer, flags.example, flags.to, wanted, flags.try_seed, install=flags.install)
     if flags.as_json:
-        document: ImportedTask = {
-            "task": made.name,
-            "folder": str(made.folder),
-            "taken_over": list(made.lines),
-            "not_taken_over": list(made.left),
-        }
-        print_json(document)
+        print_json(_imported(made))
         return
     tell(f"{made.folder} is a task made of {flags.example}:")
     for line in made.lines:
@@ -209,6 +231,46 @@ def import_task(flags: ImportFlags) -> None:
     tell("Next:")
     for line in (f"pace task check {where}", f"pace run {where} --implementer MODEL --candidates 16"):
         tell(f"    {line}")
+
+
+def _imported(made: "Imported") -> "ImportedTask":
+    return {
+        "task": made.name,
+        "folder": str(made.folder),
+        "taken_over": list(made.lines),
+        "not_taken_over": list(made.left),
+    }
+
+
+def _import_all(flags: ImportFlags) -> None:
+    """Import every example by name. Exit code 2 if one could not be."""
+    from pace_async.errors import UsageError
+    from pace_async.runtime.start.importing import Imported, import_all
+
+    if flags.program or flags.config or flags.score or flags.evaluator or flags.include:
+        raise UsageError(
+            "--program, --config, --score, --evaluator and --include are for one example: leave out --all."
+        )
+    made: list[ImportedTask] = []
+    failed: list[str] = []
+
+    def say(name: str, result: "Imported | PaceError") -> None:
+        if isinstance(result, Imported):
+            made.append(_imported(result))
+        else:
+            failed.append(name)
+        if not flags.as_json:
+            tell(f"{name}: {result.folder if isinstance(result, Imported) else shown(str(result))}")
+
+    folder = flags.to or Path(flags.peer)
+    import_all(flags.peer, folder, flags.try_seed, install=flags.install, say=say)
+    if flags.as_json:
+        document: ImportedTasks = {"imported": made, "failed": failed}
+        print_json(document)
+    else:
+        tell(f"{len(made)} imported into {folder}, {len(failed)} not")
+    if failed:
+        raise typer.Exit(2)
 
 
 app.command("import")(command_of(ImportFlags, import_task))

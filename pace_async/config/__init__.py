@@ -1,7 +1,7 @@
 """Every setting of a run: one model per room, one sentence per setting. `configure` reads their values."""
 
 from collections.abc import Mapping
-from typing import Any, Self, cast
+from typing import Annotated, Any, Self, cast
 
 from pydantic import Field, model_validator
 
@@ -14,7 +14,7 @@ from pace_async.config.population import PopulationConfig
 from pace_async.config.prompts import PromptsConfig
 from pace_async.config.provider import ProviderConfig
 from pace_async.config.search import SearchConfig
-from pace_async.config.section import Section
+from pace_async.config.section import Section, stays
 from pace_async.config.service import chosen_by_trainer, refuse_unless_at_service
 from pace_async.config.tinker import TinkerConfig
 from pace_async.registry.advisors import advisor_of
@@ -46,9 +46,13 @@ __all__ = [
 class Config(Section):
     """All settings of a run."""
 
-    task: str = Field(default="circle_packing", description="Task name or folder.")
-    seed: int = Field(default=0, ge=0, description="Every random draw of the run derives from it.")
-    baseline: str | None = Field(
+    task: Annotated[str, stays("scores would not compare")] = Field(
+        default="circle_packing", description="Task name or folder."
+    )
+    seed: Annotated[int, stays("every random draw of the run derives from it")] = Field(
+        default=0, ge=0, description="Every random draw of the run derives from it."
+    )
+    baseline: Annotated[str | None, stays("it is compared with the run from its first candidate on")] = Field(
         default=None,
         description="Recorded runs that screen, summary and report show beside this one: a .json file, or a name in "
         "the package. The search does not depend on it.",

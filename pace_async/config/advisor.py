@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field, field_validator
 
 from pace_async.config.choice import OneOf
 from pace_async.config.gpus import IN_WORDS, Gpus, number_of
 from pace_async.config.provider import ProviderConfig
+from pace_async.config.section import MAY_CHANGE, OnResume, stays
 from pace_async.registry.advisors import ADVISORS, advisor_of
 from pace_async.registry.engines import ADVISOR_ENGINES, engine_of
 from pace_async.registry.transports import TRANSPORTS
@@ -25,8 +26,12 @@ class AdvisorConfig(ProviderConfig):
     """The model that decides what to try. An address, arguments, a deadline of an answer and prices are for api:MODEL
     only."""
 
-    model: str = Field(default="auto", description=f"What decides what to try. {ADVISORS.described()}")
-    role: Literal["advisor", "end_to_end"] = Field(
+    on_resume: ClassVar[OnResume] = MAY_CHANGE
+
+    model: Annotated[str, stays("the versions trained so far are of this model")] = Field(
+        default="auto", description=f"What decides what to try. {ADVISORS.described()}"
+    )
+    role: Annotated[Literal["advisor", "end_to_end"], stays("advice and edits would share a group")] = Field(
         default="advisor",
         description="What it writes. advisor: an experiment, which the implementer carries out. end_to_end: the code "
         "itself, in one call whose answer is the edit, without an implementer and without repairs. Not for an advisor "
@@ -47,7 +52,9 @@ class AdvisorConfig(ProviderConfig):
         gt=0,
         description="Deadline of each phase of a push, in seconds. Each GB of a version adds 20.",
     )
-    temperature: float = Field(default=1.0, gt=0, description="Sampling temperature; the learner assumes the same.")
+    temperature: Annotated[float, stays("what is recorded was sampled at it")] = Field(
+        default=1.0, gt=0, description="Sampling temperature; the learner assumes the same."
+    )
     max_tokens: int | None = Field(
         default=None,
         ge=8,
@@ -73,7 +80,7 @@ class AdvisorConfig(ProviderConfig):
         min_length=1,
         description="What an answer has up to the last such mark is thinking: it is not parsed, and it is trained.",
     )
-    calls: Literal["three", "one"] = Field(
+    calls: Annotated[Literal["three", "one"], stays("rollouts of one call and of three would share a group")] = Field(
         default="three",
         description="Calls of a rollout. three: propose ideas, assess which are new, select an experiment, as in "
         "the paper. one: all at once, so that the reward is that of all its words: one to three ideas, a choice and a "

@@ -1,49 +1,51 @@
 """How candidates are scored, and the reward of a score."""
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from pace_async.config.choice import OneOf
-from pace_async.config.section import Section
+from pace_async.config.section import MAY_CHANGE, OnResume, Section, stays
 from pace_async.registry.evaluators import EVALUATORS
 
 
 class EvaluationConfig(Section):
     """How candidates are scored."""
 
-    evaluators: Annotated[str, OneOf(EVALUATORS)] = Field(
+    on_resume: ClassVar[OnResume] = stays("scores would not compare")
+
+    evaluators: Annotated[str, OneOf(EVALUATORS), MAY_CHANGE] = Field(
         default="local", description=f"Where programs run. {EVALUATORS.described()}"
     )
-    ray_address: str | None = Field(
+    ray_address: Annotated[str | None, MAY_CHANGE] = Field(
         default=None,
         description="HOST:PORT of the Ray cluster; by default RAY_ADDRESS. Without either one is started on this "
         "machine, for the run.",
     )
-    ray_timeout_s: float = Field(
+    ray_timeout_s: Annotated[float, MAY_CHANGE] = Field(
         default=60.0, gt=0, description="Longest wait for a Ray cluster, and for the evaluator of one of its nodes."
     )
-    ray_silence_s: float = Field(
+    ray_silence_s: Annotated[float, MAY_CHANGE] = Field(
         default=60.0,
         gt=0,
         description="A node of a Ray cluster that has not answered for so long gets no more programs, and what runs "
         "there is evaluated elsewhere. After as long again its evaluator is ended.",
     )
-    ray_goes_on_s: float = Field(
+    ray_goes_on_s: Annotated[float, MAY_CHANGE] = Field(
         default=3600.0,
         gt=0,
         description="How long programs continue on a node of a Ray cluster while no runtime asks it for anything, "
         "because the runtime was killed, was interrupted, or is cut off. A resume within this time takes "
         "them over.",
     )
-    ray_keeps_s: float = Field(
+    ray_keeps_s: Annotated[float, MAY_CHANGE] = Field(
         default=3600.0,
         gt=0,
         description="How long the evaluator of such a node keeps its results and what it reserved for a resume, before "
         "it ends itself.",
     )
-    ray_resources: dict[str, float] = Field(
+    ray_resources: Annotated[dict[str, float], MAY_CHANGE] = Field(
         default_factory=dict[str, float],
         description="What each evaluation slot reserves of a Ray cluster besides processors and GPUs, by Ray's names: "
         "memory, in bytes, or names of your own.",
@@ -53,7 +55,9 @@ class EvaluationConfig(Section):
         description="Ask the autoscaler of the Ray cluster for room for evaluations that wait, up to evaluation.slots, "
         "and withdraw that when none waits. A run may then begin on a cluster without room.",
     )
-    slots: int = Field(default=2, ge=1, description="Evaluations that may run at once, on all machines together.")
+    slots: Annotated[int, MAY_CHANGE] = Field(
+        default=2, ge=1, description="Evaluations that may run at once, on all machines together."
+    )
     seed: int = Field(default=0, ge=0, lt=1 << 63, description="Seed of the fixed hidden set of instances.")
     fresh_seeds: int = Field(
         default=3,
@@ -62,19 +66,19 @@ class EvaluationConfig(Section):
         description="A score that would be a new best has to hold on the instances of at least one of this many "
         "secret fresh seeds, tried in turn. 0: every score is accepted.",
     )
-    practice: Literal["none", "metrics", "output"] = Field(
+    practice: Annotated[Literal["none", "metrics", "output"], MAY_CHANGE] = Field(
         default="none",
         description="Whether a program is first run on instances of the task that are never scored, in a sandbox of "
         "its own, and what models are told of it. metrics: its score and metrics there. output: also the end of what "
         "it printed.",
     )
-    memo: Path | None = Field(
+    memo: Annotated[Path | None, MAY_CHANGE] = Field(
         default=None, description="SQLite file that keeps scores of deterministic tasks across runs."
     )
     unsafe_no_sandbox: bool = Field(
         default=False, description="Run candidates without isolation. Only for code you trust."
     )
-    warm: bool = Field(
+    warm: Annotated[bool, MAY_CHANGE] = Field(
         default=True,
         description="Fork candidates from a parent process in the sandbox that has imported the modules of the task's "
         "seed program, if the tier supports it; otherwise start each candidate separately.",
@@ -91,7 +95,9 @@ class EvaluationConfig(Section):
         description="Memory limit of one scorer, in MiB; by default half of this machine's memory, shared by the "
         "scorers, and at least 1024.",
     )
-    retries: int = Field(default=2, ge=0, description="Further tries after the infrastructure failed.")
+    retries: Annotated[int, MAY_CHANGE] = Field(
+        default=2, ge=0, description="Further tries after the infrastructure failed."
+    )
     timeout_s: float | None = Field(
         default=None, gt=0, description="Wall-clock limit of one evaluation, in seconds; by default the task's own."
     )
@@ -121,6 +127,8 @@ class EvaluationConfig(Section):
 
 class RewardConfig(Section):
     """Reward from score: scale * progress, or -1 for a candidate's failure."""
+
+    on_resume: ClassVar[OnResume] = stays("rewards would not compare")
 
     scale: float = Field(default=5.0, gt=0, description="Reward of full progress.")
     exponent: float = Field(default=1.0, gt=0, description="Shaping exponent of progress.")

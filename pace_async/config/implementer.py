@@ -1,12 +1,12 @@
 """What turns experiments into code."""
 
 import shlex
-from typing import Literal, cast
+from typing import ClassVar, Literal, cast
 
 from pydantic import Field, field_validator, model_validator
 
 from pace_async.config.provider import ProviderConfig
-from pace_async.config.section import Section
+from pace_async.config.section import MAY_CHANGE, OnResume, Section
 from pace_async.registry.implementers import IMPLEMENTERS, implementer_of, names_in
 
 AGENT_S = 900.0
@@ -15,6 +15,8 @@ AGENT_S = 900.0
 
 class RepairConfig(Section):
     """How often a model is shown what is wrong with its program and asked again."""
+
+    on_resume: ClassVar[OnResume] = MAY_CHANGE
 
     compile_tries: int = Field(
         default=3,
@@ -31,6 +33,8 @@ class RepairConfig(Section):
 
 class ImplementerConfig(ProviderConfig):
     """What turns an experiment into code."""
+
+    on_resume: ClassVar[OnResume] = MAY_CHANGE
 
     model: str = Field(
         default="catalog",

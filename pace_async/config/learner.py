@@ -1,12 +1,12 @@
 """How the advisor is trained, and how old its data may be."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from pace_async.config.choice import OneOf
 from pace_async.config.gpus import IN_WORDS, Gpus
-from pace_async.config.section import Section
+from pace_async.config.section import MAY_BE_RAISED, MAY_CHANGE, OnResume, Section, stays
 from pace_async.registry.corrections import CORRECTIONS, MASKS
 from pace_async.registry.objectives import ALPHA_SCHEDULES, OBJECTIVES
 from pace_async.registry.staleness_policies import STALENESS_POLICIES
@@ -16,21 +16,23 @@ from pace_async.registry.trainers import TRAINERS
 class StalenessConfig(Section):
     """How old training data may be."""
 
-    mode: Literal["async", "sync"] = Field(
+    mode: Annotated[Literal["async", "sync"], stays("a run goes on as it began, sync or async")] = Field(
         default="async", description="sync is async with bound 0 and as many threads as a group has rollouts."
     )
-    max_staleness: int = Field(
+    max_staleness: Annotated[int, MAY_BE_RAISED] = Field(
         default=2,
         ge=0,
         description="Updates between the oldest token of a rollout and the step that trains it, at most.",
     )
-    policy: Annotated[str, OneOf(STALENESS_POLICIES)] = Field(
+    policy: Annotated[str, OneOf(STALENESS_POLICIES), stays("open rollouts were admitted under it")] = Field(
         default="pace", description=STALENESS_POLICIES.described()
     )
 
 
 class LearnerConfig(Section):
     """How the advisor is trained."""
+
+    on_resume: ClassVar[OnResume] = stays("the learner rebuilds its weights from the recorded groups with it")
 
     objective: Annotated[str, OneOf(OBJECTIVES)] = Field(
         default="pace", description=f"Which advantage. {OBJECTIVES.described()}"
@@ -169,7 +171,7 @@ class LearnerConfig(Section):
     micro_tokens: int = Field(
         default=8192, ge=1, description="Tokens in one forward pass, padding counted; a longer call gets its own pass."
     )
-    gradient_checkpointing: bool = Field(
+    gradient_checkpointing: Annotated[bool, MAY_CHANGE] = Field(
         default=False,
         description="Keep only the inputs of layers in a forward pass, and compute the rest again in the backward "
         "pass: much less memory for about a third more time. The weights come out the same.",
@@ -186,19 +188,25 @@ class LearnerConfig(Section):
         "pass, so that those of long answers never exist together. 0: all at once. By default all where 256 MiB hold "
         "their logits, else as many as 256 MiB hold.",
     )
-    gpus: Gpus = Field(default=None, description=f"The learner's cards. {IN_WORDS} and works on a part of each group.")
-    cpu_ranks: int = Field(
+    gpus: Annotated[Gpus, MAY_CHANGE] = Field(
+        default=None, description=f"The learner's cards. {IN_WORDS} and works on a part of each group."
+    )
+    cpu_ranks: Annotated[int, MAY_CHANGE] = Field(
         default=1,
         ge=1,
         le=64,
         description="Processes among which the learner is divided where it computes on the processor, as it is among "
         "several cards. Above 1 it uses no card. It makes no step faster on one machine.",
     )
-    max_length: int | None = Field(
+    max_length: Annotated[int | None, MAY_CHANGE] = Field(
         default=None, ge=2, description="Longest call, prompt and answer, in tokens; by default the model's context."
     )
-    checkpoint_every: int = Field(default=1, ge=1, description="Updates between full checkpoints (optimizer included).")
-    step_timeout_s: float = Field(default=600.0, gt=0, description="Deadline of one step, in seconds.")
+    checkpoint_every: Annotated[int, MAY_CHANGE] = Field(
+        default=1, ge=1, description="Updates between full checkpoints (optimizer included)."
+    )
+    step_timeout_s: Annotated[float, MAY_CHANGE] = Field(
+        default=600.0, gt=0, description="Deadline of one step, in seconds."
+    )
     shuffle_rewards: bool = Field(
         default=False,
         description="Permute rewards within each group before advantages: a control run that cannot learn.",

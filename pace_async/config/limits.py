@@ -1,11 +1,11 @@
 """When a run ends, and how long outside services may fail."""
 
 import re
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from pydantic import Field, field_validator, model_validator
 
-from pace_async.config.section import Section
+from pace_async.config.section import MAY_CHANGE, OnResume, Section
 
 _MINUTES = {"s": 1 / 60, "sec": 1 / 60, "m": 1.0, "min": 1.0, "h": 60.0, "d": 1440.0}
 """How many minutes each unit has that people write behind a number."""
@@ -25,6 +25,8 @@ def why_no_minutes(text: str) -> str | None:
 
 class StopConfig(Section):
     """When a run ends: whichever comes first."""
+
+    on_resume: ClassVar[OnResume] = MAY_CHANGE
 
     candidates: int | None = Field(
         default=240, ge=1, description="Candidates evaluated; no default if updates or minutes are set."
@@ -76,6 +78,8 @@ class StopConfig(Section):
 
 class FaultsConfig(Section):
     """How long outside services may fail."""
+
+    on_resume: ClassVar[OnResume] = MAY_CHANGE
 
     retries: int = Field(
         default=3,

@@ -1,14 +1,17 @@
 """Where a run is recorded."""
 
 import re
+from typing import ClassVar
 
 from pydantic import Field, field_validator
 
-from pace_async.config.section import Section
+from pace_async.config.section import OnResume, Section, stays
 
 
 class PopulationConfig(Section):
     """Where a run is recorded."""
+
+    on_resume: ClassVar[OnResume] = stays("the rows stay where they are")
 
     url: str | None = Field(
         default=None,

@@ -1,14 +1,16 @@
 """What language models are asked."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from pace_async.config.section import Section
+from pace_async.config.section import MAY_CHANGE, OnResume, Section
 
 
 class PromptsConfig(Section):
     """What language models are asked. Not for the advisors of the package, which have a wording of their own."""
+
+    on_resume: ClassVar[OnResume] = MAY_CHANGE
 
     set: Literal["full", "paper"] = Field(
         default="full",

@@ -1,14 +1,16 @@
 """The service that trains and serves the advisor, for `learner.trainer: tinker`."""
 
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from pace_async.config.section import Section, ServiceUrl
+from pace_async.config.section import OnResume, Section, ServiceUrl, stays
 
 
 class TinkerConfig(Section):
     """The service that trains and serves the advisor, with learner.trainer tinker. Its key is in TINKER_API_KEY."""
+
+    on_resume: ClassVar[OnResume] = stays("the versions trained so far are at this service")
 
     base_model: str | None = Field(
         default=None,

@@ -4,6 +4,7 @@ Tokens are estimated from the real first questions. Later questions to the advis
 the budget.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -60,8 +61,9 @@ BY_AGENT = "USD unknown: each call of the agent says what it costs"
 """The bill of a run whose programs an agent writes, and that asks no model itself."""
 
 
-def in_words(calls: list[CallBill], candidates: int | None, runs: int = 1) -> str:
-    """One line: a candidate, by call, and all runs together where each says how many candidates it has."""
+def in_words(calls: list[CallBill], candidates: int | None, runs: int = 1, budget: float | None = None) -> str:
+    """One line: a candidate, by call, all runs together where each says how many candidates it has, and how far the
+    `budget` of each (USD) reaches if that is less."""
     parts = [f"{each.call} {each.tokens_in} in, {each.tokens_out} out, {_usd(each.usd)}" for each in calls]
     tokens = sum(each.tokens_in for each in calls), sum(each.tokens_out for each in calls)
     often = sum(each.often for each in calls)
@@ -73,6 +75,8 @@ def in_words(calls: list[CallBill], candidates: int | None, runs: int = 1) -> st
         every = candidates * runs
         text += f"; {f'{runs} runs of ' if runs > 1 else ''}{candidates} candidates: {_calls(often * every)}, "
         text += f"{tokens[0] * every} in, {tokens[1] * every} out, {_usd(None if whole is None else whole * every)}"
+    if budget is not None and whole and (lasts := int(budget / whole)) < (candidates or math.inf):
+        text += f"; the budget of {_usd(budget)} pays for about {lasts} candidates"
     return text if whole is not None else f"{text}; a model without a listed price is not counted in USD"
 
 

@@ -27,7 +27,7 @@ def first_questions(prompts: Prompts, calls: str, score: float | None = None) ->
     lower bound where it is not known yet. Raises UsageError for a template that does not render."""
     task = prompts.task
     seed = Member(0, task.program, task.spec.bounds.lower if score is None else score)
-    view = Results(task.spec.direction)
+    view = Results(task.spec.fitness)
     questions = Questions(prompts, _first(seed), view)
     ideas = [KnownIdea(place, EXAMPLE, 1, 1) for place in (1, 2, 3)]
     if prompts.end_to_end:

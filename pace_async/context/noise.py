@@ -32,7 +32,7 @@ def noise_of(view: Results, spec: TaskSpec, first: TriedOut | None) -> Noise | N
     task's own program."""
     if spec.deterministic:
         return None
-    apart = [*_of_equal_programs(view, first), *(_of_second_evaluations(view) if spec.is_command else ())]
+    apart = [*_of_equal_programs(view, first), *(_of_second_evaluations(view) if not spec.of_kind.hides_scorer else ())]
     return Noise(median(apart), len(apart)) if len(apart) >= FEWEST else None
 
 

@@ -44,14 +44,14 @@ def row_of(view: Results, tested: TriedOut, spec: TaskSpec, seed: float | None =
         shown_metrics(tested.metrics, spec),
         same_program=view.same_program(tested),
         over_best=_over_best(view, tested, seed),
-        says_again=spec.is_command,
+        says_again=not spec.of_kind.hides_scorer,
     )
 
 
 def _over_best(view: Results, tested: TriedOut, seed: float | None) -> float | None:
     """The gain over the best of the candidates with a lower number, None where it is that over the parent."""
     before = [score for score in (seed, view.best_before(tested.candidate)) if score is not None]
-    gains = [gain for score in before if (gain := gain_of(view.direction, tested.score, score)) is not None]
+    gains = [gain for score in before if (gain := gain_of(view.fitness, tested.score, score)) is not None]
     over = min(gains, default=None)
     return None if over == tested.gain else over
 
@@ -59,12 +59,12 @@ def _over_best(view: Results, tested: TriedOut, seed: float | None) -> float | N
 def as_told(tested: TriedOut, spec: TaskSpec) -> TriedOut:
     """The result as a model may see it. A program sees hidden instances, so nothing that it wrote is the cause, unless
     the task's evaluator hides nothing from it and the task allows its words."""
-    return tested if spec.is_command and spec.feedback else replace(tested, cause=tested.told)
+    return tested if spec.feedback else replace(tested, cause=tested.told)
 
 
 def shown_metrics(metrics: Mapping[str, float], spec: TaskSpec) -> Mapping[str, float]:
     """All of a command task, whose programs can read them anyway. Of a hidden scorer those that the task lists."""
-    names = metrics if spec.is_command else spec.shown_metrics
+    names = spec.shown_metrics if spec.of_kind.hides_scorer else metrics
     return {name: float(f"{metrics[name]:.3g}") for name in names if name in metrics and name not in REPEATED}
 
 

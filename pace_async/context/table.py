@@ -12,7 +12,7 @@ from pace_async.context.rows import COLUMNS, Row, widest
 from pace_async.context.sections import Levels
 from pace_async.context.texts import gist, in_short, one_line
 from pace_async.context.value import Context, UnderWay
-from pace_async.search.results import counted
+from pace_async.search.results import KnownIdea, counted
 
 
 class Size(NamedTuple):
@@ -252,9 +252,14 @@ def _in_table(context: Context) -> set[int]:
 def ideas_levels(context: Context) -> Levels:
     """The untried ideas, with their numbers."""
     lines: list[Callable[[int], str]] = [
-        (lambda longest, idea=idea: f"- idea {idea.number}: {in_short(idea.text, longest)}") for idea in context.ideas
+        (lambda longest, idea=idea: f"- idea {idea.number}{_whose(idea)}: {in_short(idea.text, longest)}")
+        for idea in context.ideas
     ]
     return listed(lines, context.untried - len(context.ideas), "untried ideas are not shown")
+
+
+def _whose(idea: KnownIdea) -> str:
+    return " (from a person)" if idea.by_person else ""
 
 
 def under_way_levels(context: Context) -> Levels:

@@ -82,27 +82,27 @@ def fenced(text: str, language: str = "") -> str:
 
 def task_text(spec: TaskSpec) -> str:
     """The task in the words of its author."""
-    goal = "Higher is better." if spec.direction == "maximize" else "Lower is better."
+    goal = f"{spec.fitness.in_words.capitalize()}."
     return f"{spec.background.strip()}\n\n{spec.coding_requirements.strip()}\n\n{goal}"
 
 
 def limits_text(spec: TaskSpec, around: Surroundings) -> str:
     """How a program is called, and what it has."""
-    processors = spec.cpus or (1 if not spec.is_command else around.processors)
+    processors = spec.cpus or (1 if spec.of_kind.hides_scorer else around.processors)
     has = [f"{resources(spec)} for its whole evaluation"]
     if processors is not None:
-        shared = ", which evaluations at the same time share" if spec.is_command and not spec.cpus else ""
+        shared = ", which evaluations at the same time share" if not spec.of_kind.hides_scorer and not spec.cpus else ""
         has.append(f"{processors} processor{'s' if processors > 1 else ''}{shared}")
     if spec.gpus:
         has.append(f"{spec.gpus:g} GPU")
     has.append("no network")
-    lines = [f"{contract(spec)}. It has {', '.join(has)}."]
+    lines = [f"{spec.of_kind.contract(spec)}. It has {', '.join(has)}."]
     chosen = "use only" in spec.coding_requirements.lower()  # the author says which packages, and others confuse
-    if spec.language == PYTHON and spec.is_command and around.python:
+    if spec.language == PYTHON and not spec.of_kind.hides_scorer and around.python:
         lines.append(f"`python` is version {around.python}.")
     if around.packages and spec.language == PYTHON and not chosen:
         lines.append(f"Besides the standard library it can import {', '.join(around.packages)}.")
-    if around.tools and not spec.has_entry and not spec.environment.prefix:
+    if around.tools and not spec.of_kind.calls_function and not spec.environment.prefix:
         lines.append(f"Compilers: {', '.join(around.tools)}.")
     return "\n".join(lines)
 
@@ -269,16 +269,3 @@ def notes_levels(page: NotesPage | None) -> Levels:
         return f"{head}\n{fenced(shown, 'text')}" if shown else ""
 
     return text
-
-
-def contract(spec: TaskSpec) -> str:
-    """How a program of the task is called or started, without a full stop at its end."""
-    if spec.has_entry:
-        return f"The function `{spec.entry}` is called once for each instance"
-    if spec.is_command:
-        return f"The program is the file {spec.program}, which an evaluator runs and scores"
-    built = f" is built by `{' '.join(spec.build)}`, without network, and" if spec.build else ""
-    return (
-        f"The program{built} is started by `{' '.join(spec.run)}`. It reads one JSON value a line from standard input "
-        "and writes one JSON value a line to standard output for each, flushed, and nothing else there"
-    )

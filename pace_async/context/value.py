@@ -13,7 +13,6 @@ from operator import attrgetter
 from pace_async.context.noise import Noise, noise_of
 from pace_async.context.rows import Row, columns_of, row_of, shown_metrics
 from pace_async.events import Advised, NotesPage
-from pace_async.reward import better
 from pace_async.search.parents import fitter
 from pace_async.search.results import KnownIdea, Results, TriedOut, bare
 from pace_async.search.state import Island, Member
@@ -168,16 +167,16 @@ def _fitter(view: Results, spec: TaskSpec, a: Member, b: Member) -> Member:
     """As `fitter`, by what the scores come to."""
     one, other = _worth(view, spec, a), _worth(view, spec, b)
     if one == other:
-        return fitter(spec.direction, a, b)
-    return a if better(spec.direction, one, other) else b
+        return fitter(spec.fitness, a, b)
+    return a if spec.fitness.better(one, other) else b
 
 
 def _judged(row: Row, view: Results, spec: TaskSpec, best: Member) -> Row:
     """The row, marked where its score is above that of the best program only for luck."""
     tested = row.tested
-    if row.says_again or tested.score is None or not better(spec.direction, tested.score, best.score):
+    if row.says_again or tested.score is None or not spec.fitness.better(tested.score, best.score):
         return row
-    behind = better(spec.direction, _worth(view, spec, best), _worth(view, spec, tested))
+    behind = spec.fitness.better(_worth(view, spec, best), _worth(view, spec, tested))
     return replace(row, doubted=behind)
 
 
@@ -205,7 +204,7 @@ def base_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, nam
     """What a rollout on `parent` changes whose answer names a candidate as base: that one, if the island may see its
     program and it is no worse, else the parent. An island that has gone back goes on from its own programs."""
     base, view = program_of(state, island, named) if named is not None else None, view_of(state, island)
-    if base is None or better(spec.direction, _worth(view, spec, parent), _worth(view, spec, base)):
+    if base is None or spec.fitness.better(_worth(view, spec, parent), _worth(view, spec, base)):
         return parent
     return parent if island.course.stay > 0 and base not in island.members else base
 

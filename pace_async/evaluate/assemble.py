@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol
 
 import anyio
 
@@ -30,7 +30,6 @@ from pace_async.evaluate.sandbox.warm import imports_of
 from pace_async.evaluate.scorer.scorer_client import Bounds, Scorer, Scorers
 from pace_async.evaluate.scorer.scorer_log import scorer_log
 from pace_async.programs.helpers import with_helpers
-from pace_async.registry.base import load_code
 from pace_async.registry.evaluators import EVALUATORS
 from pace_async.task import Setting, Task, TaskSpec, refuse_if_changed, settings_of
 
@@ -69,8 +68,7 @@ async def refuse_unless_evaluated(evaluation: config.EvaluationConfig, spec: Tas
     """Raises UsageError if the evaluator of this configuration could not evaluate anything, or has no room for an
     evaluation of this task. None for a run that goes on, which may have reserved its room."""
     if check := EVALUATORS[evaluation.evaluators].check:
-        refuses = cast("Callable[[config.EvaluationConfig, TaskSpec | None], Awaitable[None]]", load_code(check))
-        await refuses(evaluation, spec)
+        await check()(evaluation, spec)
 
 
 @asynccontextmanager
@@ -101,7 +99,7 @@ async def open_evaluator(
         await stack.enter_async_context(with_helpers())
         memo = await _opened_memo(stack, task, evaluation, say)
         own_setting = f"{_setting(chosen, evaluation.settings)} {granted.identity}".strip()
-        if task.spec.is_command:
+        if not task.spec.of_kind.hides_scorer:
             commands, used = await _of_command(stack, task, granted)
             runner = CandidateRunner(chosen, (PACKAGE,))
             parts = Parts(runner, None, memo, f"{own_setting} {used}", say=say, commands=commands)
@@ -117,12 +115,12 @@ async def open_evaluator(
         # Not if time is scored: the kernel updates a running process's clock only at intervals, and counts the copying
         # of pages as work of the fork. Then each candidate starts cold, in the same state.
         # Nor for a process task, whose programs have no common imports.
-        if evaluation.warm and not scorers.timed and not task.spec.is_process and not granted.start_cold:
+        if evaluation.warm and not scorers.timed and not task.spec.of_kind.is_built and not granted.start_cold:
             stack.push_async_callback(runner.close)
             modules = {name.removesuffix(".py") for name in task.spec.files}
             await runner.warm_up([name for name in imports_of(task.program) if name not in modules], unproven)
         setting, builds = own_setting, None
-        if task.spec.is_process:
+        if task.spec.of_kind.is_built:
             toolchain = find_toolchain(task, granted.environment)
             _refuse_without_a_clock(task, chosen, scorers.timed)
             builds = stack.enter_context(Builds(task.spec, toolchain))

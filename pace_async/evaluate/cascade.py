@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest, Evaluator, Limits, evaluate
 from pace_async.events import CascadeScore, EvaluationAttempted
-from pace_async.reward import better
+from pace_async.fitness import Fitness
 from pace_async.task import FULL, CascadeStage, TaskSpec
 
 Passed = Callable[[CascadeScore, tuple[EvaluationAttempted, ...]], Awaitable[None]]
@@ -40,7 +40,7 @@ async def cascaded(
         found = _after(before, await evaluate(evaluator, _of_stage(request, spec, stage.name, number)))
         if found.outcome == "infrastructure_error":
             return found
-        score = _score(stage, found, spec.direction)
+        score = _score(stage, found, spec.fitness)
         scores.append(score)
         if not score.passed:
             return _summed(_stopped(stage, found), scores[:-1], scores)
@@ -70,13 +70,13 @@ def _after(before: Evaluation, found: Evaluation) -> Evaluation:
     return replace(found, attempts=(*before.attempts, *found.attempts), queue_seconds=waited)
 
 
-def _score(stage: CascadeStage, found: Evaluation, direction: str) -> CascadeScore:
+def _score(stage: CascadeStage, found: Evaluation, fitness: Fitness) -> CascadeScore:
     return CascadeScore(
         stage=stage.name,
         outcome=found.outcome,
         score=found.score,
         threshold=stage.threshold,
-        passed=found.score is not None and not better(direction, stage.threshold, found.score),
+        passed=found.score is not None and fitness.reaches(found.score, stage.threshold),
         seconds=found.seconds,
         memoised=found.memoised,
     )

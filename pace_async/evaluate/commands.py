@@ -19,7 +19,6 @@ from pace_async.evaluate.base import Evaluation, EvaluationRequest, Limits
 from pace_async.evaluate.metrics import LONGEST_FILE, Left, cut, read, wanted
 from pace_async.evaluate.sandbox import cgroup, leftovers
 from pace_async.evaluate.sandbox.converse import Command, Job
-from pace_async.evaluate.sandbox.environment import PYTHONS
 from pace_async.evaluate.sandbox.inside import python_evaluator
 from pace_async.evaluate.sandbox.inside.bundle import pack
 from pace_async.evaluate.sandbox.python_files import locate
@@ -28,6 +27,7 @@ from pace_async.evaluate.sandbox.verdict import Ended, judge, one_line
 from pace_async.evaluate.scorer.strict_json import Invalid, parse
 from pace_async.programs.text import parted
 from pace_async.task import Task, files_of
+from pace_async.task.kinds.command import PYTHONS
 
 LINKED = 16 << 20
 """Bytes from which a file of the task is not copied: programs see the file itself, read-only."""

@@ -14,7 +14,7 @@ from typing import Any, cast
 from pace_async.evaluate.scorer.strict_json import DEEPEST, Invalid, measure
 from pace_async.outside import LARGEST, LONGEST_NAME, MOST_METRICS, is_bounded, readable, sound
 from pace_async.task import TaskSpec
-from pace_async.task.command import FEEDBACK_FILE, LAST_LINE, MEAN, PRINTED
+from pace_async.task.kinds.command import FEEDBACK_FILE, LAST_LINE, MEAN, PRINTED
 
 METRICS_FILE = "metrics.json"
 ARTIFACTS_FILE = "artifacts.json"

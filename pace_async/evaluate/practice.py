@@ -38,7 +38,7 @@ def refuse_unless_confined(task: Task, evaluation: EvaluationConfig, tier: Tier)
     if evaluation.practice == "none":
         return
     asked = f"evaluation.practice is {evaluation.practice}"
-    if task.spec.is_command:
+    if not task.spec.of_kind.hides_scorer:
         raise UsageError(
             f"{asked}, and task {task.name!r} is a command task, whose evaluator shares the program's sandbox and can "
             "show its own text (feedback: true in task.yaml): leave evaluation.practice at none."

@@ -29,6 +29,7 @@ from pace_async.events.causes import Cause, cause_of
 from pace_async.events.learning import GroupEnded, GroupShipped, LeaseAborted, LeaseReleased, VersionPublished
 from pace_async.events.literals import Action, Closing, Kind, Outcome, Purpose, Role
 from pace_async.events.notes import NotesPage
+from pace_async.events.people import IdeaGiven
 from pace_async.events.rescoring import EpochInForce, RescoreBegan, Rescored
 from pace_async.events.running import FaultSeen, LoopMeasured, RunHeader, RunStateChanged, SettingChanged
 from pace_async.events.transient import (
@@ -62,6 +63,7 @@ __all__ = [
     "FreshScore",
     "GroupEnded",
     "GroupShipped",
+    "IdeaGiven",
     "IdeaNote",
     "IdeaTaken",
     "ImplementerCalled",
@@ -124,4 +126,5 @@ Fact = (
     | Rescored
     | EpochInForce
     | SettingChanged
+    | IdeaGiven
 )

@@ -65,6 +65,12 @@ def deviation_of(tries: Sequence[ImplementerTry]) -> str:
     return next((tried.detail for tried in reversed(tries) if tried.outcome == "ok" and tried.detail), "")
 
 
+def was_answered(outcome: str, completion_tokens: int) -> bool:
+    """Whether a call got an answer. An agent or a catalogue, which counts no tokens, gave one where it left the program
+    as it was or did not implement the experiment."""
+    return outcome in ("ok", "unchanged", "not_implemented") or completion_tokens > 0
+
+
 @dataclass(frozen=True, slots=True)
 class ImplementerCalled:
     """One call of an implementer, or of an advisor that is asked over the network, or one for a page of notes (`role`),
@@ -90,7 +96,7 @@ class ImplementerCalled:
     @property
     def got_answer(self) -> bool | None:
         """Whether the service answered. None for a call that the run gave up itself, as at its end."""
-        return None if self.outcome == GIVEN_UP else self.outcome == "ok" or self.completion_tokens > 0
+        return None if self.outcome == GIVEN_UP else was_answered(self.outcome, self.completion_tokens)
 
 
 @dataclass(frozen=True, slots=True)

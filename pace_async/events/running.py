@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
+from pace_async.fitness import Fitness, fitness_of
+
 
 @dataclass(frozen=True, slots=True)
 class RunHeader:
@@ -35,6 +37,11 @@ class RunHeader:
     task_folder: str | None = None
     task_suffix: str | None = None
     noisy: bool = False
+
+    @property
+    def fitness(self) -> Fitness:
+        """How scores of the run compare."""
+        return fitness_of(self.direction, self.lower, self.upper)
 
     @property
     def shares_trust(self) -> bool:

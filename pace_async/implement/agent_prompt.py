@@ -12,7 +12,7 @@ from pace_async.context.practice import practice_text
 from pace_async.context.texts import fenced, resources
 from pace_async.events import ImplementerTry
 from pace_async.implement.base import Experiment
-from pace_async.implement.prompts import Messages, contract, failure_of, one_line, said_of
+from pace_async.implement.prompts import Messages, failure_of, one_line, said_of
 from pace_async.implement.repair import program_to_change
 from pace_async.programs.text import is_marked, joined, marks, parted
 from pace_async.search.state import Member
@@ -80,10 +80,10 @@ def files_for(task: Task, parent: Member, experiment: Experiment) -> dict[str, s
 
 def task_text(spec: TaskSpec) -> str:
     """The task as a page of text."""
-    goal = "Higher is better." if spec.direction == "maximize" else "Lower is better."
+    goal = f"{spec.fitness.in_words.capitalize()}."
     return (
         f"# Task\n\n{spec.background.strip()}\n\n# Requirements\n\n{spec.coding_requirements.strip()}\n\n"
-        f"{contract(spec)}; it has {resources(spec)} in all. {goal}\n"
+        f"{spec.of_kind.contract(spec)}; it has {resources(spec)} in all. {goal}\n"
     )
 
 

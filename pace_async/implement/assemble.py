@@ -2,14 +2,13 @@
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import cast
 
 from anyio import to_thread
 
 from pace_async.config import Config, ImplementerConfig
 from pace_async.errors import UsageError
 from pace_async.implement.agent_folder import AgentFolders
-from pace_async.implement.base import BuiltInFactory, Implementer
+from pace_async.implement.base import Implementer
 from pace_async.implement.catalogue import refuse_unless_assigned
 from pace_async.implement.model_maker import ModelMaker
 from pace_async.implement.pool import BuiltIn, ImplementerPool, Maker
@@ -55,7 +54,7 @@ def unused_block(task: Task) -> str:
     something can, and for programs in other languages than Python, which are not read."""
     if task.spec.language != PYTHON:
         return ""
-    return why_unused(task.program, None if task.spec.is_command else task.spec.entry)
+    return why_unused(task.program, task.spec.entry if task.spec.of_kind.hides_scorer else None)
 
 
 def _author(model: str) -> str:
@@ -67,7 +66,7 @@ def _author(model: str) -> str:
 def refuse_unused_block(model: str, task: Task) -> None:
     """Raises UsageError if a model or an agent writes programs, and what it writes cannot matter. Not for a command
     task, whose evaluator may use a program in any way. Calls no model."""
-    if only_edits(model) or task.spec.is_command:
+    if only_edits(model) or not task.spec.of_kind.hides_scorer:
         return
     if why := unused_block(task):
         raise UsageError(
@@ -95,11 +94,10 @@ async def open_implementer(
         }
         for kind in built_in:
             makers[kind.name] = BuiltIn(kind.name, _made(kind, task), ledger)
-        agents = [share.model for share in shares if implementer_of(share.model).runs_command]
-        if agents and folders is not None:
-            for name in agents:
-                make = cast("AgentFactory", implementer_of(name).load())
-                makers[name] = make(name, config.implementer, ledger, folders)
+        agents = {share.model: code for share in shares if (code := implementer_of(share.model).agent) is not None}
+        if folders is not None:
+            for name, code in agents.items():
+                makers[name] = code()(name, config.implementer, ledger, folders)
         try:
             yield ImplementerPool(shares, makers, ledger, config.seed, config.implementer, config.faults)
         finally:
@@ -116,4 +114,4 @@ def _built_in(model: str) -> list[ImplementerKind]:
 
 
 def _made(kind: ImplementerKind, task: Task) -> Implementer:
-    return cast("BuiltInFactory", kind.load())(task)
+    return kind.load()(task)

@@ -7,13 +7,13 @@ such fences too. A repeated try gets the same messages, with the last try's prog
 its error. The wording is our own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pace_async.context.briefing import HIDDEN, Briefing, without_needs
 from pace_async.context.figures import score_text
 from pace_async.context.practice import practice_text
 from pace_async.context.questions import Rendered
-from pace_async.context.texts import answer_form, contract, fence_for, fenced, one_line, resources, size_text
+from pace_async.context.texts import answer_form, fence_for, fenced, one_line, resources, size_text
 from pace_async.events import ImplementerTry, Outcome
 from pace_async.events.complaint import complaint, of_evaluator
 from pace_async.implement.base import Experiment
@@ -30,6 +30,8 @@ OF_FORM = frozenset(
 )
 """Faults of answers that are corrected without the hidden code."""
 Messages = tuple[Mapping[str, str], ...]
+MessagesFor = Callable[[Task, Member, Experiment], Messages]
+"""Makes the messages of a call."""
 
 _SYSTEM = f"""\
 You change one {{title}} program so that it carries out one experiment, as it is described and nothing else.
@@ -66,7 +68,7 @@ def messages_for(task: Task, parent: Member, experiment: Experiment) -> Messages
         question = question_for(task, parent, experiment, experiment.briefing)
         return ({"role": "system", "content": question.system}, {"role": "user", "content": question.text})
     spec = task.spec
-    goal = "Higher is better." if spec.direction == "maximize" else "Lower is better."
+    goal = f"{spec.fitness.in_words.capitalize()}."
     program = program_to_change(parent.program, experiment.tries)
     begun = program != parent.program
     what = "in which the experiment was begun" if begun else f"whose score is {parent.score:.10g}"
@@ -78,7 +80,7 @@ def messages_for(task: Task, parent: Member, experiment: Experiment) -> Messages
     feedback += f"{practice}\n\n" if practice else ""
     user = (
         f"Task: {spec.background.strip()}\n\n"
-        f"Requirements: {spec.coding_requirements.strip()} {contract(spec)}; it has {resources(spec)} "
+        f"Requirements: {spec.coding_requirements.strip()} {spec.of_kind.contract(spec)}; it has {resources(spec)} "
         f"in all. {goal}\n\n"
         f"The program, {what}:\n{fence}{spec.written_in.fences[0]}\n{program}{ending}{fence}\n\n{feedback}"
         f"Idea: {one_line(experiment.idea)}\n"
@@ -167,7 +169,7 @@ def _nearest(last: ImplementerTry, program: str) -> str:
 def failure_of(last: ImplementerTry, outcome: Outcome, program: str, spec: TaskSpec) -> str:
     """Why the evaluated program of a try failed, with what its evaluator wrote about it, if the task allows that, or
     what it did in practice."""
-    if not spec.is_command:
+    if spec.of_kind.hides_scorer:
         told = complaint(outcome, last.evaluation_detail, program, spec.entry)
         return f"{told}\n\n{last.evaluation_feedback}" if last.evaluation_feedback else told
     told = of_evaluator(outcome, last.evaluation_detail)

@@ -250,6 +250,19 @@ class ShownCandidate(_Program):
     tries: list[ShownTry]
 
 
+class GivenIdeaShown(TypedDict):
+    """An idea that a person put into a run. `after`: the newest lease when the run took it in, None if it has not yet.
+    `tried`: how many candidates tried it out. `candidate` and `score` are those of the best, None without a score."""
+
+    number: int
+    text: str
+    at: float
+    after: int | None
+    tried: int
+    candidate: int | None
+    score: float | None
+
+
 class NotesShown(TypedDict):
     """A page of what worked, what failed and what is open, as a model wrote it. It was written from so many complete
     `candidates`, of which `newest` is the last. Behind a barrier it is shown from the end of the group `from_group`

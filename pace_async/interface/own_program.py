@@ -14,9 +14,11 @@ from pace_async.runtime.best_program import CRLF
 from pace_async.runtime.run_paths import RunPaths, new_run_paths
 
 if TYPE_CHECKING:
+    from pace_async.config import Config
+    from pace_async.fitness import Direction
     from pace_async.interface.processes import Settings
     from pace_async.interface.reading import Run
-    from pace_async.task.own_program import Direction, OwnProgram
+    from pace_async.task.own_program import OwnProgram
     from pace_async.task.spec import Bounds
 
 AGAIN_S = 60.0
@@ -37,6 +39,32 @@ class Prepared:
     bounds: "Bounds"
     timeout_s: float
     made: tuple[Path, ...]
+
+
+def refuse_unless_written(config: "Config", *, asked: bool) -> None:
+    """Before the program is scored, which may take long. Raises UsageError where nothing writes its code or decides
+    what to try, without a model's key if it is to be `asked`, and under a budget without its price."""
+    import os
+
+    from pace_async.implement.assemble import only_edits
+    from pace_async.implement.shares import models_of
+    from pace_async.providers.base import IMPLEMENTER
+    from pace_async.providers.keys import refuse_without_keys
+    from pace_async.registry.advisors import advisor_of
+    from pace_async.runtime.start.asked import refuse_without_prices
+
+    writer, advisor = config.implementer.model, advisor_of(config.advisor.model)
+    models = models_of(writer)
+    if only_edits(writer):
+        raise UsageError("Name a model that writes the code: --implementer MODEL, as in gemini/gemini-3.1-pro-preview.")
+    if not models and (advisor.small or not advisor.has_model):
+        raise UsageError(
+            f"{writer} writes the code, and something has to decide what to try: name a language model, as in "
+            "--advisor api:gemini/gemini-3.1-pro-preview."
+        )
+    if asked:
+        refuse_without_keys(models, config.implementer.api_base, os.environ, IMPLEMENTER)
+    refuse_without_prices(config)
 
 
 def prepare_own_program(
@@ -148,6 +176,11 @@ def make_own_task(
         score, seconds = scored()
         again = scored()[0] if seconds < AGAIN_S else None
         found = bounds or guessed_bounds(score, direction)
+        if not found.lower <= score <= found.upper:
+            raise UsageError(
+                f"{own.file} scores {score:.10g}, which is not between the bounds {found.lower:g} and {found.upper:g}: "
+                "name others that hold it, or leave them out."
+            )
         limit = timeout_s or guessed_timeout(seconds)
         write(found, limit, deterministic=again == score)
     except OSError as error:
@@ -189,9 +222,11 @@ def optimize(
     the program's score, with {program} where its path belongs. `settings` name the implementer and the limits, such as
     {"implementer.model": "openai/gpt-5", "stop.budget": 5}. RUN/best.diff leads from the program to the best one.
     Raises PaceError."""
+    from pace_async.configure import resolve
     from pace_async.interface.running import run
     from pace_async.task.own_program import own_program
 
+    refuse_unless_written(resolve(overrides=settings or {}), asked=True)
     own = own_program(Path(program), evaluate, [Path(one) for one in include], Path.cwd())
     folder = new_run_paths(own.name, None if run_dir is None else Path(run_dir)).folder
     prepared = prepare_own_program(own, folder, direction, about=about)

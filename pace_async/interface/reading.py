@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pace_async.errors import UsageError
 from pace_async.interface.following import events_of
+from pace_async.interface.ideas import add_idea, ideas_given
 from pace_async.interface.opening import open_anywhere, open_run
 from pace_async.interface.standing import best_of, notes_of, standing_of
 from pace_async.runtime.run_paths import find_run_paths
 
 if TYPE_CHECKING:
-    from pace_async.interface.documents import BestProgram, NotesShown, ShownCandidate, Status
+    from pace_async.interface.documents import BestProgram, GivenIdeaShown, NotesShown, ShownCandidate, Status
 
 Rows = Literal["candidates", "rollouts", "ideas", "updates"]
 
@@ -54,6 +55,15 @@ class Run:
         `pace show --notes --json`."""
         with open_anywhere(self.name) as (_, reader):
             return notes_of(reader)
+
+    def add_idea(self, text: str) -> int:
+        """Put an idea of yours into the run, as `pace idea add` does. Returns its number. Raises UsageError for a run
+        whose advisor reads no ideas in words, GaveUp if the database cannot be written."""
+        return add_idea(self.name, text)
+
+    def ideas(self) -> "list[GivenIdeaShown]":
+        """The ideas that people put into the run, and what came of each: the keys of `pace idea list --json`."""
+        return ideas_given(self.name)
 
     async def events(self, after: int = 0) -> AsyncIterator[dict[str, Any]]:
         """The run's facts in the order of their commits, as they come, until the run ends or its process has died: the

@@ -3,8 +3,8 @@
 import signal
 import subprocess
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -16,8 +16,9 @@ from anyio.abc import Process
 
 from pace_async.durable import temporary_folder
 from pace_async.errors import UsageError
+from pace_async.interface.beginning import Settings
 from pace_async.interface.following import events_of
-from pace_async.interface.processes import Command, Settings, resume_command, run_command, series_command
+from pace_async.interface.processes import LINE, RunProcess, begun, resumed
 from pace_async.interface.reading import Run
 
 
@@ -51,30 +52,38 @@ def run(
     them. With `seeds` so many runs follow one another that differ only in the seed, and are returned in its order. The
     run is a process of its own. Ctrl-C drains it, and raises Interrupted when it has ended. Raises PaceError for what
     the command refuses, with its sentence."""
+    run = _to_its_end(begun(task, settings, config, run_dir, seeds))
     if seeds is None:
-        return _to_its_end(run_command(task, settings, config, run_dir))
+        return run
     from pace_async.runtime.series import read_series
 
-    series = read_series(Path(_to_its_end(series_command(task, settings, config, run_dir, seeds)).name))
+    series = read_series(Path(run.name))
     return [Run(str(series.paths(seed).folder)) for seed in series.seeds]
 
 
 def resume(run: str | Path | None = None, settings: Settings | None = None) -> Run:
     """Go on with a run to its end, as `pace resume` does. Raises as `run` does, and RunLocked if another process drives
     it."""
-    return _to_its_end(resume_command(run, settings))
+    return _to_its_end(resumed(run, settings))
 
 
-def _to_its_end(command: Command) -> Run:
-    with tempfile.TemporaryFile(dir=temporary_folder()) as said:
-        process = subprocess.Popen(
-            command.line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said, start_new_session=True
-        )
+def _to_its_end(run: RunProcess) -> Run:
+    with _written(run.document) as asked, tempfile.TemporaryFile(dir=temporary_folder()) as said:
+        process = subprocess.Popen(LINE, stdin=asked, stdout=subprocess.DEVNULL, stderr=said, start_new_session=True)
         while True:
             try:
-                return command.ended(process.wait(), said)
+                return run.ended(process.wait(), said)
             except KeyboardInterrupt:
                 process.send_signal(signal.SIGINT)
+
+
+@contextmanager
+def _written(document: bytes) -> Generator[IO[bytes]]:
+    """A file to read it from, which has no name and that nobody else can read."""
+    with tempfile.TemporaryFile(dir=temporary_folder()) as file:
+        file.write(document)
+        file.seek(0)
+        yield file
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +91,13 @@ class Going:
     """A run that goes on beside the event loop."""
 
     run: Run
-    _command: Command
+    _of: RunProcess
     _process: Process
     _said: IO[bytes]
 
     async def wait(self) -> Run:
         """Wait for the end. Raises PaceError as `run` does."""
-        return self._command.ended(await self._process.wait(), self._said)
+        return self._of.ended(await self._process.wait(), self._said)
 
     def stop(self) -> None:
         """Drain: what runs may finish, nothing new begins. A second time what runs is cancelled."""
@@ -119,32 +128,32 @@ async def start(
 ) -> AsyncGenerator[Going]:
     """Begin a run beside the event loop. Leaving the block waits for its end. Leaving it by an exception or a
     cancellation drains it first. Raises as `run` does."""
-    command = await anyio.to_thread.run_sync(run_command, task, settings, config, run_dir)
-    async with _beside(command) as going:
+    process = await anyio.to_thread.run_sync(begun, task, settings, config, run_dir)
+    async with _beside(process) as going:
         yield going
 
 
 @asynccontextmanager
 async def go_on(run: str | Path | None = None, settings: Settings | None = None) -> AsyncGenerator[Going]:
     """Go on with a run beside the event loop: `start` for `resume`."""
-    command = await anyio.to_thread.run_sync(resume_command, run, settings)
-    async with _beside(command) as going:
+    process = await anyio.to_thread.run_sync(resumed, run, settings)
+    async with _beside(process) as going:
         yield going
 
 
 @asynccontextmanager
-async def _beside(command: Command) -> AsyncGenerator[Going]:
-    with tempfile.TemporaryFile(dir=temporary_folder()) as said:
+async def _beside(run: RunProcess) -> AsyncGenerator[Going]:
+    with _written(run.document) as asked, tempfile.TemporaryFile(dir=temporary_folder()) as said:
         process = await anyio.open_process(
-            command.line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said, start_new_session=True
+            LINE, stdin=asked, stdout=subprocess.DEVNULL, stderr=said, start_new_session=True
         )
-        going = Going(Run(str(command.folder)), command, process, said)
+        going = Going(Run(str(run.folder)), run, process, said)
         try:
             yield going
         except BaseException:
             going.stop()
             with anyio.CancelScope(shield=True):
                 await process.wait()
-            command.give_back()
+            run.give_back()
             raise
         await going.wait()

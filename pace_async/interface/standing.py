@@ -52,7 +52,7 @@ def known_of(score: float | None, header: "RunHeader") -> dict[str, float | None
     from pace_async.task import best_known
 
     known = best_known(header)
-    return {"best_known": known, "of_best_known": share_of_best_known(score, known, header.direction)}
+    return {"best_known": known, "of_best_known": share_of_best_known(score, known, header.fitness)}
 
 
 def _few_scores(status: Mapping[str, Any], run: str) -> str | None:

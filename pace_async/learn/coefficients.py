@@ -59,9 +59,7 @@ def coefficients(
     kind = CORRECTIONS[settings.correction.kind]
     answers = _answers(rows_of(group, shares or {}), logprobs, group.update)
     log_ratio_BT = np.where(answers.valid_BT, answers.logprobs_BT - answers.sampled_BT, 0.0)
-    weighed = weigh(
-        log_ratio_BT, answers.valid_BT, answers.ages_BT, settings.correction, advantages_BT=answers.advantages_BT
-    )
+    weighed = weigh(log_ratio_BT, answers.valid_BT, answers.ages_BT, settings.correction)
     weighted_BT = answers.advantages_BT * weighed.weights_BT
     ratio_BT = np.ones_like(log_ratio_BT)
     counts_BT = answers.valid_BT & ~weighed.broken_BT

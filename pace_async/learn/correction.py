@@ -10,7 +10,6 @@ weight is
                 clip is inert
     sequence    as decoupled, with the product of r over the call in place of r. Without a cap the gradient is unbiased
     geometric   as decoupled, with the geometric mean of r over the call in place of r
-    vespo       see `vespo`: of the whole call, without a cap
     m2po        as decoupled, for the tokens of the group that `m2po` keeps, and 0 for the others
     none        1, whichever policy sampled the token: as decoupled without a correction, to compare with
 
@@ -26,12 +25,11 @@ gets one optimizer step, so the policy at its start is the policy of the forward
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import log
-from typing import Protocol, cast
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from pace_async.registry.base import load_code
 from pace_async.registry.corrections import CORRECTIONS, MASKS
 
 Floats = npt.NDArray[np.float64]
@@ -77,14 +75,6 @@ class WeightFunction(Protocol):
         ...
 
 
-class CallWeightFunction(Protocol):
-    """Type of the functions of corrections of whole calls, one call per row."""
-
-    def __call__(self, log_ratio_BT: Floats, valid_BT: Booleans, advantages_BT: Floats, /) -> Floats:
-        """Log weights of the tokens before decay and mask, for finite log-ratios. They may be -inf."""
-        ...
-
-
 class TokenSelection(Protocol):
     """Type of what chooses tokens of a group."""
 
@@ -93,12 +83,12 @@ class TokenSelection(Protocol):
         ...
 
 
-class MaskFunction(Protocol):
-    """Type of the functions in `registry.corrections.MASKS`."""
+class RatioFunction(Protocol):
+    """Type of the functions in `registry.corrections.MASKS`, and of corrections of whole calls, one call per row."""
 
     def __call__(self, log_ratio_BT: Floats, valid_BT: Booleans, /) -> Floats:
-        """Log-ratio to compare with the bounds, (B, T) or (B, 1). `log_ratio_BT` is 0 where not valid, and may be
-        infinite or NaN."""
+        """Log-ratio of tokens, (B, T), or of calls, (B, 1). `log_ratio_BT` is 0 where not valid, and may be infinite or
+        NaN."""
         ...
 
 
@@ -108,27 +98,24 @@ def weigh(
     ages_BT: Ints,
     rule: Correction,
     *,
-    advantages_BT: Floats | None = None,
     kept_BT: Booleans | None = None,
 ) -> Weighed:
-    """Weights of the tokens of some calls, one call per row. Invalid tokens have weight 0. Ages are >= 0. Only a
-    correction of whole calls uses `advantages_BT` (None: all 0). `kept_BT` is part of what `selection` found for the
-    whole group. None: these calls are the group."""
+    """Weights of the tokens of some calls, one call per row. Invalid tokens have weight 0. Ages are >= 0. `kept_BT` is
+    part of what `selection` found for the whole group. None: these calls are the group."""
     kind = CORRECTIONS[rule.kind]
     broken_BT = valid_BT & ~(np.abs(log_ratio_BT) <= BROKEN)
     counts_BT = valid_BT & ~broken_BT
     safe_BT = np.where(counts_BT, log_ratio_BT, 0.0)
     log_cap_BT = _log_cap(ages_BT, rule if kind.is_capped else replace(rule, cap=None))
-    if kind.of_calls:
-        given_BT = np.zeros(ages_BT.shape) if advantages_BT is None else advantages_BT
-        log_weights_BT = cast("CallWeightFunction", kind.load())(safe_BT, counts_BT, given_BT)
+    if kind.of_calls is not None:
+        log_weights_BT = np.broadcast_to(kind.of_calls()(safe_BT, counts_BT), safe_BT.shape)
         counts_BT &= ~broken_BT.any(axis=1, keepdims=True)  # the ratio of their call is not known
         smallest_B1 = np.where(valid_BT, log_cap_BT, np.inf).min(axis=1, keepdims=True)
         truncated_BT = counts_BT & (log_weights_BT > smallest_B1)
         log_weights_BT = np.minimum(log_weights_BT, np.minimum(smallest_B1, LARGEST))
     else:
         truncated_BT = counts_BT & (safe_BT > log_cap_BT)
-        log_weights_BT = cast("WeightFunction", kind.load())(safe_BT, log_cap_BT)
+        log_weights_BT = kind.load()(safe_BT, log_cap_BT)
     if kind.selects:
         counts_BT &= selection([log_ratio_BT], [valid_BT], rule)[0] if kept_BT is None else kept_BT
     weights_BT = np.exp(log_weights_BT) * rule.age_decay**ages_BT
@@ -143,7 +130,8 @@ def selection(log_ratios: Sequence[Floats], valid: Sequence[Booleans], rule: Cor
         valid_BT & (np.abs(log_ratio_BT) <= BROKEN) for log_ratio_BT, valid_BT in zip(log_ratios, valid, strict=True)
     ]
     whole_N = np.concatenate([log_ratio_BT[mask] for log_ratio_BT, mask in zip(log_ratios, sound, strict=True)])
-    kept_N = cast("TokenSelection", load_code(CORRECTIONS[rule.kind].selects))(whole_N, rule.second_moment)
+    selects = CORRECTIONS[rule.kind].selects
+    kept_N = np.ones(whole_N.shape, np.bool_) if selects is None else selects()(whole_N, rule.second_moment)
     parts = np.split(kept_N, np.cumsum([mask.sum() for mask in sound])[:-1])
     kept = [np.zeros(mask.shape, np.bool_) for mask in sound]
     for kept_BT, mask, part in zip(kept, sound, parts, strict=True):
@@ -160,9 +148,9 @@ def _log_cap(ages_BT: Ints, rule: Correction) -> Floats:
 def _inside(log_ratio_BT: Floats, valid_BT: Booleans, rule: Correction) -> Booleans:
     """Where the mask keeps a token. A NaN ratio is outside the bounds, and under a call's mask so is its call."""
     mask = MASKS[rule.mask]
-    if not mask.code:
+    if mask.code is None:
         return np.ones_like(valid_BT)
-    measure = cast("MaskFunction", mask.load())
+    measure = mask.load()
     measured_BT = np.broadcast_to(measure(np.where(valid_BT, log_ratio_BT, 0.0), valid_BT), valid_BT.shape)
     return (measured_BT >= log(rule.mask_low)) & (measured_BT <= log(rule.mask_high))
 
@@ -180,16 +168,6 @@ def decoupled(log_ratio_BT: Floats, log_cap_BT: Floats) -> Floats:
 def uncorrected(log_ratio_BT: Floats, log_cap_BT: Floats) -> Floats:
     """Weight 1."""
     return np.zeros_like(log_ratio_BT)
-
-
-def of_sequence(log_ratio_BT: Floats, valid_BT: Booleans, advantages_BT: Floats) -> Floats:
-    """The product of the ratios of the call, before its truncation."""
-    return np.broadcast_to(sequence(np.where(valid_BT, log_ratio_BT, 0.0), valid_BT), valid_BT.shape)
-
-
-def of_geometric_mean(log_ratio_BT: Floats, valid_BT: Booleans, advantages_BT: Floats) -> Floats:
-    """The geometric mean of the ratios of the call, before its truncation."""
-    return np.broadcast_to(geometric(np.where(valid_BT, log_ratio_BT, 0.0), valid_BT), valid_BT.shape)
 
 
 def token(log_ratio_BT: Floats, valid_BT: Booleans) -> Floats:

@@ -319,7 +319,6 @@ class GroupTrainer(GRPOTrainer):
             answer_BT,
             self._batch.ages_BT,
             self.settings.correction,
-            advantages_BT=self._batch.advantages_BT.astype(np.float64),
             kept_BT=None if self._kept is None else self._kept[len(self._seen)],
         )
         inputs = self._inputs

@@ -6,11 +6,10 @@ The objectives are listed in `registry.objectives`.
 """
 
 from collections.abc import Sequence
-from typing import cast
 
 import numpy as np
 
-from pace_async.objectives.base import Collapsed, ObjectiveFunction, Parameters
+from pace_async.objectives.base import Collapsed, Parameters
 from pace_async.objectives.schedule import NO_SPREADS, Spreads, alpha_at
 from pace_async.registry.objectives import OBJECTIVES
 
@@ -39,7 +38,7 @@ def advantages(
         raise ValueError("rewards must be a non-empty list of finite numbers")
     if not 1 <= k <= rewards_B.size:
         raise ValueError(f"k must lie between 1 and the number of rewards ({rewards_B.size}), not {k}")
-    function = cast("ObjectiveFunction", objective.load())
+    function = objective.load()
     with np.errstate(over="ignore", invalid="ignore"):  # rewards beyond 1e154: the spread is inf, a collapse
         result = function(rewards_B, Parameters(k, alpha, restandardise, collapsed == "other_branch"))
     return result if isinstance(result, Collapsed) else [float(value) for value in result]

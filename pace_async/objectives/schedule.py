@@ -19,7 +19,7 @@ alpha is 1 - delta. It falls again if the spread grows. If the early groups had 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Protocol, cast
+from typing import Protocol
 
 import numpy as np
 
@@ -99,5 +99,5 @@ def compression(passed: float, start: float, spreads: Spreads) -> float:
 def alpha_at(schedule: str, groups: int, horizon: int, *, start: float = 0.0, spreads: Spreads) -> float:
     """alpha in [0, 1] after `groups` groups (skipped ones count). `start` is where `code` begins and what `fixed` is.
     Raises ValueError for an unknown schedule."""
-    function = cast("ScheduleFunction", ALPHA_SCHEDULES.named(schedule).load())
+    function = ALPHA_SCHEDULES.named(schedule).load()
     return function(min(1.0, groups / horizon), start, spreads)

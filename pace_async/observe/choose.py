@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Mapping
-from typing import cast
 
 from pace_async.observe.base import Display, Event
 from pace_async.observe.model import RunView
@@ -54,5 +53,5 @@ def choose(name: str, output: Output, environment: Mapping[str, str] | None = No
     env = os.environ if environment is None else environment
     entry = DISPLAYS.named(name)
     fixed = not output.terminal or env.get("TERM", "").lower() in DUMB
-    factory = plain if entry.redraws and fixed else cast("DisplayFactory", entry.load())
+    factory = plain if entry.redraws and fixed else entry.load()
     return factory(output, env)

@@ -25,6 +25,7 @@ from pace_async.events import (
     FreshScore,
     GroupEnded,
     GroupShipped,
+    IdeaGiven,
     ImplementerCalled,
     ImplementerChecked,
     ImplementerChosen,
@@ -51,6 +52,7 @@ from pace_async.events import (
 )
 from pace_async.events.causes import FEW_SCORED, answers_of
 from pace_async.events.priced import is_unpriced
+from pace_async.fitness import ranks_above
 from pace_async.frozen_values import changed
 from pace_async.observe import formatting
 from pace_async.observe.formatting import clean
@@ -67,7 +69,6 @@ from pace_async.observe.model import (
     thin,
 )
 from pace_async.population.reading.progress import RECENT
-from pace_async.reward import better, ranks_above
 from pace_async.search.results import headline
 
 ALIVE = ("running", "draining")
@@ -178,6 +179,8 @@ def _fact(view: RunView, event: Fact) -> RunView:
             )
         case RunStateChanged():
             return _state(view, event)
+        case IdeaGiven():
+            return _note(view, event.at, "state", formatting.idea_given(event))
         case _:
             assert_never(event)
 
@@ -272,7 +275,7 @@ def _evaluated(view: RunView, event: Evaluated) -> RunView:
         )
     if improved and event.score is not None:
         best = Best(event.lease, event.score, event.island, experiment, done, event.at, confirmed(event.fresh))
-        higher = view.best is None or better(view.header.direction, event.score, view.best.score)
+        higher = view.best is None or view.header.fitness.better(event.score, view.best.score)
         gained = ((done, event.score),) if higher else ()
         view = _set(view, best=best, improvements=thin((*view.improvements, *gained)))
     elif view.best is not None and _equals(view, event, view.best) and event.lease < view.best.candidate:
@@ -290,7 +293,7 @@ def _above(view: RunView, event: Evaluated, best: Best) -> bool:
     """Whether a candidate stands above the best so far, as in the leaderboard."""
     assert event.score is not None
     new, old = (event.score, confirmed(event.fresh)), (best.score, best.fresh)
-    return ranks_above(view.header.direction, new, old, by_confirmed=view.header.by_confirmed)
+    return ranks_above(view.header.fitness, new, old, by_confirmed=view.header.by_confirmed)
 
 
 def _equals(view: RunView, event: Evaluated, best: Best) -> bool:

@@ -17,6 +17,7 @@ from pace_async.events import (
     FaultSeen,
     GroupEnded,
     GroupShipped,
+    IdeaGiven,
     LeaseAborted,
     NodesSeen,
     RunStateChanged,
@@ -223,6 +224,11 @@ def stalled(event: Stalled) -> str:
 def nodes(seen: NodesSeen) -> str:
     """The machines of a cluster that evaluate, and their slots."""
     return f"{count(seen.nodes, 'node')}, {seen.busy} of {count(seen.slots, 'slot')} busy"
+
+
+def idea_given(event: IdeaGiven) -> str:
+    """A person's idea that the run has taken in."""
+    return f"a person's idea {event.number}: {clean(event.text, 240)}"
 
 
 def state(event: RunStateChanged) -> str:

@@ -2,10 +2,11 @@
 
 One line for each important event (the seed program, a new best, a group, a fault, a change of state), and a line of
 figures every few candidates, and after a minute without a line. When the bottleneck has changed, a second line says
-what would help. Candidates that are no new best print nothing.
+what would help. A candidate that is no new best has a line if nothing was written in the ten seconds before it: each
+one of a slow search, and a few of a fast one.
 """
 
-from pace_async.events import Cause, Evaluated, NodesSeen, RunHeader, Starting
+from pace_async.events import Cause, Evaluated, NodesSeen, RunHeader, RunStateChanged, Starting
 from pace_async.observe import formatting
 from pace_async.observe.base import Event
 from pace_async.observe.few_scores import ENOUGH, few_scores
@@ -21,6 +22,9 @@ from pace_async.registry.objectives import trains
 SHOWN = ("seed", "best", "group", "fault", "state")
 EVERY = 20
 DRAIN_S = 2.0
+CANDIDATE_S = 10.0
+"""Seconds without a line, by the facts' own times, after which a candidate that is no new best has one."""
+STOP_AT_ONCE = "interrupting the run now stops it at once"
 QUIET_S = 60.0
 """Seconds without a line after which the figures are written: a run that waits for a slow model is not hung."""
 
@@ -40,6 +44,7 @@ class PlainDisplay:
         self._nodes = 0
         self._wrote = False
         self._quiet_since: float | None = None
+        self._last_at = float("-inf")
 
     def take(self, event: Event, view: RunView) -> None:
         self._begin(view)
@@ -49,8 +54,11 @@ class PlainDisplay:
             self._nodes = event.nodes
             self._line(f"{'':>7}  {formatting.nodes(event)}")
         note = view.latest
-        if note is not None and note.kind in SHOWN:
+        if note is not None and (note.kind in SHOWN or note.at - self._last_at >= CANDIDATE_S):
+            self._last_at = note.at
             self._line(f"{_clock(view, note.at)}  {note.text}")
+            if isinstance(event, RunStateChanged) and event.state == "draining":
+                self._line(f"{'':>7}  {STOP_AT_ONCE}")
         if isinstance(event, Evaluated) and event.lease and view.candidates % ENOUGH == 0:
             self._few(view)
             self._parses(view)
@@ -157,7 +165,7 @@ def _standing(view: RunView) -> str:
     """The best score's value on fresh instances and its relation to the best known."""
     if view.best is None:
         return ""
-    known = to_best_known(view.best.score, view.best_known, view.header.direction, named=False)
+    known = to_best_known(view.best.score, view.best_known, view.header.fitness, named=False)
     said = ", ".join(part for part in (on_fresh(view.best.score, view.best.fresh, view.header), known) if part)
     return f" ({said})" if said else ""
 

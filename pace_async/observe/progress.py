@@ -55,7 +55,7 @@ def _towards(view: RunView, target: float) -> float:
     if view.best is None:
         return 0.0
     first = view.seed_score if view.seed_score is not None else view.improvements[0][1]
-    if view.best.score == target or (view.best.score > target) == (view.header.direction == "maximize"):
+    if view.header.fitness.reaches(view.best.score, target):
         return 1.0
     return _share(view.best.score - first, target - first)
 

@@ -37,12 +37,11 @@ STATE_STYLES = {"running": GOOD, "done": GOOD, "draining": WARN, "crashed": "red
 
 def title(view: RunView, now: float, width: int) -> Text:
     """The run's name, its task and its state."""
-    direction = "higher" if view.header.direction == "maximize" else "lower"
     left = Text.assemble(
         ("pace", f"{STRONG} {ACCENT}"),
         "  ",
         (clean(view.header.name), STRONG),
-        (f"  {clean(view.header.task)}, {direction} is better", QUIET),
+        (f"  {clean(view.header.task)}, {view.header.fitness.in_words}", QUIET),
     )
     state = Text.assemble(standing(view), "  ", (formatting.duration(view.elapsed(now)), STRONG))
     return spread(left, state, width)
@@ -128,7 +127,7 @@ def _best_score(view: RunView, width: int) -> Text:
     shown = Text(formatting.score(best.score), style=f"{STRONG} {GOOD}")
     long, short = (on_fresh(best.score, best.fresh, view.header, long=long) for long in (True, False))
     named, bare = (
-        to_best_known(best.score, view.best_known, view.header.direction, named=named) for named in (True, False)
+        to_best_known(best.score, view.best_known, view.header.fitness, named=named) for named in (True, False)
     )
     gained: Text | str = ""
     change: Text | str = ""

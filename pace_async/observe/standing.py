@@ -7,26 +7,27 @@ is equal, and more than 1 is better than the best known. There is no share unles
 import math
 
 from pace_async.events import RunHeader
+from pace_async.fitness import Fitness
 from pace_async.observe import formatting
 
 UNCHANGED = "fresh seeds change nothing"
 """In place of a fresh score that is the score itself."""
 
 
-def share_of_best_known(score: float | None, known: float | None, direction: str) -> float | None:
+def share_of_best_known(score: float | None, known: float | None, fitness: Fitness) -> float | None:
     """The share as the module defines it, None also if no best known score is given."""
     if score is None or known is None or score <= 0 or known <= 0:
         return None
-    return score / known if direction == "maximize" else known / score
+    return fitness.ratio(score, known)
 
 
-def to_best_known(score: float, known: float | None, direction: str, *, named: bool = True) -> str:
+def to_best_known(score: float, known: float | None, fitness: Fitness, *, named: bool = True) -> str:
     """`0.989 of the best known 2.6360`, without the number unless `named`, empty without a best known score. Rounded
     down, so that 1.000 means equal or better."""
     if known is None:
         return ""
     value = f" {formatting.score(known)}" if named else ""
-    share = share_of_best_known(score, known, direction)
+    share = share_of_best_known(score, known, fitness)
     if share is None:
         return f"best known{value}" if named else ""
     if share > 1:

@@ -65,7 +65,7 @@ def _found(view: RunView) -> str:
     if view.best is None:
         return "no candidate got a score"
     seed = "" if view.seed_score is None else f"; the seed program scored {formatting.score(view.seed_score)}"
-    known = to_best_known(view.best.score, view.best_known, view.header.direction)
+    known = to_best_known(view.best.score, view.best_known, view.header.fitness)
     known = f"; {known}" if known else ""
     if view.best.candidate == 0:
         return f"{formatting.score(view.best.score)}, the seed program itself: no candidate was better{known}"

@@ -6,20 +6,25 @@ An example's Python is read by its syntax tree, its YAML as plain data.
 import ast
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from pace_async.errors import UsageError
 from pace_async.programs.languages import LANGUAGES, named
 from pace_async.programs.parsed import NOT_PYTHON, parsed
 from pace_async.yaml_text import parsed as parsed_yaml
 
+COPY = "example"
+"""The folder of a task that holds the example, byte for byte."""
+INTERFACES = "interfaces"
+"""The folder of a task that holds what evaluators import of the example's project."""
 MOST_BYTES = 4 << 20
 """Of a file of an example that is read."""
 MOST_VALUES = 100_000
 """Values and pieces of text that a setting may hold."""
+SCRATCH_MB = 512
 NO_PROGRAMS = frozenset({".pyc", ".md", ".yaml", ".yml", ".ipynb", ".png", ".jpg", ".pdf", ".log", ".sh", ".csv"})
 LANGUAGE_BY_SUFFIX = {
     "cc": "c++",
@@ -52,10 +57,12 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """An example, as a command task needs it. `source` is the file of the seed program, relative to the example.
-    `evaluate` is the task's command. `stages` are (name, threshold) of the cheap stages. `interface` is the folder that
-    its evaluator's imports come from. `taken` and `left` say, a line each, what was taken over from where, and what was
-    not. `secret` are files that must not be copied."""
+    """An example as a task needs it. `source` is the file of the seed program, relative to the example, and `seed` its
+    text where the example has none. `fields` are
+    those of task.yaml that only the task's kind has. `stages` are (name, threshold) of the cheap stages. `target` is
+    the best score known, and `upper` the best one that can be, where the example says so. `packages` are what programs
+    and evaluator import and pace does not bring. `taken` and `left` say, a line each, what was taken over from where,
+    and what was not. `secret` are files that must not be copied. `about` is the text of the task's README."""
 
     peer: str
     folder: Path
@@ -63,19 +70,23 @@ class Example:
     source: str
     language: str
     background: str
-    requirements: tuple[str, ...]
     timeout_s: float
-    memory_mb: int | None
-    evaluate: tuple[str, ...]
-    score: tuple[str, ...]
-    valid: str | None
-    feedback: bool
-    stages: tuple[tuple[str, float], ...]
-    interface: Path
+    fields: Mapping[str, Any]
     taken: tuple[str, ...]
-    left: tuple[str, ...]
+    left: tuple[str, ...] = ()
+    kind: Literal["command", "process"] = "command"
+    requirements: tuple[str, ...] = ()
+    memory_mb: int | None = None
+    direction: Literal["maximize", "minimize"] = "maximize"
+    target: float | None = None
+    upper: float | None = None
+    stages: tuple[tuple[str, float], ...] = ()
     longest_program: int | None = None
+    deterministic: bool = False
+    packages: tuple[str, ...] = ()
     secret: frozenset[str] = frozenset()
+    about: str = ""
+    seed: str = ""
 
     @property
     def program(self) -> str:
@@ -241,9 +252,45 @@ def nested(folder: Path, names: Sequence[str]) -> str:
     return f" --evaluator FILE names one in a folder: {', '.join(found)}." if found else ""
 
 
+def command_fields(
+    evaluator: str,
+    evaluate: Sequence[str],
+    score: Sequence[str],
+    *,
+    feedback: bool,
+    valid: str | None = None,
+) -> dict[str, Any]:
+    """The fields of a command task whose evaluator is a file of the example."""
+    return {
+        "evaluate": list(evaluate),
+        "path": [INTERFACES, *([COPY] if "/" in evaluator else [])],
+        "score": list(score),
+        **({"valid": valid} if valid else {}),
+        "feedback": feedback,
+        "scratch_mb": SCRATCH_MB,
+    }
+
+
+def settings_files(folder: Path, sections: Collection[str]) -> list[str]:
+    """The YAML files of an example that have one of these sections. One that cannot be read is left out."""
+    found: list[str] = []
+    for path in sorted((*folder.glob("*.yaml"), *folder.glob("*.yml"))):
+        try:
+            if set(sections) & set(mapping_of(path)):
+                found.append(path.name)
+        except UsageError:
+            continue
+    return found
+
+
 def another(option: str, others: Sequence[str]) -> str:
     """The note that a file could be another one."""
     return f"{option} names another: {', '.join(others)}"
+
+
+def evaluator_line(evaluator: str, called: str, others: Sequence[str]) -> str:
+    """What to say of the evaluator's file, how it is called, and which others there are."""
+    return f"evaluator: {evaluator} ({'; '.join((called, *([another('--evaluator', others)] if others else [])))})"
 
 
 def wanted_config(folder: Path, wanted: str) -> str:

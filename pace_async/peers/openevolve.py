@@ -6,15 +6,19 @@ last stage that is reached gives the score. `evaluate` is not called where there
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from pace_async.errors import UsageError
 from pace_async.peers.example import (
+    COPY,
+    INTERFACES,
     Example,
     Wanted,
     another,
+    command_fields,
+    evaluator_line,
     find_program,
     inside,
     language_of_program,
@@ -24,13 +28,14 @@ from pace_async.peers.example import (
     number_of,
     of_the_readme,
     section,
+    settings_files,
     text_of,
     tree_of,
     wanted_config,
 )
+from pace_async.peers.importers import Importer
 
 INTERFACE = Path(__file__).parent / "openevolve_path"
-COPY = "example"
 TIMEOUT_S = 300.0
 THRESHOLDS = (0.5, 0.75, 0.9)
 LONGEST_CODE = 10_000
@@ -58,65 +63,72 @@ _HINTS = {
 }
 
 
-def read_openevolve(folder: Path, wanted: Wanted) -> Example:
-    """Raises UsageError for a folder that is no such example."""
-    evaluator, functions, more = _evaluator(folder, wanted.evaluator)
-    config_file, others = _config_file(folder, wanted.config)
-    config = mapping_of(folder / config_file) if config_file else {}
-    suffix = str(config.get("file_suffix") or "")
-    program = find_program(folder, PROGRAMS, wanted.program, suffix)
-    own, prompt = section(config, "evaluator"), section(config, "prompt")
-    timeout = number_of(own.get("timeout"))
-    stages, steps, told = _stages(own, functions)
-    longest = number_of(config.get("max_code_length")) or LONGEST_CODE
-    features = _names(section(config, "database").get("feature_dimensions"))
-    background, source = _background(folder, config_file, config, prompt)
-    language = language_of_program(program, str(config.get("language") or ""))
-    feedback = prompt.get("include_artifacts") is not False
-    command = ["python", "-m", "openevolve.pace_run", f"{COPY}/{evaluator}", "{program}", "{results}", "{stage}"]
-    command += ["--functions", ",".join(steps), "--most", str(int(longest))]
-    command += ["--features", ",".join(features)] if features else []
-    given = {name: value for name, value in section(own, "evaluator_args").items() if steps == ("evaluate",)}
-    command += ["--arguments", _json(given)] if given else []
-    combined = "combined_score" in text_of(folder / evaluator)
-    score = (wanted.score,) if wanted.score else ("combined_score", "mean_of_metrics")
-    taken = [
-        f"evaluator: {evaluator} ({'; '.join((', '.join(steps), *([another('--evaluator', more)] if more else [])))})",
-        f"seed program: {program} ({language})",
-        _score_line(wanted.score, combined, features),
-        f"background: {source}",
-        f"timeout_s: {timeout or TIMEOUT_S:g} ({'evaluator.timeout' if timeout else 'their default'}, for each stage)",
-        f"longest program: {int(longest)} characters ({_origin(config, 'max_code_length')})",
-        *told,
-        *([f"arguments of evaluate: {', '.join(given)} (evaluator.evaluator_args)"] if given else []),
-        f"feedback: artifacts are {'shown to' if feedback else 'kept from'} the implementer",
-        *([f"config: {config_file} ({another('--config', others)})"] if others else []),
-    ]
-    memory = number_of(own.get("memory_limit_mb"))
-    return Example(
-        peer="OpenEvolve",
-        folder=folder,
-        evaluator=evaluator,
-        source=program,
-        language=language,
-        background=background,
-        longest_program=int(longest),
-        requirements=(f"The whole program has at most {int(longest)} characters.",),
-        timeout_s=timeout or TIMEOUT_S,
-        memory_mb=int(memory) if memory else None,
-        evaluate=tuple(command),
-        score=score,
-        valid=None,
-        feedback=feedback,
-        stages=stages,
-        interface=INTERFACE,
-        taken=tuple(taken),
-        left=_left(config),
-        secret=frozenset({config_file}) if _holds_key(config) else frozenset(),
-    )
+class OpenEvolve(Importer):
+    """Folders with an evaluator that has a function `evaluate`."""
+
+    project = "OpenEvolve"
+    parts: Mapping[str, Path] = {INTERFACES: INTERFACE}
+
+    def recognises(self, folder: Path) -> bool:
+        """Whether an evaluator there has the function."""
+        return bool(_evaluators(folder))
+
+    def read(self, folder: Path, wanted: Wanted) -> Example:
+        """Raises UsageError for a folder that is no such example."""
+        evaluator, functions, more = evaluator_of(folder, wanted.evaluator)
+        config_file, others = _config_file(folder, wanted.config)
+        config = mapping_of(folder / config_file) if config_file else {}
+        suffix = str(config.get("file_suffix") or "")
+        program = find_program(folder, PROGRAMS, wanted.program, suffix)
+        own, prompt = section(config, "evaluator"), section(config, "prompt")
+        timeout = number_of(own.get("timeout"))
+        limit = "evaluator.timeout" if timeout else "their default"
+        stages, steps, told = stages_of(own, functions, THRESHOLDS)
+        longest = number_of(config.get("max_code_length")) or LONGEST_CODE
+        features = _names(section(config, "database").get("feature_dimensions"))
+        background, source = _background(folder, config_file, config, prompt)
+        language = language_of_program(program, str(config.get("language") or ""))
+        feedback = prompt.get("include_artifacts") is not False
+        command = ["python", "-m", "openevolve.pace_run", f"{COPY}/{evaluator}", "{program}", "{results}", "{stage}"]
+        command += ["--functions", ",".join(steps), "--most", str(int(longest))]
+        command += ["--features", ",".join(features)] if features else []
+        given = {name: value for name, value in section(own, "evaluator_args").items() if steps == ("evaluate",)}
+        command += ["--arguments", _json(given)] if given else []
+        combined = "combined_score" in text_of(folder / evaluator)
+        score = (wanted.score,) if wanted.score else ("combined_score", "mean_of_metrics")
+        taken = [
+            evaluator_line(evaluator, ", ".join(steps), more),
+            f"seed program: {program} ({language})",
+            _score_line(wanted.score, combined, features),
+            f"background: {source}",
+            f"timeout_s: {timeout or TIMEOUT_S:g} ({limit}, for each stage)",
+            f"longest program: {int(longest)} characters ({_origin(config, 'max_code_length')})",
+            *told,
+            *([f"arguments of evaluate: {', '.join(given)} (evaluator.evaluator_args)"] if given else []),
+            f"feedback: artifacts are {'shown to' if feedback else 'kept from'} the implementer",
+            *([f"config: {config_file} ({another('--config', others)})"] if others else []),
+        ]
+        memory = number_of(own.get("memory_limit_mb"))
+        return Example(
+            peer=self.project,
+            folder=folder,
+            evaluator=evaluator,
+            source=program,
+            language=language,
+            background=background,
+            longest_program=int(longest),
+            requirements=(f"The whole program has at most {int(longest)} characters.",),
+            timeout_s=timeout or TIMEOUT_S,
+            memory_mb=int(memory) if memory else None,
+            fields=command_fields(evaluator, command, score, feedback=feedback),
+            stages=stages,
+            taken=tuple(taken),
+            left=_left(config),
+            secret=frozenset({config_file}) if _holds_key(config) else frozenset(),
+        )
 
 
-def _evaluator(folder: Path, wanted: str) -> tuple[str, set[str], list[str]]:
+def evaluator_of(folder: Path, wanted: str) -> tuple[str, set[str], list[str]]:
     """(file relative to the example, its functions, others that it could be)."""
     if wanted:
         name = inside(folder, wanted, "The evaluator")
@@ -124,6 +136,19 @@ def _evaluator(folder: Path, wanted: str) -> tuple[str, set[str], list[str]]:
         if "evaluate" not in names:
             raise UsageError(f"{folder / name} has no function evaluate(program_path).")
         return name, names, []
+    found = _evaluators(folder)
+    if found:
+        first = next(iter(found))
+        return first, found[first], [name for name in found if name != first]
+    raise UsageError(
+        f"{folder} is not an OpenEvolve example: looked for {' or '.join(EVALUATORS)} with a function "
+        f"evaluate(program_path).{nested(folder, EVALUATORS)}"
+    )
+
+
+def _evaluators(folder: Path) -> dict[str, set[str]]:
+    """The files that have a function `evaluate`, the likeliest first, with their functions. Raises UsageError if the
+    first cannot be read."""
     others = sorted(path.name for path in folder.glob("*.py") if "eval" in path.name.lower())
     found: dict[str, set[str]] = {}
     for name in dict.fromkeys((*EVALUATORS, *others)):
@@ -136,17 +161,7 @@ def _evaluator(folder: Path, wanted: str) -> tuple[str, set[str], list[str]]:
                 continue  # another evaluator is there
             if "evaluate" in names:
                 found[name] = names
-    if found:
-        first = next(iter(found))
-        return first, found[first], [name for name in found if name != first]
-    if (folder / "run_evo.py").is_file():
-        raise UsageError(
-            f"{folder} is not an OpenEvolve example, but looks like a Shinka one: pace task import shinka."
-        )
-    raise UsageError(
-        f"{folder} is not an OpenEvolve example: looked for {' or '.join(EVALUATORS)} with a function "
-        f"evaluate(program_path).{nested(folder, EVALUATORS)}"
-    )
+    return found
 
 
 def _config_file(folder: Path, wanted: str) -> tuple[str, list[str]]:
@@ -156,20 +171,15 @@ def _config_file(folder: Path, wanted: str) -> tuple[str, list[str]]:
     for name in ("config.yaml", "config.yml"):
         if (folder / name).is_file():
             return name, []
-    found: list[str] = []
-    for path in sorted((*folder.glob("*.yaml"), *folder.glob("*.yml"))):
-        try:
-            if SECTIONS & set(mapping_of(path)):
-                found.append(path.name)
-        except UsageError:
-            continue
+    found = settings_files(folder, SECTIONS)
     return (found[0], found[1:]) if found else ("", [])
 
 
-def _stages(
-    own: Mapping[str, Any], functions: set[str]
+def stages_of(
+    own: Mapping[str, Any], functions: set[str], usual: Sequence[float]
 ) -> tuple[tuple[tuple[str, float], ...], tuple[str, ...], list[str]]:
-    """(cheap stages with their thresholds, functions in their order, what to say)."""
+    """(cheap stages with their thresholds, functions in their order, what to say). `own` are the evaluator's settings,
+    and `usual` the thresholds where these name none."""
     there: list[str] = []
     for number in (1, 2, 3):
         if f"evaluate_stage{number}" not in functions:
@@ -178,7 +188,7 @@ def _stages(
     if not there or own.get("cascade_evaluation") is False:
         return (), ("evaluate",), []
     given = own.get("cascade_thresholds")
-    values = _thresholds(cast("list[Any]", given)) if isinstance(given, list) else list(THRESHOLDS)
+    values = _thresholds(cast("list[Any]", given)) if isinstance(given, list) else list(usual)
     there = there[: len(values) + 1]
     stages = tuple((f"stage{number + 1}", values[number]) for number in range(len(there) - 1))
     told = [f"cascade: {name}, threshold {value:g}" for name, value in stages]

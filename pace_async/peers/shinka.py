@@ -12,9 +12,13 @@ from typing import Any
 from pace_async.errors import UsageError
 from pace_async.peers.constants import Constants, constants_of
 from pace_async.peers.example import (
+    COPY,
+    INTERFACES,
     Example,
     Wanted,
     another,
+    command_fields,
+    evaluator_line,
     find_program,
     inside,
     language_of_program,
@@ -23,11 +27,12 @@ from pace_async.peers.example import (
     nested,
     of_the_readme,
     section,
+    settings_files,
     text_of,
     tree_of,
     wanted_config,
 )
-from pace_async.peers.openevolve import COPY
+from pace_async.peers.importers import Importer
 from pace_async.peers.repository import SETTINGS, place_of
 from pace_async.peers.slurm import megabytes, seconds
 
@@ -65,63 +70,71 @@ _GROUPS = ("evo_config", "db_config", "job_config", "evo", "db", "job", "distrib
 REPOSITORY_WAY = "--repo_path, --results_dir"
 
 
-def read_shinka(folder: Path, wanted: Wanted) -> Example:
-    """Raises UsageError for a folder that is no such example."""
-    run_file = _run_file(folder)
-    said = constants_of(folder / run_file) if run_file else Constants()
-    config_file, others = _config_file(folder, wanted.config, said)
-    config = mapping_of(folder / config_file) if config_file else {}
-    evo, job = _settings(config, said)
-    evaluator, more = _evaluator(folder, job, wanted.evaluator)
-    place = place_of(folder, evo, wanted.program)
-    seed = place.source if place is not None else _seed(folder, evo, wanted.program)
-    way = _way(folder / evaluator)
-    if (way == REPOSITORY_WAY) != (place is not None):
-        raise UsageError(
-            f"{folder / evaluator} is called with {way}, and the example's settings "
-            f"{'name no repository (seed_repo_path)' if place is None else 'name a repository (seed_repo_path)'}."
+class Shinka(Importer):
+    """Folders with an evaluator that is a script, or has a function `main`."""
+
+    project = "ShinkaEvolve"
+    parts: Mapping[str, Path] = {INTERFACES: INTERFACE}
+
+    def recognises(self, folder: Path) -> bool:
+        """Whether there is a script that starts a search, or an evaluator that can be called."""
+        return bool(_run_file(folder)) or any(
+            (folder / name).is_file() and _is_called(folder / name) for name in EVALUATORS
         )
-    language = language_of_program(seed, str(evo.get("language") or ""))
-    on_slurm = _on_slurm(config, said, evo)
-    timeout, memory = seconds(job.get("time"), on_slurm=on_slurm), megabytes(job.get("mem"))
-    background, source = _background(folder, evo, said)
-    extra = section(job, "extra_cmd_args")
-    command = ["python", "-m", "shinka.pace_run", f"{COPY}/{evaluator}", "{program}", "{results}"]
-    command += ["--in-repository", place.repository, place.file] if place is not None else []
-    words = len(command)
-    command += [word for name, value in extra.items() for word in (f"--{name}", str(value))]
-    told = evo.get("use_text_feedback") is not False
-    taken = [
-        f"evaluator: {evaluator} ({'; '.join((way, *([another('--evaluator', more)] if more else [])))})",
-        f"seed program: {seed} ({language})",
-        f"score: {wanted.score or 'combined_score'} of metrics.json, where correct.json says that it is correct",
-        f"background: {source}",
-        f"timeout_s: {timeout or TIMEOUT_S:g} ({'time' if timeout else 'they set none'})",
-        f"feedback: public metrics and text_feedback are {'shown to' if told else 'kept from'} the implementer",
-        *([f"memory_mb: {memory} (mem)"] if memory else []),
-        *([f"further arguments: {' '.join(command[words:])} (extra_cmd_args)"] if extra else []),
-        *([f"settings: {' and '.join(name for name in (run_file, config_file) if name)}"] if run_file else []),
-        *([f"config: {config_file} ({another('--config', others)})"] if others else []),
-    ]
-    return Example(
-        peer="ShinkaEvolve",
-        folder=folder,
-        evaluator=evaluator,
-        source=seed,
-        language=language,
-        background=background,
-        requirements=(),
-        timeout_s=timeout or TIMEOUT_S,
-        memory_mb=memory,
-        evaluate=tuple(command),
-        score=(wanted.score or "combined_score",),
-        valid="correct.json:correct",
-        feedback=told,
-        stages=(),
-        interface=INTERFACE,
-        taken=tuple(taken),
-        left=(*_left(config, said, evo, job), *_unread(job, timeout, memory)),
-    )
+
+    def read(self, folder: Path, wanted: Wanted) -> Example:
+        """Raises UsageError for a folder that is no such example."""
+        run_file = _run_file(folder)
+        said = constants_of(folder / run_file) if run_file else Constants()
+        config_file, others = _config_file(folder, wanted.config, said)
+        config = mapping_of(folder / config_file) if config_file else {}
+        evo, job = _settings(config, said)
+        evaluator, more = _evaluator(folder, job, wanted.evaluator)
+        place = place_of(folder, evo, wanted.program)
+        seed = place.source if place is not None else _seed(folder, evo, wanted.program)
+        way = _way(folder / evaluator)
+        if (way == REPOSITORY_WAY) != (place is not None):
+            raise UsageError(
+                f"{folder / evaluator} is called with {way}, and the example's settings "
+                f"{'name no repository (seed_repo_path)' if place is None else 'name a repository (seed_repo_path)'}."
+            )
+        language = language_of_program(seed, str(evo.get("language") or ""))
+        on_slurm = _on_slurm(config, said, evo)
+        timeout, memory = seconds(job.get("time"), on_slurm=on_slurm), megabytes(job.get("mem"))
+        background, source = _background(folder, evo, said)
+        extra = section(job, "extra_cmd_args")
+        command = ["python", "-m", "shinka.pace_run", f"{COPY}/{evaluator}", "{program}", "{results}"]
+        command += ["--in-repository", place.repository, place.file] if place is not None else []
+        words = len(command)
+        command += [word for name, value in extra.items() for word in (f"--{name}", str(value))]
+        told = evo.get("use_text_feedback") is not False
+        taken = [
+            evaluator_line(evaluator, way, more),
+            f"seed program: {seed} ({language})",
+            f"score: {wanted.score or 'combined_score'} of metrics.json, where correct.json says that it is correct",
+            f"background: {source}",
+            f"timeout_s: {timeout or TIMEOUT_S:g} ({'time' if timeout else 'they set none'})",
+            f"feedback: public metrics and text_feedback are {'shown to' if told else 'kept from'} the implementer",
+            *([f"memory_mb: {memory} (mem)"] if memory else []),
+            *([f"further arguments: {' '.join(command[words:])} (extra_cmd_args)"] if extra else []),
+            *([f"settings: {' and '.join(name for name in (run_file, config_file) if name)}"] if run_file else []),
+            *([f"config: {config_file} ({another('--config', others)})"] if others else []),
+        ]
+        return Example(
+            peer=self.project,
+            folder=folder,
+            evaluator=evaluator,
+            source=seed,
+            language=language,
+            background=background,
+            timeout_s=timeout or TIMEOUT_S,
+            memory_mb=memory,
+            fields=command_fields(
+                evaluator, command, [wanted.score or "combined_score"], feedback=told, valid="correct.json:correct"
+            ),
+            taken=tuple(taken),
+            left=(*_left(config, said, evo, job), *_unread(job, timeout, memory)),
+        )
 
 
 def _seed(folder: Path, evo: Mapping[str, Any], wanted: str) -> str:
@@ -161,13 +174,7 @@ def _config_file(folder: Path, wanted: str, said: Constants) -> tuple[str, list[
     for name in (Path(one).name for one in named):
         if (folder / name).is_file() and Path(name).suffix in (".yaml", ".yml"):
             return name, []
-    found: list[str] = []
-    for path in sorted((*folder.glob("*.yaml"), *folder.glob("*.yml"))):
-        try:
-            if set(_GROUPS) & set(mapping_of(path)):
-                found.append(path.name)
-        except UsageError:
-            continue
+    found = settings_files(folder, _GROUPS)
     small = [name for name in found if "small" in name]
     first = (small or found)[:1]
     return (first[0], [name for name in found if name != first[0]]) if first else ("", [])
@@ -204,9 +211,8 @@ def _evaluator(folder: Path, job: Mapping[str, Any], wanted: str) -> tuple[str, 
         _way(folder / there[0])
         return there[0], [name for name in there[1:] if _is_called(folder / name)]
     raise UsageError(
-        f"{folder} is not a Shinka example: looked for {' or '.join(EVALUATORS)}, which is called with --program_path "
-        "and "
-        f"--results_dir.{nested(folder, EVALUATORS)}"
+        f"{folder} is not a ShinkaEvolve example: looked for {' or '.join(EVALUATORS)}, which is called with "
+        f"--program_path and --results_dir.{nested(folder, EVALUATORS)}"
     )
 
 
@@ -228,10 +234,6 @@ def _way(path: Path) -> str:
     names = names_of(tree)
     if "main" in names:
         return "its function main"
-    if "evaluate" in names:
-        raise UsageError(
-            f"{path.parent} is not a Shinka example, but looks like an OpenEvolve one: pace task import openevolve."
-        )
     raise UsageError(
         f"{path} takes no --program_path and --results_dir, and has no function main: it cannot be called."
     )

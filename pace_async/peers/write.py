@@ -1,14 +1,16 @@
 """Writes the folder of a task that was made of an example.
 
-Invariants: the example's files are copied byte for byte into the task's folder `example`, and are never written to. The
-folder is written whole or not at all. A folder that is there already is never written into.
+Invariants: the example's files are copied byte for byte into the task's folder `example`, and are never written to. A
+task is made in a hidden folder beside its own, and moved there when it is whole, or removed. A folder that is there
+already is never written into.
 """
 
 import os
 import re
+import secrets
 import shutil
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,21 +18,22 @@ from typing import Any
 import yaml
 
 from pace_async.errors import UsageError
-from pace_async.peers.example import Example, bytes_of, inside, lines_of, text_of
-from pace_async.peers.openevolve import COPY
+from pace_async.peers.example import COPY, Example, bytes_of, inside, lines_of, text_of
+from pace_async.peers.importers import Importer
 from pace_async.peers.seed import with_one_block
 from pace_async.programs.languages import language_of
 from pace_async.programs.text import is_marked
 from pace_async.yaml_text import Dumper, dumped
 
-INTERFACES = "interfaces"
 MEMORY_MB = 2048
-SCRATCH_MB = 512
+SETTINGS = "task.yaml"
 _NOT_COPIED = re.compile(
     r"\..*|__pycache__|.*\.pyc|openevolve_output.*|results|results_.*|checkpoints?|wandb|logs|node_modules|venv"
     r"|.*\.(sqlite|sqlite3|db|db-wal|db-shm)"
 )
 _MOST_BYTES = 1 << 30
+Bounds = tuple[float, float]
+Stages = tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ def drafted(name: str, example: Example, include: Sequence[str] = ()) -> Draft:
     """Reads the example's files. `include` names files and folders of it that are copied too. Raises UsageError."""
     program = example.folder / example.source
     try:
-        text = lines_of(bytes_of(program).decode("utf-8"))
+        text = example.seed or lines_of(bytes_of(program).decode("utf-8"))
     except UnicodeDecodeError:
         raise UsageError(f"{program} is not UTF-8 text.") from None
     seed, note = with_one_block(text, example.language)
@@ -142,51 +145,69 @@ def refuse_if_there(target: Path) -> None:
         raise UsageError(f"{target} is there already: name another folder with --to, or remove it.")
 
 
-def write_task(draft: Draft, target: Path, bounds: tuple[float, float], stages: tuple[tuple[str, float], ...]) -> None:
-    """Write the folder. Raises UsageError if it is there, or cannot be written."""
+@contextmanager
+def unfinished_task(draft: Draft, importer: Importer, target: Path) -> Generator[Path]:
+    """The folder of a task without its task.yaml. It is at `target` once the block has ended without an error. Raises
+    UsageError if `target` is there, or cannot be written."""
     refuse_if_there(target)
+    folder = target.parent / f".{target.name}.{secrets.token_hex(4)}"
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{draft.name}.") as made:
-            folder = Path(made) / "task"
-            for name in draft.files:
-                (folder / COPY / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(draft.example.folder / name, folder / COPY / name)
-            shutil.copytree(
-                draft.example.interface, folder / INTERFACES, ignore=shutil.ignore_patterns("__pycache__", "*.pyc")
-            )
-            (folder / draft.example.program).write_text(draft.seed, encoding="utf-8", newline="")
-            (folder / "task.yaml").write_text(task_yaml(draft, bounds, stages), encoding="utf-8")
+        try:
+            _fill(folder, draft, importer)
+            importer.complete(folder, draft.example)
+            yield folder
+            shutil.rmtree(folder / "__pycache__", ignore_errors=True)  # of the evaluator, if it was tried
             refuse_if_there(target)
-            shutil.move(folder, target)
+            folder.rename(target)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:
         raise UsageError(f"Cannot write {target}: {error.strerror or error}.") from None
 
 
-def task_yaml(draft: Draft, bounds: tuple[float, float], stages: tuple[tuple[str, float], ...]) -> str:
+def _fill(folder: Path, draft: Draft, importer: Importer) -> None:
+    folder.mkdir(parents=True)
+    for name in draft.files:
+        (folder / COPY / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(draft.example.folder / name, folder / COPY / name)
+    for name, part in importer.parts.items():
+        if part.is_dir():
+            shutil.copytree(part, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+        else:
+            shutil.copy(part, folder / name)
+    (folder / draft.example.program).write_text(draft.seed, encoding="utf-8", newline="")
+    if draft.example.about:
+        (folder / "README.md").write_text(draft.example.about, encoding="utf-8")
+
+
+def write_settings(folder: Path, draft: Draft, bounds: Bounds, stages: Stages, prefix: str = "") -> None:
+    """Write the task.yaml of a folder. `prefix` is that of an environment."""
+    (folder / SETTINGS).write_text(task_yaml(draft, bounds, stages, prefix), encoding="utf-8")
+
+
+def task_yaml(draft: Draft, bounds: Bounds, stages: Stages, prefix: str = "") -> str:
     """The text of task.yaml."""
     example = draft.example
     background = example.background or f"Improve {example.program} so that {example.evaluator} scores it higher."
     fields: list[tuple[str, dict[str, Any]]] = [
         (f"Made of an example of {example.peer} by `pace task import`. {COPY}/ holds the example as it was.", {}),
-        ("", {"name": draft.name, "kind": "command", "background": background}),
+        ("", {"name": draft.name, "kind": example.kind, "background": background}),
         ("", {"coding_requirements": _requirements(draft)}),
-        ("", {"direction": "maximize"}),
+        ("", {"direction": example.direction}),
         (
-            "Progress is measured between these scores. They are guessed from the seed program: set them to yours.",
+            f"Progress is measured between these scores. {_known(example, bounds)}",
             {"bounds": {"lower": bounds[0], "upper": bounds[1]}},
         ),
+        ("", {"target": example.target} if example.target is not None else {}),
         ("", {"program": example.program, "language": example.language}),
         ("", {"longest_program": example.longest_program} if example.longest_program else {}),
-        ("", {"evaluate": list(example.evaluate), "path": [INTERFACES, *([COPY] if "/" in example.evaluator else [])]}),
-        ("", {"score": list(example.score)}),
-        ("", {"valid": example.valid} if example.valid else {}),
-        ("", {"feedback": example.feedback}),
+        *(("", {name: value}) for name, value in example.fields.items()),
+        ("", {"environment": {"prefix": prefix}} if prefix else {}),
         ("", {"cascade": [{"name": name, "threshold": value} for name, value in stages]} if stages else {}),
-        ("", {"timeout_s": example.timeout_s, "memory_mb": example.memory_mb or MEMORY_MB, "scratch_mb": SCRATCH_MB}),
+        ("", {"timeout_s": example.timeout_s, "memory_mb": example.memory_mb or MEMORY_MB}),
         (
             "Say true if equal programs always have equal scores: then a repeat costs nothing.",
-            {"deterministic": False},
+            {"deterministic": example.deterministic},
         ),
     ]
     lines: list[str] = []
@@ -194,6 +215,13 @@ def task_yaml(draft: Draft, bounds: tuple[float, float], stages: tuple[tuple[str
         lines += [f"# {comment}\n"] if comment else []
         lines += [_dumped(values)] if values else []
     return "".join(lines)
+
+
+def _known(example: Example, bounds: Bounds) -> str:
+    """Where the bounds are from."""
+    if {example.target, example.upper} & set(bounds):
+        return "One is the best that the example names, the other is from the seed program."
+    return "They are guessed from the seed program: set them to yours."
 
 
 def _requirements(draft: Draft) -> str:

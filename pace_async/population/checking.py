@@ -21,7 +21,7 @@ from pace_async.errors import PaceBug
 from pace_async.events import RunHeader, SettingChanged
 from pace_async.population.columns import clean_json
 from pace_async.population.copying import digest_of, digests_by_key
-from pace_async.population.models import Base, BlobRow, JournalRow, RunRow, SecretRow, SnapshotRow
+from pace_async.population.models import Base, BlobRow, InboxRow, JournalRow, RunRow, SecretRow, SnapshotRow
 from pace_async.population.reading.audit import SHOWN, Check, audit
 from pace_async.population.reading.journal import DamagedJournal, entries_of, last_seq
 from pace_async.population.reading.load import header_of
@@ -36,7 +36,7 @@ from pace_async.state.run_state import RunState
 
 OF_A_PROCESS = {"terms", "weights", "claimed", "lent", "lent_programs"}
 """Parts of a state that its process sets: the terms, where it has the weights, and what only it needs."""
-NOT_PROJECTED = {table.__tablename__ for table in (SecretRow, JournalRow, BlobRow, SnapshotRow)}
+NOT_PROJECTED = {table.__tablename__ for table in (SecretRow, JournalRow, BlobRow, SnapshotRow, InboxRow)}
 
 
 def check_population(reader: Reader) -> tuple[Check, ...]:

@@ -4,6 +4,6 @@ To add a thing, write its file and add one entry here. Flags, help, errors, the 
 `docs/choices.md` follow from the entry. What depends on the thing is an attribute of its entry, so no other
 room compares names.
 
-Invariant: nothing here imports another room, numpy or torch. An entry names its code as `module:attribute`, and the
-room that runs it imports it on first use.
+Invariant: nothing here imports another room, numpy or torch. An entry knows its code, which is imported when it is
+first used, and has a type: a checker of types reads the import and sees that the code is of this type.
 """

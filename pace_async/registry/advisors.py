@@ -7,12 +7,19 @@ its folder holds says which catalogues it knows and whether it reads others.
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from pace_async.registry.base import Entry, Registry
+from pace_async.registry.base import Entry, Registry, later
+
+if TYPE_CHECKING:
+    from pace_async.advise import bandit
+    from pace_async.advise.advisor import ChooserFactory
+else:
+    (bandit,) = later("pace_async.advise", "bandit")
 
 
 @dataclass(frozen=True, slots=True)
-class AdvisorKind(Entry):
+class AdvisorKind(Entry["ChooserFactory"]):
     """`packaged`: its folder is in the package. `chosen_for_task`: it stands for one of the package, which the run
     chooses for its task. `small`: it has the learning rate of the package's models. `served`: an engine serves its
     tokens, and a learner may train it. `asked`: it is a model that is asked over the network. One that is neither has
@@ -61,7 +68,7 @@ ADVISORS = Registry(
     AdvisorKind(
         "bandit",
         "no model: tries most often what gained at sites of the same kind, and needs the task's catalogue",
-        "pace_async.advise.bandit:BanditAdvisor",
+        lambda: bandit.BanditAdvisor,
         served=False,
     ),
     DIRECTORY,

@@ -5,37 +5,52 @@ packages add. Invariant: what packages add is looked for only by a name that the
 none start as fast as without it, and nothing of a package is imported before it is named.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Generic, TypeVar, cast
+from pkgutil import resolve_name
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A thing that can be chosen. `about` is a phrase without a full stop at its end. `code` is `module:attribute`, the
-    form of an entry point. It is empty if there is nothing to run."""
+class Entry(Generic[T]):
+    """A thing that can be chosen. `about` is a phrase without a full stop at its end. `code` gives what is run. It is
+    None if there is nothing to run."""
 
     name: str
     about: str
-    code: str = ""
+    code: Callable[[], T] | None = None
 
-    def load(self) -> object:
-        """The object that `code` names. Its module is imported on first use. Raises ImportError, AttributeError."""
-        return load_code(self.code)
+    def load(self) -> T:
+        """What is run. Its module is imported on first use. Raises ImportError, AttributeError."""
+        if self.code is None:
+            raise ValueError(f"{self.name!r} has no code")
+        return self.code()
 
 
-def load_code(code: str) -> object:
-    """What `module:attribute` names. Raises ImportError, AttributeError."""
-    module, _, attribute = code.partition(":")
-    return cast("object", getattr(_imported(module), attribute))
+class _Later:
+    """A module that is imported when one of its names is used."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(_imported(self._name), attribute)
 
 
 _imported = cache(import_module)
 """Code is loaded several times a candidate, and `import_module` takes its locks each time."""
+
+
+def later(package: str, *modules: str) -> tuple[Any, ...]:
+    """Modules of a package, imported when they are first used: what runs for the imports that a checker of types
+    reads."""
+    return tuple(_Later(f"{package}.{module}") for module in modules)
 
 
 @cache
@@ -44,7 +59,7 @@ def entry_points_of(group: str) -> Mapping[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=group)}
 
 
-E = TypeVar("E", bound=Entry)
+E = TypeVar("E", bound=Entry[Any])
 
 
 class Registry(Mapping[str, E], Generic[E]):
@@ -112,14 +127,18 @@ class Registry(Mapping[str, E], Generic[E]):
         return {name: point for name, point in entry_points_of(self.group).items() if name not in self._entries}
 
     def _loaded(self, point: EntryPoint) -> E:
-        """The entry of a package: the object itself if it is one, else an entry whose code is the object."""
-        found, kind = cast("object", point.load()), type(next(iter(self._entries.values())))
+        """The entry of a package: the object itself if it is one, which may name its code as an entry point does, else
+        an entry whose code is the object."""
+        found, kind = point.load(), type(next(iter(self._entries.values())))
         if type(found) is kind:
-            return replace(cast("E", found), name=point.name)
+            code = (
+                partial(resolve_name, found.code) if isinstance(found.code, str) else found.code
+            )  # `module:attribute`
+            return replace(found, name=point.name, code=code)
         if isinstance(found, Entry) or not callable(found):
             raise TypeError(f"{point.value} is neither a {kind.__name__} nor something to call")
         package = getattr(point.dist, "name", "a package")
-        return kind(point.name, f"of the package {package}", point.value)
+        return kind(point.name, f"of the package {package}", lambda: found)
 
     def listed(self) -> str:
         """The names for a sentence, as in `a, b and c`."""

@@ -1,27 +1,35 @@
 """Off-policy corrections (`learner.correction`) and their masks (`learner.mask`).
 
-The code of a correction gives log weights, that of a mask the log-ratio that it compares with its bounds:
-`learn.correction.WeightFunction` and `learn.correction.MaskFunction`. A correction of whole calls is a
-`learn.correction.CallWeightFunction`, and one that leaves out tokens of the group names a
+The code of a correction gives log weights (`learn.correction.WeightFunction`), that of a mask the log-ratio that it
+compares with its bounds, and that of a correction of whole calls the log-ratio of the call
+(`learn.correction.RatioFunction`). A correction that leaves out tokens of the group names a
 `learn.correction.TokenSelection` too.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from pace_async.registry.base import Entry, Registry
+from pace_async.registry.base import Entry, Registry, later
+
+if TYPE_CHECKING:
+    from pace_async.learn import correction, m2po
+    from pace_async.learn.correction import RatioFunction, TokenSelection, WeightFunction
+else:
+    correction, m2po = later("pace_async.learn", "correction", "m2po")
 
 
 @dataclass(frozen=True, slots=True)
-class OffPolicyCorrection(Entry):
+class OffPolicyCorrection(Entry["WeightFunction"]):
     """`ratio_to_sampler`: the surrogate's ratio is against the behaviour policy, so that its clip acts. Otherwise it is
-    against the policy at the beginning of the step, and its clip has no effect. `of_calls`: a weight depends on all
-    tokens of the call and on its advantage. `is_capped`: the cap truncates the weights. `selects`: `module:attribute`
-    of what chooses the tokens of a group that count."""
+    against the policy at the beginning of the step, and its clip has no effect. `of_calls`, in place of `code`: the
+    log-ratio of a call, so that a weight depends on all of its tokens. `is_capped`: the cap truncates the weights.
+    `selects` chooses the tokens of a group that count, None: all do."""
 
     ratio_to_sampler: bool = False
-    of_calls: bool = False
+    of_calls: "Callable[[], RatioFunction] | None" = None
     is_capped: bool = True
-    selects: str = ""
+    selects: "Callable[[], TokenSelection] | None" = None
 
 
 CORRECTIONS = Registry(
@@ -29,49 +37,40 @@ CORRECTIONS = Registry(
     OffPolicyCorrection(
         "behaviour",
         "the ratio to the sampling policy is clipped",
-        "pace_async.learn.correction:behaviour",
+        lambda: correction.behaviour,
         ratio_to_sampler=True,
     ),
     OffPolicyCorrection(
-        "decoupled", "the ratio to the sampling policy is a truncated weight", "pace_async.learn.correction:decoupled"
+        "decoupled", "the ratio to the sampling policy is a truncated weight", lambda: correction.decoupled
     ),
     OffPolicyCorrection(
         "sequence",
         "the product of the ratios of the whole call is a truncated weight",
-        "pace_async.learn.correction:of_sequence",
-        of_calls=True,
+        of_calls=lambda: correction.sequence,
     ),
     OffPolicyCorrection(
         "geometric",
         "the geometric mean of the ratios of the whole call is a truncated weight",
-        "pace_async.learn.correction:of_geometric_mean",
-        of_calls=True,
-    ),
-    OffPolicyCorrection(
-        "vespo",
-        "the ratio of the whole call is a weight that falls to 0 on both sides of 1, more softly than a clip",
-        "pace_async.learn.vespo:vespo",
-        of_calls=True,
-        is_capped=False,
+        of_calls=lambda: correction.geometric,
     ),
     OffPolicyCorrection(
         "m2po",
         "as decoupled, without the tokens that moved farthest, until the mean squared log-ratio is within its limit",
-        "pace_async.learn.correction:decoupled",
-        selects="pace_async.learn.m2po:m2po",
+        lambda: correction.decoupled,
+        selects=lambda: m2po.m2po,
     ),
     OffPolicyCorrection(
         "none",
         "each token counts as if the policy in training had sampled it: a control",
-        "pace_async.learn.correction:uncorrected",
+        lambda: correction.uncorrected,
         is_capped=False,
     ),
 )
 
-MASKS = Registry(
+MASKS: Registry[Entry["RatioFunction"]] = Registry(
     "mask",
     Entry("none", "no token is left out"),
-    Entry("token", "tokens whose ratio is far off", "pace_async.learn.correction:token"),
-    Entry("sequence", "calls whose product of ratios is far off", "pace_async.learn.correction:sequence"),
-    Entry("geometric", "calls whose geometric mean of ratios is far off", "pace_async.learn.correction:geometric"),
+    Entry("token", "tokens whose ratio is far off", lambda: correction.token),
+    Entry("sequence", "calls whose product of ratios is far off", lambda: correction.sequence),
+    Entry("geometric", "calls whose geometric mean of ratios is far off", lambda: correction.geometric),
 )

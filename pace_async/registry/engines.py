@@ -1,29 +1,37 @@
 """Engines that serve the advisor (`--engine`).
 
-The code of an engine is a context manager in which it serves: `runtime.children.engines.EngineFactory`.
+The code of an engine is a context manager in which it serves.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING
 
-from pace_async.registry.base import Entry, Registry, load_code
+from pace_async.registry.base import Entry, Registry, later
+
+if TYPE_CHECKING:
+    from pace_async.advise.engines import embedded, vllm_models
+    from pace_async.runtime.children import engines, external, tinker
+    from pace_async.runtime.children.engines import EngineFactory
+else:
+    embedded, vllm_models = later("pace_async.advise.engines", "embedded", "vllm_models")
+    engines, external, tinker = later("pace_async.runtime.children", "engines", "external", "tinker")
 
 
 @dataclass(frozen=True, slots=True)
-class AdvisorEngine(Entry):
-    """`check` names a function of the setting that raises UsageError if the engine cannot serve. Empty: it always can.
-    `knows` names a function of a model's folder and the server's arguments that returns why the engine cannot serve
-    this model, as a clause, or None. Empty: nothing is known.
+class AdvisorEngine(Entry["EngineFactory"]):
+    """`check` gives a function of the setting that raises UsageError if the engine cannot serve. None: it always can.
+    `knows` gives a function of a model's folder and the server's arguments that returns why the engine cannot serve
+    this model, as a clause, or None. Without it nothing is known.
     `runs_already`: the run neither starts nor restarts it. `serves_adapters`: each version may be a LoRA adapter.
     `computes_anywhere`: where no card can be used it computes on the processor.
     `receives_gpu_to_gpu`: a transport from GPU to GPU may be chosen. `opens_memory`: so may one in which it opens the
     learner's memory. `serves_given_type`: it computes in the number
     type of version 0's files, and not in a finer one. `divides`: the run may start it on several cards."""
 
-    check: str = ""
-    knows: str = ""
+    check: Callable[[], Callable[[str], object]] | None = None
+    knows: Callable[[], Callable[[Path, Sequence[str]], str | None]] | None = None
     runs_already: bool = False
     serves_adapters: bool = False
     computes_anywhere: bool = False
@@ -34,21 +42,19 @@ class AdvisorEngine(Entry):
 
     def refuse_unless_there(self, engine: str) -> None:
         """Raises UsageError for an engine that cannot serve here. Uses no network."""
-        if self.check:
-            cast("Callable[[str], object]", load_code(self.check))(engine)
+        if self.check is not None:
+            self.check()(engine)
 
     def why_unknown(self, model: Path, arguments: Sequence[str]) -> str | None:
         """Why the engine cannot serve the model in this folder, as a clause. None if it can, or if it is not known."""
-        if not self.knows:
-            return None
-        return cast("Callable[[Path, Sequence[str]], str | None]", load_code(self.knows))(model, arguments)
+        return None if self.knows is None else self.knows()(model, arguments)
 
 
 SERVERS = AdvisorEngine(
     "http://HOST:PORT",
     "servers that run already, separated by commas",
-    "pace_async.runtime.children.engines:servers",
-    check="pace_async.runtime.children.external:urls_of",
+    lambda: engines.servers,
+    check=lambda: external.urls_of,
     runs_already=True,
 )
 
@@ -57,17 +63,17 @@ ADVISOR_ENGINES = Registry(
     AdvisorEngine(
         "embedded",
         "a small server in the package",
-        "pace_async.runtime.children.engines:embedded",
-        knows="pace_async.advise.engines.embedded:why_unknown",
+        lambda: engines.embedded,
+        knows=lambda: embedded.why_unknown,
         computes_anywhere=True,
         receives_gpu_to_gpu=False,
     ),
     AdvisorEngine(
         "vllm",
         "vLLM, started by the run",
-        "pace_async.runtime.children.engines:vllm",
-        check="pace_async.runtime.children.engines:vllm_build",
-        knows="pace_async.advise.engines.vllm_models:why_unknown",
+        lambda: engines.vllm,
+        check=lambda: engines.vllm_build,
+        knows=lambda: vllm_models.why_unknown,
         serves_adapters=True,
         opens_memory=True,
         serves_given_type=True,
@@ -76,7 +82,7 @@ ADVISOR_ENGINES = Registry(
     AdvisorEngine(
         "tinker",
         "the sampling clients of learner.trainer tinker, which chooses it",
-        "pace_async.runtime.children.tinker:engine",
+        lambda: tinker.engine,
         runs_already=True,
         serves_adapters=True,
         receives_gpu_to_gpu=False,

@@ -1,28 +1,46 @@
 """Implementers (`--implementer`).
 
 The code of a built-in implementer is a class that is made from a task and raises UsageError where the task lacks what
-it needs: `implement.base.BuiltInFactory`. Every name that is not in the table is a model, asked over the network.
+it needs. Every name that is not in the table is a model, asked over the network.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from pace_async.registry.base import Entry, Registry
+from pace_async.registry.base import Entry, Registry, later
+
+if TYPE_CHECKING:
+    from pace_async.implement import advisor_edit, agent, agent_prompt, catalogue, prompts
+    from pace_async.implement.assemble import AgentFactory
+    from pace_async.implement.base import BuiltInFactory
+    from pace_async.implement.prompts import MessagesFor
+else:
+    advisor_edit, agent, agent_prompt, catalogue, prompts = later(
+        "pace_async.implement", "advisor_edit", "agent", "agent_prompt", "catalogue", "prompts"
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class ImplementerKind(Entry):
-    """`asks_a_model`: it is asked a tiny question before a run. `runs_command`: it is a program that works in a folder,
-    the user's own (implementer.command) or a `known_agent`. The calls of both cost money. `needs_catalogue`: the task
+class ImplementerKind(Entry["BuiltInFactory"]):
+    """`asks_a_model`: it is asked a tiny question before a run. `agent` makes one that is a program and works in a
+    folder, the
+    user's own (implementer.command) or a `known_agent`. The calls of both cost money. `needs_catalogue`: the task
     must bring a catalogue of mechanisms. `by_advisor`: the advisor has written the edit, as `advisor.role` says,
-    and no user chooses it. `prompts` names the function that makes the messages of a call again, if its calls have
+    and no user chooses it. `prompts` gives the function that makes the messages of a call again, if its calls have
     any."""
 
     asks_a_model: bool = False
-    runs_command: bool = False
+    agent: "Callable[[], AgentFactory] | None" = None
     known_agent: bool = False
     needs_catalogue: bool = False
     by_advisor: bool = False
-    prompts: str = ""
+    prompts: "Callable[[], MessagesFor] | None" = None
+
+    @property
+    def runs_command(self) -> bool:
+        """Whether it is a program that works in a folder."""
+        return self.agent is not None
 
     @property
     def is_built_in(self) -> bool:
@@ -34,13 +52,13 @@ MODEL = ImplementerKind(
     "MODEL",
     "any model that litellm knows",
     asks_a_model=True,
-    prompts="pace_async.implement.prompts:messages_for",
+    prompts=lambda: prompts.messages_for,
 )
 
 BY_ADVISOR = ImplementerKind(
     "advisor",
     "none: with advisor.role end_to_end the advisor writes the code itself",
-    "pace_async.implement.advisor_edit:AdvisorEdit",
+    lambda: advisor_edit.AdvisorEdit,
     by_advisor=True,
 )
 
@@ -49,24 +67,22 @@ IMPLEMENTERS = Registry(
     ImplementerKind(
         "catalog",
         "edits by the task's catalogue, free",
-        "pace_async.implement.catalogue:CatalogImplementer",
+        lambda: catalogue.CatalogImplementer,
         needs_catalogue=True,
     ),
     ImplementerKind(
         "command",
         "an agent of yours, started by implementer.command in a folder for each candidate",
-        "pace_async.implement.agent:AgentMaker",
-        runs_command=True,
-        prompts="pace_async.implement.agent_prompt:messages_for",
+        agent=lambda: agent.AgentMaker,
+        prompts=lambda: agent_prompt.messages_for,
     ),
     *(
         ImplementerKind(
             name,
             f"{about}, or {name}:MODEL",
-            "pace_async.implement.agent:AgentMaker",
-            runs_command=True,
+            agent=lambda: agent.AgentMaker,
             known_agent=True,
-            prompts="pace_async.implement.agent_prompt:messages_for",
+            prompts=lambda: agent_prompt.messages_for,
         )
         for name, about in (
             ("claude", "Claude Code"),

@@ -1,17 +1,27 @@
 """Objectives of the learner (`--objective`) and schedules of alpha (`learner.alpha_schedule`).
 
-The code of an objective is a function of one group: `objectives.base.ObjectiveFunction`. Other packages add theirs by
+The code of an objective is a function of one group. Other packages add theirs by
 an entry point of the group `pace.objectives`, which names the function or an `Objective` of this file. The code of a
-schedule is a function of the groups so far: `objectives.schedule.ScheduleFunction`.
+schedule is a function of the groups so far.
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from pace_async.registry.base import Entry, Registry
+from pace_async.registry.base import Entry, Registry, later
+
+if TYPE_CHECKING:
+    from pace_async.objectives import entropic, grpo, maxk, phase_adaptive, schedule
+    from pace_async.objectives.base import ObjectiveFunction
+    from pace_async.objectives.schedule import ScheduleFunction
+else:
+    entropic, grpo, maxk, phase_adaptive, schedule = later(
+        "pace_async.objectives", "entropic", "grpo", "maxk", "phase_adaptive", "schedule"
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Objective(Entry):
+class Objective(Entry["ObjectiveFunction"]):
     """`trains`: a learner runs. `uses_alpha`: the schedule of alpha matters, so displays show it. `kl_penalty` is the
     default of `learner.kl_penalty`."""
 
@@ -21,7 +31,7 @@ class Objective(Entry):
 
 
 @dataclass(frozen=True, slots=True)
-class AlphaSchedule(Entry):
+class AlphaSchedule(Entry["ScheduleFunction"]):
     """`restandardises`: the mixture of the branches is standardised once more."""
 
     restandardises: bool = False
@@ -32,33 +42,33 @@ OBJECTIVES = Registry(
     Objective(
         "pace",
         "group-relative credit early, best-of-k credit late",
-        "pace_async.objectives.phase_adaptive:phase_adaptive",
+        lambda: phase_adaptive.phase_adaptive,
         uses_alpha=True,
     ),
-    Objective("grpo", "z-score within the group", "pace_async.objectives.grpo:grpo"),
+    Objective("grpo", "z-score within the group", lambda: grpo.grpo),
     Objective(
         "entropic",
         "exponential weights at a temperature set by divergence",
-        "pace_async.objectives.entropic:entropic",
+        lambda: entropic.entropic,
         kl_penalty=0.1,  # as in the code of its authors
     ),
-    Objective("maxk", "contribution to the best of k", "pace_async.objectives.maxk:maxk"),
+    Objective("maxk", "contribution to the best of k", lambda: maxk.maxk),
     Objective("none", "no training", trains=False),
     group="pace.objectives",
 )
 
 ALPHA_SCHEDULES = Registry(
     "alpha schedule",
-    AlphaSchedule("linear", "from 0 to 1 over the horizon, as in the paper", "pace_async.objectives.schedule:linear"),
+    AlphaSchedule("linear", "from 0 to 1 over the horizon, as in the paper", lambda: schedule.linear),
     AlphaSchedule(
         "code",
         "to 0.8 over the horizon, the mixture standardised once more, as in the authors' code",
-        "pace_async.objectives.schedule:code",
+        lambda: schedule.code,
         restandardises=True,
     ),
-    AlphaSchedule("fixed", "learner.alpha_start throughout, a control", "pace_async.objectives.schedule:fixed"),
-    AlphaSchedule("reversed", "from 1 to 0 over the horizon, a control", "pace_async.objectives.schedule:backwards"),
-    AlphaSchedule("compression", "the measured compression of rewards", "pace_async.objectives.schedule:compression"),
+    AlphaSchedule("fixed", "learner.alpha_start throughout, a control", lambda: schedule.fixed),
+    AlphaSchedule("reversed", "from 1 to 0 over the horizon, a control", lambda: schedule.backwards),
+    AlphaSchedule("compression", "the measured compression of rewards", lambda: schedule.compression),
 )
 
 _UNKNOWN = Objective("", "an objective that is not installed")

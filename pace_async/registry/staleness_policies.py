@@ -1,15 +1,22 @@
 """Staleness policies (`--staleness-policy`).
 
-The code of a policy chooses what the learner trains next: `staleness.policies.PolicyFunction`.
+The code of a policy chooses what the learner trains next.
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from pace_async.registry.base import Entry, Registry
+from pace_async.registry.base import Entry, Registry, later
+
+if TYPE_CHECKING:
+    from pace_async.staleness import policies
+    from pace_async.staleness.policies import PolicyFunction
+else:
+    (policies,) = later("pace_async.staleness", "policies")
 
 
 @dataclass(frozen=True, slots=True)
-class StalenessPolicy(Entry):
+class StalenessPolicy(Entry["PolicyFunction"]):
     """`bounds_maximum`: nothing older than `staleness.max_staleness` trains. `counts_running`: leases in flight count
     against the bound on open ones. `discards`: it may close finished rollouts untrained. `waits_for_slowest`: no group
     overtakes a lease whose deadline would be missed. `allows_sync`: it makes sense behind a barrier."""
@@ -26,20 +33,20 @@ STALENESS_POLICIES = Registry(
     StalenessPolicy(
         "pace",
         "hard bound, nothing thrown away",
-        "pace_async.staleness.policies:pace",
+        lambda: policies.pace,
         waits_for_slowest=True,
         allows_sync=True,
     ),
     StalenessPolicy(
         "soft",
         "trains in order of completion, so bounds the mean only",
-        "pace_async.staleness.policies:soft",
+        lambda: policies.soft,
         bounds_maximum=False,
     ),
     StalenessPolicy(
         "drop",
         "discards rollouts that are too old, so wastes finished evaluations, the slow ones first",
-        "pace_async.staleness.policies:drop",
+        lambda: policies.drop,
         counts_running=False,
         discards=True,
     ),

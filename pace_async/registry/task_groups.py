@@ -2,7 +2,7 @@
 
 from pace_async.registry.base import Entry, Registry
 
-TASK_GROUPS = Registry(
+TASK_GROUPS: Registry[Entry[None]] = Registry(
     "group of tasks",
     Entry("packing", "points or figures that are placed in space"),
     Entry("combinatorics", "finite sets and whole numbers"),

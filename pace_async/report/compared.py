@@ -157,15 +157,15 @@ class Comparison:
     @property
     def differences(self) -> list[DifferenceShown]:
         """A row for each arm but the first: its difference to the first, with the interval."""
-        first, place, direction = self.arms[0], self.place, self.arms[0].runs[0].direction
+        first, place, fitness = self.arms[0], self.place, self.arms[0].runs[0].fitness
         return [
             {
                 "arm": arm.name,
                 "against": first.name,
                 **_difference(difference(arm, first, place)),
                 "fresh": _difference(difference(arm, first, place, fresh=True)),
-                "reaches": reaches(arm, first, place, direction),
-                "is_reached": reaches(first, arm, place, direction),
+                "reaches": reaches(arm, first, place, fitness),
+                "is_reached": reaches(first, arm, place, fitness),
             }
             for arm in self.arms[1:]
         ]
@@ -173,10 +173,10 @@ class Comparison:
     @property
     def verdicts(self) -> list[str]:
         """What the differences show, in sentences."""
-        first, place, direction = self.arms[0], self.place, self.arms[0].runs[0].direction
+        first, place, fitness = self.arms[0], self.place, self.arms[0].runs[0].fitness
         found: list[str] = []
         for arm, row in zip(self.arms[1:], self.differences, strict=True):
-            found.append(verdict(arm, first, difference(arm, first, place), direction))
+            found.append(verdict(arm, first, difference(arm, first, place), fitness))
             sides = ((arm, first, row["reaches"]), (first, arm, row["is_reached"]))
             earliest = min((side for side in sides if side[2] is not None), key=lambda side: side[2] or 0, default=None)
             if earliest is not None and (at := share_in_words(earliest[2], place, self.by)):
@@ -213,7 +213,7 @@ class Comparison:
         runs = [run for _, run in self.every]
         return {
             "task": runs[0].task,
-            "direction": runs[0].direction,
+            "direction": runs[0].fitness.name,
             "candidates": min((run.candidates for run in runs if run.candidates), default=0),
             "by": self.by,
             "place": self.place,
@@ -254,7 +254,7 @@ class Comparison:
             "curve": list(run.curve),
             "length": run.length,
             "fresh_score": run.fresh_after(self.place),
-            "reaches_first": None if final is None else reached(run.curve, final.value, run.direction),
+            "reaches_first": None if final is None else reached(run.curve, final.value, run.fitness),
             "entropy_spikes": run.diagnostics.entropy_spikes,
             "grad_norm_spikes": run.diagnostics.grad_norm_spikes,
             "groups_trained": run.diagnostics.trained,

@@ -18,7 +18,7 @@ def compared_run(reader: Reader, name: str | None = None, by: By = "candidates")
         run=name or header.name,
         task=header.task,
         task_digest=header.task_digest,
-        direction=header.direction,
+        fitness=header.fitness,
         seed=header.seed,
         state=standing.state,
         candidates=standing.candidates,
@@ -38,7 +38,7 @@ def refuse_unless_comparable(runs: Sequence[ComparedRun], by: By = "candidates")
     """Raises UsageError for runs of different tasks, and for runs without a length on the axis or a known cost."""
     first = runs[0]
     for run in runs[1:]:
-        if (run.task, run.direction) != (first.task, first.direction):
+        if (run.task, run.fitness.name) != (first.task, first.fitness.name):
             raise UsageError(
                 f"{first.run} searches {first.task} and {run.run} searches {run.task}: scores of different tasks "
                 "do not compare."

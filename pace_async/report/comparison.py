@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, get_args
 
+from pace_async.fitness import Fitness
 from pace_async.registry.objectives import trains
 from pace_async.report.diagnostics import NO_DIAGNOSTICS, Diagnostics, reached
-from pace_async.reward import better
 
 LEVEL = 0.95
 _NOT_OF_THE_ARM = ("seed", "population.url")
@@ -47,7 +47,7 @@ class ComparedRun:
     run: str
     task: str
     task_digest: str
-    direction: str
+    fitness: Fitness
     seed: int
     state: str
     candidates: int
@@ -109,7 +109,7 @@ class Arm:
 
     def __repr__(self) -> str:
         scores = [score for run in self.runs if (score := run.best_after(run.length)) is not None]
-        best = None if not scores else max(scores) if self.runs[0].direction == "maximize" else min(scores)
+        best = self.runs[0].fitness.best(scores) if scores else None
         return f"Arm({self.name!r}, {len(self.runs)} run{'' if len(self.runs) == 1 else 's'}, best {_short(best)})"
 
     @property
@@ -184,13 +184,13 @@ def difference(arm: Arm, against: Arm, place: float, *, fresh: bool = False) -> 
     return Estimate(value, value - half, value + half)
 
 
-def verdict(arm: Arm, against: Arm, found: Estimate | None, direction: str) -> str:
+def verdict(arm: Arm, against: Arm, found: Estimate | None, fitness: Fitness) -> str:
     """What the difference of two arms shows, in a sentence."""
     if found is None or found.told_apart is None:
         return f"Whether {arm.name} and {against.name} differ cannot be said: it takes two seeds with a score in each."
     if not found.told_apart:
         return f"{arm.name} and {against.name} are not told apart: the interval of their difference holds 0."
-    return f"{arm.name} is {'better' if better(direction, found.value, 0.0) else 'worse'} than {against.name}."
+    return f"{arm.name} is {'better' if fitness.better(found.value, 0.0) else 'worse'} than {against.name}."
 
 
 def _estimate(scores: Sequence[float]) -> Estimate:
@@ -233,10 +233,10 @@ def band(arm: Arm, end: float) -> list[tuple[float, Estimate]]:
     return [(place, mean) for place, mean in curve if mean is not None]
 
 
-def reaches(arm: Arm, other: Arm, end: float, direction: str) -> float | None:
+def reaches(arm: Arm, other: Arm, end: float, fitness: Fitness) -> float | None:
     """The place at which the arm's mean curve is first as good as the other's mean at the end, None if it never is."""
     final = other.mean(end)
-    return None if final is None else reached([(at, mean.value) for at, mean in band(arm, end)], final.value, direction)
+    return None if final is None else reached([(at, mean.value) for at, mean in band(arm, end)], final.value, fitness)
 
 
 def sampled(curve: Sequence[tuple[float, Estimate]], points: int, end: float) -> list[float | None]:

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pace_async.reward import better
+from pace_async.fitness import Fitness
 
 RUNNING = 16
 """Values whose median a spike is held against: those just before it."""
@@ -62,6 +62,6 @@ def diagnostics_of(entropy: Sequence[float], grad_norm: Sequence[float], spreads
     )
 
 
-def reached(curve: Sequence[tuple[float, float]], score: float, direction: str) -> float | None:
+def reached(curve: Sequence[tuple[float, float]], score: float, fitness: Fitness) -> float | None:
     """The first place of a curve of (place, score) at which its score is as good as `score`, None if it never is."""
-    return next((place for place, value in curve if not better(direction, score, value)), None)
+    return next((place for place, value in curve if fitness.reaches(value, score)), None)

@@ -58,7 +58,7 @@ _NEVER = "No island went back or crossed over with another."
 
 
 def _islands(facts: Facts) -> dict[int, _Island]:
-    sign = 1.0 if facts.header.direction == "maximize" else -1.0
+    fitness = facts.header.fitness
     found: defaultdict[int, _Island] = defaultdict(_Island)
     for row in facts.account.candidates:
         if row.island is None:
@@ -68,7 +68,7 @@ def _islands(facts: Facts) -> dict[int, _Island]:
         if row.score is None:
             continue
         island.scored += 1
-        if island.best is None or sign * row.score > sign * (island.best.score or 0.0):
+        if not island.curve or fitness.better(row.score, island.curve[-1][1]):
             island.best = row
             island.curve.append((row.completed, row.score))
     return dict(found)

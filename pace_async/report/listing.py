@@ -40,9 +40,7 @@ def listed(facts: Facts) -> Sequence[CompletedCandidate]:
     """The candidates that have a row."""
     if len(facts.account.candidates) <= LISTED:
         return facts.account.candidates
-    sign = 1.0 if facts.header.direction == "maximize" else -1.0
-    scored = [row for row in facts.account.candidates if row.score is not None]
-    return sorted(scored, key=lambda row: (-sign * (row.score or 0.0), row.candidate))[:LISTED]
+    return facts.header.fitness.ranked(facts.account.candidates)[:LISTED]
 
 
 def _row(row: CompletedCandidate, there: set[int]) -> Markup:

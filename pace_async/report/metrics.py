@@ -17,8 +17,9 @@ _Points = Sequence[tuple[Measured, float]]
 
 
 def names_of(rows: Sequence[Measured]) -> list[str]:
-    """The names of all metrics, in order."""
-    return sorted({name for row in rows for name in row.metrics})
+    """The names of all metrics in order, without one that is the score of every program."""
+    names = sorted({name for row in rows for name in row.metrics})
+    return [name for name in names if any(row.metrics.get(name) != row.score for row in rows)]
 
 
 def metrics(rows: Sequence[Measured], candidates: int) -> Markup:

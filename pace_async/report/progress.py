@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from pace_async.baseline import Beside
+from pace_async.fitness import Fitness
 from pace_async.observe import formatting
 from pace_async.population.reading.account import CompletedCandidate
 from pace_async.report.axes import Frame, path, plot, spread
@@ -27,7 +28,7 @@ def curve(facts: Facts) -> tuple[Markup, int]:
     band from the lowest to the highest, with their median."""
     rows = facts.account.candidates
     scores = [row.score for row in rows]
-    low, high, below = _window(scores, facts.header.direction)
+    low, high, below = _window(scores, facts.header.fitness)
     lines = _lines(facts)
     low, high = _widened(low, high, [value for value, _ in lines if scores])
     frame = Frame(WIDTH, HEIGHT, (0.0, max(1.0, float(len(rows) - 1))), (low, high))
@@ -58,16 +59,14 @@ def _widened(low: float, high: float, values: Sequence[float]) -> tuple[float, f
     return min([low, *(value - room for value in near)]), max([high, *(value + room for value in near)])
 
 
-def _window(scores: list[float | None], direction: str) -> tuple[float, float, int]:
+def _window(scores: list[float | None], fitness: Fitness) -> tuple[float, float, int]:
     """The edges of the scores without those far beyond the worst tenth, and how many those are."""
-    known = sorted(score for score in scores if score is not None)
+    known = sorted((score for score in scores if score is not None), key=fitness.merit)
     if len(known) < 20:
         return *spread(known), 0
-    down = direction == "maximize"
-    tenth = known[len(known) // 10] if down else known[-1 - len(known) // 10]
-    best = known[-1] if down else known[0]
+    tenth, best = known[len(known) // 10], known[-1]
     far = tenth - (best - tenth)
-    kept = [score for score in known if (score >= far if down else score <= far)]
+    kept = [score for score in known if fitness.reaches(score, far)]
     return *spread(kept), len(known) - len(kept)
 
 

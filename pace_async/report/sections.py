@@ -48,7 +48,7 @@ def top(facts: Facts) -> list[Markup]:
     seed = next((row.score for row in facts.account.candidates if row.candidate == 0), None)
     best = status["best_score"]
     tiles = [
-        ("–" if best is None else formatting.score(best), f"best score ({header.direction}d)"),
+        ("–" if best is None else formatting.score(best), f"best score ({header.fitness.name}d)"),
         *_standing(facts),
         ("–" if seed is None else formatting.score(seed), "seed program"),
         (f"{status['candidates']:,}", "candidates"),
@@ -112,7 +112,7 @@ def _standing(facts: Facts) -> list[tuple[str, str]]:
     if facts.best["equal"]:
         tiles.append((str(len(facts.best["equal"])), "others that the noise of that evaluation does not tell from it"))
     if facts.best_known is not None:
-        said = to_best_known(facts.best["score"], facts.best_known, facts.header.direction, named=False)
+        said = to_best_known(facts.best["score"], facts.best_known, facts.header.fitness, named=False)
         tiles.append((formatting.score(facts.best_known), f"best known{f': {said}' if said else ''}"))
     return tiles
 

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pace_async.fitness import Fitness
 from pace_async.observe import formatting
 from pace_async.population.reading.account import CompletedCandidate
 from pace_async.report.axes import drawing
@@ -31,7 +32,7 @@ class Node:
 def tree(facts: Facts) -> tuple[Markup, str]:
     """(drawing, caption)."""
     chosen = _chosen(facts)
-    nodes = place(chosen, facts.header.direction)
+    nodes = place(chosen, facts.header.fitness)
     best = {row.candidate for row in facts.lineage}
     width = PAD * 2 + COLUMN * (1 + max((node.depth for node in nodes.values()), default=0))
     height = PAD * 2 + ROW * (1 + max((node.line for node in nodes.values()), default=0))
@@ -51,12 +52,11 @@ def tree(facts: Facts) -> tuple[Markup, str]:
     return sized, f"{drawn}. The line to the best one is drawn thick; each shows its score."
 
 
-def place(chosen: Mapping[int, CompletedCandidate], direction: str) -> dict[int, Node]:
+def place(chosen: Mapping[int, CompletedCandidate], fitness: Fitness) -> dict[int, Node]:
     """Depth and line of each candidate. A candidate whose parent is not chosen is the root of its own tree."""
     children: defaultdict[int | None, list[int]] = defaultdict(list)
     for candidate, row in chosen.items():
         children[row.parent if row.parent in chosen else None].append(candidate)
-    sign = 1.0 if direction == "maximize" else -1.0
     order: list[int] = []
     waiting = list(children[None])
     while waiting:
@@ -67,7 +67,7 @@ def place(chosen: Mapping[int, CompletedCandidate], direction: str) -> dict[int,
     for candidate in reversed(order):
         own: float | None = chosen[candidate].score
         known = [merit[child] for child in children[candidate]]
-        merit[candidate] = max(known + ([] if own is None else [sign * own]), default=float("-inf"))
+        merit[candidate] = max(known + ([] if own is None else [fitness.merit(own)]), default=float("-inf"))
     return _lines(chosen, {key: sorted(found, key=lambda c: (-merit[c], c)) for key, found in children.items()})
 
 
@@ -88,10 +88,8 @@ def _lines(chosen: Mapping[int, CompletedCandidate], children: Mapping[int | Non
 
 def _chosen(facts: Facts) -> dict[int, CompletedCandidate]:
     known = {row.candidate: row for row in facts.account.candidates}
-    sign = 1.0 if facts.header.direction == "maximize" else -1.0
-    scored = [row for row in facts.account.candidates if row.score is not None]
     kept: dict[int, CompletedCandidate] = {}
-    for row in sorted(scored, key=lambda row: (-sign * (row.score or 0.0), row.candidate))[:SHOWN]:
+    for row in facts.header.fitness.ranked(facts.account.candidates)[:SHOWN]:
         at = row.candidate
         while at is not None and at in known and at not in kept:
             kept[at] = known[at]

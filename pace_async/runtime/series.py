@@ -5,6 +5,7 @@ and never spend more than the budget together.
 """
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +44,13 @@ class Series:
         budget = self.config.stop.budget
         return None if budget is None else budget / self.number
 
+    @property
+    def budget_in_words(self) -> str:
+        """What the budget holds for, empty without one."""
+        if self.share is None:
+            return ""
+        return f"The budget of {self.config.stop.budget:g} USD holds for all together: {self.share:.4g} USD each"
+
     def paths(self, seed: int) -> RunPaths:
         return RunPaths(self.folder / f"{self.folder.absolute().name}-s{seed}")
 
@@ -51,12 +59,12 @@ class Series:
         stop = self.config.stop.model_copy(update={"budget": self.share})
         return self.config.model_copy(update={"seed": seed, "stop": stop})
 
-    def changed(self, changes: dict[str, object]) -> "Series":
+    def changed(self, changes: Mapping[str, object]) -> "Series":
         """The series with other settings. Raises UsageError."""
         config = resolve(None, {**flat(self.config.model_dump(mode="json")), **changes}, environment={})
         return Series(self.folder, self.number, config)
 
-    def changes_of(self, changes: dict[str, object]) -> dict[str, object]:
+    def changes_of(self, changes: Mapping[str, object]) -> Mapping[str, object]:
         """The changes for one run: its share of a new budget."""
         return changes if changes.get("stop.budget") is None else {**changes, "stop.budget": self.share}
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 
 from pace_async.events import IdeaTaken, IslandActed
 from pace_async.search.ideas import Pool, interleaved, words
-from pace_async.search.islands import choose_snapshot, gone_back, progress
+from pace_async.search.islands import choose_snapshot, gone_back
 from pace_async.search.state import Course, Idea, Island, Neighbours, Rules
 
 NEAR_ZERO = 1e-9
@@ -106,7 +106,7 @@ def decide(
     own = progress_of(island, rules)
     start = course.history[0].best.score
     reached = {
-        number: progress(start, elite.score, rules.goal, rules.direction)
+        number: rules.fitness.covered(start, elite.score)
         for number, elite in others.elites.items()
         if number != island.number and number in others.pools
     }
@@ -171,7 +171,7 @@ def after_action(island: Island, acted: IslandActed, arriving: Pool, rules: Rule
 def progress_of(island: Island, rules: Rules) -> float:
     """The progress of the island's present best from the task's own program towards the goal, in [0, 1]."""
     start, best = island.course.history[0].best, island.members[0]
-    return progress(start.score, best.score, rules.goal, rules.direction)
+    return rules.fitness.covered(start.score, best.score)
 
 
 def why(acted: IslandActed) -> str:

@@ -11,31 +11,30 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from pace_async.config import SearchConfig
-from pace_async.search.parents import ranked
 from pace_async.search.state import Island, Member
 
 Cell = tuple[int, int]
 
 
-def map_elites(island: Island, search: SearchConfig, direction: str, draw: random.Random) -> Member:
+def map_elites(island: Island, search: SearchConfig, draw: random.Random) -> Member:
     """The parent rule `map_elites`."""
     origin = island.course.history[0].best.program
-    return choose_elite(island.members, origin, direction, draw, search.grid_bins)
+    return choose_elite(island.members, origin, draw, search.grid_bins)
 
 
-def choose_elite(members: Sequence[Member], origin: str, direction: str, draw: random.Random, bins: int) -> Member:
-    """The elite of one cell. Draws one number. `origin` is the task's own program. `members` must not be empty."""
-    elites = elites_of(members, origin, direction, bins)
+def choose_elite(members: Sequence[Member], origin: str, draw: random.Random, bins: int) -> Member:
+    """The elite of one cell. Draws one number. `origin` is the task's own program. `members` are the best
+    first, at least one."""
+    elites = elites_of(members, origin, bins)
     return elites[sorted(elites)[draw.randrange(len(elites))]]
 
 
-def elites_of(members: Sequence[Member], origin: str, direction: str, bins: int) -> Mapping[Cell, Member]:
+def elites_of(members: Sequence[Member], origin: str, bins: int) -> Mapping[Cell, Member]:
     """The best member of each cell that has any, equal scores by age."""
-    order = ranked(members, direction)
-    lengths = _parts([len(member.program) for member in order], bins)
-    strange = _parts([_strange(member.program, origin) for member in order], bins)
+    lengths = _parts([len(member.program) for member in members], bins)
+    strange = _parts([_strange(member.program, origin) for member in members], bins)
     elites: dict[Cell, Member] = {}
-    for cell, member in zip(zip(lengths, strange, strict=True), order, strict=True):
+    for cell, member in zip(zip(lengths, strange, strict=True), members, strict=True):
         elites.setdefault(cell, member)
     return elites
 

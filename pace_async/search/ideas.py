@@ -16,7 +16,7 @@ from itertools import zip_longest
 from typing import TypeVar
 
 from pace_async.events import IdeaNote
-from pace_async.reward import better
+from pace_async.fitness import Fitness
 from pace_async.search.state import Idea, Tally, Trial
 
 Pool = tuple[Idea, ...]
@@ -142,10 +142,10 @@ def tallied(tally: Tally, trials: Sequence[Trial]) -> Tally:
     return Tally(tried, last, lowest, highest, tuple(sorted(failures.items())))
 
 
-def summarised(idea: Idea, direction: str) -> Summary:
+def summarised(idea: Idea, fitness: Fitness) -> Summary:
     """The summary of all experiments on an idea."""
     whole = tallied(idea.earlier, idea.trials)
     both = [score for score in (whole.lowest, whole.highest) if score is not None]
-    best = None if not both else both[0] if better(direction, both[0], both[-1]) else both[-1]
+    best = fitness.best(both) if both else None
     failures = tuple(sorted(whole.failures, key=lambda failure: (-failure[1], failure[0])))
     return Summary(whole.tried, sum(times for _, times in failures), best, failures)

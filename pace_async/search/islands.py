@@ -16,7 +16,7 @@ program, r the goal (the better of the task's bounds) and b the island's best sc
     progress A = (s₀ − b) / (s₀ − r), within [0, 1]
 
 Numerator and denominator change sign together, so the same formulas hold whether a higher or a lower score is better.
-Only the test for a new best depends on the direction. Worked example, maximising from 2.0 towards 3.0: a rollout of 2.5
+Only the test for a new best depends on which. Worked example, maximising from 2.0 towards 3.0: a rollout of 2.5
 gains (2.0 − 2.5) / (2.0 − 3.0) = 0.5, so m = 0.15 · 0.5 = 0.075 and A = 0.5. A rollout of 2.4 is not a new best, so
 m = 0.85 · 0.075 = 0.06375. A rollout of 2.75 gains half of the rest, R = 0.5, so m = 0.85 · 0.06375 + 0.075 = 0.1291875
 and A = 0.75. Minimising from 3.0 towards 2.0, the scores 2.5, 2.6 and 2.25 give the same numbers.
@@ -26,7 +26,7 @@ import random
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
-from pace_async.reward import better
+from pace_async.fitness import Fitness
 from pace_async.search.ideas import Pool, merge_pools, record_trial
 from pace_async.search.parents import Members, fitter, taken_in, text_bytes
 from pace_async.search.state import UNTRIED, Course, Idea, Island, Member, Rules, SearchContext, Snapshot, Trial, Visits
@@ -40,9 +40,9 @@ def first_island(number: int, seed_program: Member) -> Island:
     return Island(number=number, members=(seed_program,), course=Course(history=(snapshot_of(seed_program, ()),)))
 
 
-def context_of(island: Island, parent: Member, direction: str) -> SearchContext:
+def context_of(island: Island, parent: Member, fitness: Fitness) -> SearchContext:
     """The advisor's view for one rollout. The parent may come from another island."""
-    best = fitter(direction, island.members[0], parent)
+    best = fitter(fitness, island.members[0], parent)
     return SearchContext(parent=parent, best=best, ideas=island.ideas, next_idea=island.next_idea)
 
 
@@ -60,13 +60,13 @@ def after_evaluation(
     ideas = record_trial(island.ideas, idea, trial) if idea is not None and trial is not None else island.ideas
     members = island.members
     if member is not None:
-        members = taken_in(members, member, rules.direction, rules.members_kept, rules.room)
+        members = taken_in(members, member, rules.fitness, rules.members_kept, rules.room)
     after = Island(  # `replace` takes three times as long, and a resume does this for every candidate
         number=island.number,
         members=members,
         ideas=ideas,
         next_idea=island.next_idea,
-        visits=expanded(island.visits, parent, member, members, rules.direction),
+        visits=expanded(island.visits, parent, member, members, rules.fitness),
         course=_moved_on(island.course, island.members[0], members[0], ideas, rules),
     )
     return one_step_of_stay(after, rules.ideas_kept)
@@ -74,7 +74,7 @@ def after_evaluation(
 
 def _moved_on(course: Course, before: Member, best: Member, ideas: Pool, rules: Rules) -> Course:
     """Momentum and history, given the best member before this rollout and after it, and the ideas after it."""
-    gained = gain(before.score, best.score, rules.goal, rules.direction)
+    gained = gain(before.score, best.score, rules.fitness)
     return Course(
         momentum=moved(course.momentum, gained, rules.decay),
         updates=course.updates + 1,
@@ -86,30 +86,15 @@ def _moved_on(course: Course, before: Member, best: Member, ideas: Pool, rules: 
     )
 
 
-def goal_of(direction: str, lower: float, upper: float) -> float:
-    """r: the better of a task's bounds, the score with the full reward."""
-    return upper if direction == "maximize" else lower
-
-
-def gain(old: float, new: float, goal: float, direction: str) -> float:
-    """R in [0, 1]: the share of the way from `old` to `goal` that `new` covers, 0 unless `new` is better. A step to the
-    goal or beyond it counts as the whole way, and so does any step from there."""
-    if not better(direction, new, old):
-        return 0.0
-    return min(1.0, (old - new) / (old - goal)) if better(direction, goal, old) else 1.0
+def gain(old: float, new: float, fitness: Fitness) -> float:
+    """R in [0, 1]: the share of the way from `old` to the goal that `new` covers, 0 unless `new` is better. A step to
+    the goal or beyond it counts as the whole way, and so does any step from there."""
+    return fitness.covered(old, new) if fitness.better(new, old) else 0.0
 
 
 def moved(momentum: float, gained: float, decay: float) -> float:
     """m after one more rollout, whatever its outcome."""
     return decay * momentum + (1.0 - decay) * gained
-
-
-def progress(start: float, best: float, goal: float, direction: str) -> float:
-    """A in [0, 1]: the share of the way from `start` to `goal` that `best` covers, 1 if `start` is at the goal or
-    beyond."""
-    if not better(direction, goal, start):
-        return 1.0
-    return min(1.0, max(0.0, (start - best) / (start - goal)))
 
 
 def choose_snapshot(length: int, draw: random.Random) -> int:
@@ -161,7 +146,7 @@ def one_step_of_stay(island: Island, cap: int) -> Island:
 
 
 def expanded(
-    visits: Mapping[int, Visits], parent: int, child: Member | None, members: Sequence[Member], direction: str
+    visits: Mapping[int, Visits], parent: int, child: Member | None, members: Sequence[Member], fitness: Fitness
 ) -> Mapping[int, Visits]:
     """The visits after a rollout from `parent` has ended, over the present `members`. `child` is None if it has no
     score. Descendants of a program that is no longer a member count for its nearest ancestor that is one. A parent that
@@ -177,7 +162,7 @@ def expanded(
     if descent is not None and child is not None:
         one = after[descent]
         known = one.best_child
-        if known is None or better(direction, child.score, known):
+        if known is None or fitness.better(child.score, known):
             after[descent] = Visits(one.parent, one.expansions, child.score)
         if child.candidate in present:
             after[child.candidate] = Visits(parent=descent)

@@ -11,15 +11,12 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from operator import attrgetter
-from typing import Protocol, cast
+from typing import Protocol
 
 from pace_async.config import SearchConfig
+from pace_async.fitness import Fitness
 from pace_async.registry.parent_rules import PARENT_RULES
-from pace_async.reward import better
 from pace_async.search.state import Island, Member
-
-_age, _score = attrgetter("candidate"), attrgetter("score")
 
 
 class Members(tuple[Member, ...]):
@@ -72,55 +69,47 @@ class MembersIndex:
 class ParentRule(Protocol):
     """Type of the code of an entry in `registry.parent_rules`. Pure: the same arguments give the same parent."""
 
-    def __call__(self, island: Island, search: SearchConfig, direction: str, draw: random.Random, /) -> Member:
-        """One of the island's members. There is at least one. `direction` is maximize or minimize. `draw` is the only
-        source of randomness."""
+    def __call__(self, island: Island, search: SearchConfig, draw: random.Random, /) -> Member:
+        """One of the island's members, which are the best first, at least one. `draw` is the only source of chance."""
         ...
 
 
-def parent_of(island: Island, search: SearchConfig, direction: str, draw: random.Random) -> Member:
+def parent_of(island: Island, search: SearchConfig, draw: random.Random) -> Member:
     """The next parent among the island's members."""
-    return _rule(search.parents)(island, search, direction, draw)
+    return _rule(search.parents)(island, search, draw)
 
 
 @cache
 def _rule(name: str) -> ParentRule:
-    return cast("ParentRule", PARENT_RULES[name].load())
+    return PARENT_RULES[name].load()
 
 
-def ranked(members: Sequence[Member], direction: str) -> list[Member]:
-    """Best first, equal scores by age, oldest first."""
-    return sorted(
-        sorted(members, key=_age), key=_score, reverse=direction == "maximize"
-    )  # a sort keeps equals in order
-
-
-def tournament(island: Island, search: SearchConfig, direction: str, draw: random.Random) -> Member:
+def tournament(island: Island, search: SearchConfig, draw: random.Random) -> Member:
     """The parent rule `tournament`."""
-    return choose_parent(island.members, direction, draw, size=search.tournament_size, pool=search.tournament_pool)
+    return choose_parent(island.members, draw, size=search.tournament_size, pool=search.tournament_pool)
 
 
-def top_k(island: Island, search: SearchConfig, direction: str, draw: random.Random) -> Member:
+def top_k(island: Island, search: SearchConfig, draw: random.Random) -> Member:
     """The parent rule `top_k`."""
-    return choose_among_best(island.members, direction, draw, search.top_k)
+    return choose_among_best(island.members, draw, search.top_k)
 
 
-def choose_parent(members: Sequence[Member], direction: str, draw: random.Random, *, size: int, pool: int) -> Member:
-    """The winner of one tournament. `members` must not be empty."""
-    best = ranked(members, direction)[:pool]
+def choose_parent(members: Sequence[Member], draw: random.Random, *, size: int, pool: int) -> Member:
+    """The winner of one tournament. `members` are the best first, at least one."""
+    best = members[:pool]
     places = [draw.randrange(len(best)) for _ in range(size)]
     return best[min(places)]
 
 
-def choose_among_best(members: Sequence[Member], direction: str, draw: random.Random, k: int) -> Member:
-    """One of the best `k`, drawn uniformly. `members` must not be empty."""
-    return draw.choice(ranked(members, direction)[:k])
+def choose_among_best(members: Sequence[Member], draw: random.Random, k: int) -> Member:
+    """One of the best `k`, drawn uniformly. `members` are the best first, at least one."""
+    return draw.choice(members[:k])
 
 
 def choose_migrant(
     elites: Mapping[int, Member],
     island: Island,
-    direction: str,
+    fitness: Fitness,
     draw: random.Random,
     *,
     probability: float,
@@ -133,41 +122,37 @@ def choose_migrant(
         return None
     bests = {**elites, island.number: island.members[0]}
     drawn = draw.sample(sorted(bests), min(size, len(bests)))
-    winner = best_of([bests[number] for number in drawn], direction)
+    winner = fitness.ranked(bests[number] for number in drawn)[0]
     return None if winner == bests[island.number] else winner
 
 
-def fitter(direction: str, a: Member | None, b: Member) -> Member:
+def fitter(fitness: Fitness, a: Member | None, b: Member) -> Member:
     """The better of two members. Equal scores go to the older candidate."""
     if a is None:
         return b
     if a.score == b.score:
-        return min(a, b, key=_age)
-    return a if better(direction, a.score, b.score) else b
-
-
-def best_of(members: Sequence[Member], direction: str) -> Member:
-    """The best of `members`, which must not be empty. Equal scores go to the older candidate."""
-    scores = [member.score for member in members]
-    top = max(scores) if direction == "maximize" else min(scores)
-    return min((member for member in members if member.score == top), key=_age)
+        return a if a.candidate <= b.candidate else b
+    return a if fitness.better(a.score, b.score) else b
 
 
 def taken_in(
-    members: tuple[Member, ...], new: Member, direction: str, kept: int, room: int | None = None
+    members: tuple[Member, ...], new: Member, fitness: Fitness, kept: int, room: int | None = None
 ) -> tuple[Member, ...]:
     """At most `kept` of `members` and `new`, in order of rank (as `members` are). They are unchanged if `new` ranks too
     low or its program is there already. If their programs take more than `room` bytes, programs that do not fit beside
     the better ones are left out, never the best. Worked example, maximising, 2 kept: scores 3 and 1 and a new 2 give 3
     and 2. A new 1 changes nothing, because it is younger."""
-    key = _downwards if direction == "maximize" else _upwards
-    rank = key(new)
-    if len(members) >= kept and rank > key(members[kept - 1]):
+
+    def rank_of(member: Member) -> tuple[float, int]:
+        return -fitness.merit(member.score), member.candidate
+
+    rank = rank_of(new)
+    if len(members) >= kept and rank > rank_of(members[kept - 1]):
         return members
     before = Members.of(members)
     if new.program in before.known.programs:
         return members
-    best = before.with_member(bisect_left(before, rank, key=key), new, kept)
+    best = before.with_member(bisect_left(before, rank, key=rank_of), new, kept)
     if room is None or 4 * best.known.characters <= room:
         return best  # as nearly always: no text takes more than four bytes a character
     left, fitting = room, list[Member]()
@@ -182,13 +167,3 @@ def taken_in(
 def text_bytes(text: str) -> int:
     """The bytes of memory that a text takes at most, without its header: one a character of ASCII, else four."""
     return len(text) if text.isascii() else 4 * len(text)
-
-
-def _downwards(member: Member) -> tuple[float, int]:
-    """Sort key, lower is better: the order of `ranked` if a higher score is better."""
-    return -member.score, member.candidate
-
-
-def _upwards(member: Member) -> tuple[float, int]:
-    """The same if a lower score is better."""
-    return member.score, member.candidate

@@ -18,29 +18,27 @@ import random
 from collections.abc import Mapping, Sequence
 
 from pace_async.config import SearchConfig
-from pace_async.search.parents import ranked
 from pace_async.search.state import UNTRIED, Island, Member, Visits
 
 
-def puct(island: Island, search: SearchConfig, direction: str, draw: random.Random) -> Member:
+def puct(island: Island, search: SearchConfig, draw: random.Random) -> Member:
     """The parent rule `puct`."""
-    return choose_puct(island.members, island.visits, direction, search.puct_exploration)
+    return choose_puct(island.members, island.visits, search.puct_exploration)
 
 
-def choose_puct(members: Sequence[Member], visits: Mapping[int, Visits], direction: str, exploration: float) -> Member:
-    """The member with the highest value. `members` must not be empty."""
-    order = ranked(members, direction)
-    top, bottom = order[0].score, order[-1].score
+def choose_puct(members: Sequence[Member], visits: Mapping[int, Visits], exploration: float) -> Member:
+    """The member with the highest value. `members` are the best first, at least one."""
+    top, bottom = members[0].score, members[-1].score
     spread = (top - bottom) or 1.0
-    total = len(order) * (len(order) + 1) / 2
-    tried = [visits.get(member.candidate, UNTRIED) for member in order]
+    total = len(members) * (len(members) + 1) / 2
+    tried = [visits.get(member.candidate, UNTRIED) for member in members]
     expansions = sum(one.expansions for one in tried if one.parent is None)
 
     def value(place: int) -> float:
         one = tried[place]
-        reached = order[place].score if one.best_child is None else one.best_child
-        prior = (len(order) - place) / total
+        reached = members[place].score if one.best_child is None else one.best_child
+        prior = (len(members) - place) / total
         bonus = exploration * prior * math.sqrt(1 + expansions) / (1 + one.expansions)
         return (reached - bottom) / spread + bonus
 
-    return order[max(range(len(order)), key=lambda place: (value(place), -place))]
+    return members[max(range(len(members)), key=lambda place: (value(place), -place))]

@@ -16,7 +16,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from pace_async.reward import better
+from pace_async.events.people import GIVEN
+from pace_async.fitness import Fitness
 from pace_async.search.ideas import words
 
 IDEAS_PER_LEASE = 3
@@ -30,12 +31,18 @@ _KIND = re.compile(r"^\((?:refine|combine|explore)\) +")
 
 @dataclass(frozen=True, slots=True)
 class KnownIdea:
-    """An idea under its one number for the run's life. `lease` proposed it first, `last` most recently."""
+    """An idea under its one number for the run's life. `lease` proposed it first, `last` most recently. A person's is
+    no lease's: both are the newest lease when it was taken in."""
 
     number: int
     text: str
     lease: int
     last: int
+
+    @property
+    def by_person(self) -> bool:
+        """Whether it is a person's."""
+        return self.number > GIVEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +86,12 @@ def idea_number(lease: int, place: int) -> int:
 
 @dataclass(slots=True)
 class Results:
-    """See the module. `direction` is the task's. `worth` has (key, candidate) of each scored one, the best first.
+    """See the module. `worth` has (key, candidate) of each scored one, the best first.
     `by_words` has the lowest number of ideas with the same words, and `ordered` all numbers of ideas. `covered` are
     ideas that an experiment on another one has answered. `records` are candidates that were better than all with a
     lower number. `by_program` has the candidates of each program, and `repeated` the programs of several, in order."""
 
-    direction: str
+    fitness: Fitness
     ideas: dict[int, KnownIdea] = field(default_factory=dict[int, KnownIdea])
     tested: dict[int, TriedOut] = field(default_factory=dict[int, TriedOut])
     worth: list[tuple[float, int]] = field(default_factory=list[tuple[float, int]])
@@ -101,9 +108,9 @@ class Results:
     repeated: list[str] = field(default_factory=list[str])
 
     @classmethod
-    def of(cls, direction: str, ideas: Iterable[KnownIdea], tested: Iterable[TriedOut]) -> "Results":
+    def of(cls, fitness: Fitness, ideas: Iterable[KnownIdea], tested: Iterable[TriedOut]) -> "Results":
         """What proposing and adding these gives, in a fraction of the time. No idea and no candidate comes twice."""
-        made = cls(direction, {idea.number: idea for idea in ideas}, {one.candidate: one for one in tested})
+        made = cls(fitness, {idea.number: idea for idea in ideas}, {one.candidate: one for one in tested})
         made.ordered, made.ages = sorted(made.ideas), sorted(made.tested)
         for candidate in made.ages:
             one = made.tested[candidate]
@@ -111,7 +118,7 @@ class Results:
             if one.score is not None:
                 made.worth.append((made._key(one.score), candidate))
                 before = made.tested[made.records[-1]].score if made.records else None
-                if before is None or better(direction, one.score, before):
+                if before is None or fitness.better(one.score, before):
                     made.records.append(candidate)
             else:
                 made.failures[one.outcome] += 1
@@ -171,7 +178,7 @@ class Results:
     def take(self, other: "Results", until: int) -> None:
         """Take in what another view had by lease `until`."""
         for idea in other.ideas.values():
-            if idea.lease <= until:
+            if idea.lease <= until and not idea.by_person:
                 self.propose(KnownIdea(idea.number, idea.text, idea.lease, min(idea.last, until)))
         for one in other.tested.values():
             if one.candidate <= until:
@@ -179,9 +186,9 @@ class Results:
 
     def without(self, after: int, before: int) -> "Results":
         """The same without the leases between the two."""
-        kept = Results(self.direction)
+        kept = Results(self.fitness)
         for idea in self.ideas.values():
-            if not after < idea.lease < before:
+            if idea.by_person or not after < idea.lease < before:
                 kept.propose(idea)
         for one in self.tested.values():
             if not after < one.candidate < before:
@@ -229,16 +236,19 @@ class Results:
         return self.tested[self.records[place - 1]].score if place else None
 
     def waiting(self, count: int, without: Collection[int] = ()) -> list[KnownIdea]:
-        """Untried ideas that are not in `without`: in turn one of the newest, the newest first, and one of the older
-        ones, spread over their ages and others after each result. So each older one comes up from time to time.
-        """
-        numbers = [number for _, number in self.untried if number not in without]
+        """Untried ideas that are not in `without`: those of people, the oldest first, and then in turn one of the
+        newest, the newest first, and one of the older ones, spread over their ages and others after each result. So
+        each older one comes up from time to time."""
+        waiting = [number for _, number in self.untried if number not in without]
+        people = sorted(number for number in waiting if number > GIVEN)[:count]
+        numbers, count = [number for number in waiting if number < GIVEN], count - len(people)
         newest = numbers[::-1][: (count + 1) // 2]
         older = numbers[: len(numbers) - len(newest)]
         few = min(count - len(newest), len(older))
         start = int(len(self.tested) * GOLDEN % 1 * len(older))
         spread = [older[(start + place * len(older) // few) % len(older)] for place in range(few)]
-        return [self.ideas[number] for pair in zip_longest(newest, spread) for number in pair if number is not None]
+        others = [number for pair in zip_longest(newest, spread) for number in pair if number is not None]
+        return [self.ideas[number] for number in (*people, *others)]
 
     def lineage(self, candidate: int, count: int) -> list[TriedOut]:
         """The results that led to a candidate, its own first."""
@@ -258,7 +268,7 @@ class Results:
 
     def _record(self, candidate: int, score: float) -> None:
         before = self.best_before(candidate)
-        if before is not None and not better(self.direction, score, before):
+        if before is not None and not self.fitness.better(score, before):
             return
         place = bisect_left(self.records, candidate)
         end = place
@@ -268,10 +278,10 @@ class Results:
 
     def _beats(self, candidate: int, score: float) -> bool:
         own = self.tested[candidate].score
-        return own is not None and better(self.direction, own, score)
+        return own is not None and self.fitness.better(own, score)
 
     def _key(self, score: float) -> float:
-        return -score if self.direction == "maximize" else score
+        return -self.fitness.merit(score)
 
 
 def bare(text: str) -> str:
@@ -295,11 +305,11 @@ def _taken(found: Iterator[TriedOut], count: int) -> list[TriedOut]:
     return [one for one, _ in zip(found, range(count), strict=False)]
 
 
-def gain_of(direction: str, score: float | None, parent: float | None) -> float | None:
+def gain_of(fitness: Fitness, score: float | None, parent: float | None) -> float | None:
     """How much better than its parent's a score is. None if one of the two is not known."""
     if score is None or parent is None:
         return None
-    return score - parent if direction == "maximize" else parent - score
+    return fitness.gain(score, parent)
 
 
 def counted(failures: Mapping[str, int]) -> Sequence[tuple[str, int]]:

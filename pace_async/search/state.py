@@ -1,7 +1,7 @@
 """The state of a search thread: values only, rebuilt from committed rows, never changed in place.
 
 One thread is one island, with its own members, its own idea pool and its own history. A score is in the task's own
-units, and the task says which direction is better.
+units, and the task says which are better.
 """
 
 from collections.abc import Mapping
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from pace_async.config import SearchConfig
 from pace_async.events import IslandActed, Practised
+from pace_async.fitness import Fitness
 from pace_async.frozen_values import fast_init
 
 
@@ -130,13 +131,12 @@ class Neighbours:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules of a run's islands: the task's direction and goal, how much is kept, and the settings of
+    """The rules of a run's islands: the task's fitness, how much is kept, and the settings of
     momentum and actions (see `search.islands` and `search.actions`). `room` is the limit in bytes of the programs of an
     island's members, and also that of its history. None: no limit. `memory` is `search.memory` (see `state.memory`):
     with "pool" an island has a pool of ideas, else its pool stays empty."""
 
-    direction: str
-    goal: float
+    fitness: Fitness
     ideas_kept: int
     members_kept: int
     backtracking: bool
@@ -149,11 +149,10 @@ class Rules:
     memory: str = "pool"
 
 
-def rules_of(search: SearchConfig, direction: str, goal: float) -> Rules:
-    """The rules from the settings, for a task with this direction and goal."""
+def rules_of(search: SearchConfig, fitness: Fitness) -> Rules:
+    """The rules from the settings, for a task with this fitness."""
     return Rules(
-        direction=direction,
-        goal=goal,
+        fitness=fitness,
         ideas_kept=search.ideas_kept,
         members_kept=search.members_kept,
         room=None if search.memory_mb is None else search.memory_mb * 2**19 // search.threads,

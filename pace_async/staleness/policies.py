@@ -14,7 +14,7 @@ the bound. Only `drop` expires leases. Pure: values in, values out.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol, cast
+from typing import Protocol
 
 from pace_async.registry.staleness_policies import STALENESS_POLICIES
 from pace_async.staleness.gate import Lease, choose_group, may_admit
@@ -77,7 +77,7 @@ def choose(
 
 @cache
 def _function(policy: str) -> PolicyFunction:
-    return cast("PolicyFunction", STALENESS_POLICIES[policy].load())
+    return STALENESS_POLICIES[policy].load()
 
 
 def pace(finished: Sequence[Finished], running: Sequence[Lease], *, learner: int, bound: int, size: int) -> Choice:

@@ -20,6 +20,7 @@ from pace_async.events import (
     Fact,
     GroupEnded,
     GroupShipped,
+    IdeaGiven,
     ImplementerCalled,
     ImplementerChecked,
     ImplementerChosen,
@@ -93,6 +94,8 @@ def apply(state: RunState, fact: Fact) -> RunState:
             _group_ended(state, fact)
         case VersionPublished():
             state.served = fact.version
+        case IdeaGiven():
+            state.memory.give(fact)
         case _:
             pass  # describes the run's surroundings
     return state
@@ -309,7 +312,7 @@ def _evaluated(state: RunState, fact: Evaluated) -> None:
 
 def _known_best(state: RunState, member: Member | None) -> None:
     if member is not None:
-        state.best = fitter(state.terms.rules.direction, state.best, member)
+        state.best = fitter(state.terms.rules.fitness, state.best, member)
 
 
 def _add_in_order(state: RunState, rollout: Rollout) -> None:

@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from pace_async.events import Advised, Evaluated, IslandActed
+from pace_async.events import Advised, Evaluated, IdeaGiven, IslandActed
 from pace_async.events.complaint import in_short
+from pace_async.fitness import Fitness
 from pace_async.search.results import KnownIdea, Results, TriedOut, gain_of
 from pace_async.search.state import Course
 
@@ -53,15 +54,16 @@ class Scored(Protocol):
 
 @dataclass(slots=True)
 class Memory:
-    """`direction` is the task's, `mode` that of `search.memory`. `views` are by island, or the one of the run under
+    """`mode` is that of `search.memory`. `views` are by island, or the one of the run under
     RUN. `scores` are those of every candidate by number. `ended` are rollouts that nobody may see yet. `first` is the
-    result of the task's own program, which is in no view."""
+    result of the task's own program, which is in no view. `given` are the ideas of people, which are in every view."""
 
-    direction: str
+    fitness: Fitness
     mode: str
     views: dict[int, Results] = field(default_factory=dict[int, Results])
     scores: dict[int, float] = field(default_factory=dict[int, float])
     ended: dict[int, Ended] = field(default_factory=dict[int, Ended])
+    given: tuple[KnownIdea, ...] = ()
     first: TriedOut | None = None
 
     @property
@@ -106,7 +108,7 @@ class Memory:
                 experiment=advice.experiment,
                 outcome=fact.outcome,
                 score=fact.score,
-                gain=gain_of(self.direction, fact.score, self.scores.get(advice.parent)),
+                gain=gain_of(self.fitness, fact.score, self.scores.get(advice.parent)),
                 cause="" if scored else cause_of(fact),
                 told="" if scored else told_of(fact),
                 seconds=round(fact.seconds, 3),
@@ -118,6 +120,13 @@ class Memory:
                 practice=practice,
             )
         self.ended[fact.lease] = Ended(fact.island, fact.lease, _ideas_of(advice), tested)
+
+    def give(self, fact: IdeaGiven) -> None:
+        """A person has an idea. It can be chosen at once."""
+        idea = KnownIdea(fact.number, fact.text, fact.after, fact.after)
+        self.given += (idea,)
+        for view in self.views.values():
+            view.propose(idea)
 
     def lost(self, advice: Advised) -> None:
         """A rollout died of the machine: its ideas stay, untried."""
@@ -146,7 +155,7 @@ class Memory:
         }
 
     def _again(self, view: Results, scores: Mapping[int, Scored]) -> Results:
-        made = Results(view.direction)
+        made = Results(view.fitness)
         for idea in view.ideas.values():
             made.propose(idea)
         for one in view.tested.values():
@@ -158,7 +167,7 @@ class Memory:
             outcome, score = scores[one.candidate].outcome, scores[one.candidate].score
         else:
             outcome, score = ("below_threshold", None) if one.score is not None else (one.outcome, None)
-        gain = gain_of(self.direction, score, self.scores.get(one.parent))
+        gain = gain_of(self.fitness, score, self.scores.get(one.parent))
         metrics: Mapping[str, float] = {} if score is None else one.metrics
         return replace(one, outcome=outcome, score=score, gain=gain, metrics=metrics, again=None, practice=None)
 
@@ -171,12 +180,15 @@ class Memory:
 
     def _seen(self, key: int) -> Results:
         """A view, or an empty one, which is not kept."""
-        return self.views.get(key) or Results(self.direction)
+        return self.views.get(key) or self._new()
 
     def _view(self, key: int) -> Results:
         if key not in self.views:
-            self.views[key] = Results(self.direction)
+            self.views[key] = self._new()
         return self.views[key]
+
+    def _new(self) -> Results:
+        return Results.of(self.fitness, self.given, ())
 
 
 def confirmation_of(fact: Evaluated) -> float | None:

@@ -72,7 +72,7 @@ def rescored(state: RunState, new: Rescoring) -> RunState:
     rules, state.seed_program, state.best = state.terms.rules, seed, seed
     for number, island in state.islands.items():
         state.islands[number] = _island(island, seed, new, rules)
-        state.best = fitter(rules.direction, state.best, state.islands[number].members[0])
+        state.best = fitter(rules.fitness, state.best, state.islands[number].members[0])
     scored = {member.candidate: member for listed in new.members.values() for member in listed}
     state.complete = {lease: _rollout(rollout, new, scored.get(lease)) for lease, rollout in state.complete.items()}
     seen = state.visible
@@ -87,7 +87,7 @@ def rescored(state: RunState, new: Rescoring) -> RunState:
 def _island(island: Island, seed: Member, new: Rescoring, rules: Rules) -> Island:
     members: tuple[Member, ...] = (seed,)
     for member in new.members.get(island.number, ()):
-        members = taken_in(members, member, rules.direction, rules.members_kept, rules.room)
+        members = taken_in(members, member, rules.fitness, rules.members_kept, rules.room)
     ideas, course = new.of_pool(island.ideas), island.course
     history = [snapshot_of(seed, ())]
     history += [again for snapshot in course.history[1:] if (again := _snapshot(snapshot, new)) is not None]

@@ -21,6 +21,7 @@ from pace_async.events import (
     NotesPage,
     Practised,
 )
+from pace_async.fitness import Fitness
 from pace_async.objectives import NO_SPREADS, Spreads
 from pace_async.search.bandit import WINDOW, Result, latest
 from pace_async.search.edit_bandit import Arm, Tries, with_try
@@ -140,7 +141,7 @@ class Visible:
     whose lease is closed, so under `--sync` as of the last group), the ideas of each as of the newest lease that is
     closed, and the results of choosing implementers and edits in closed ones."""
 
-    direction: str
+    fitness: Fitness
     elites: dict[int, Member] = field(default_factory=dict[int, Member])
     pools: dict[int, Shown] = field(default_factory=dict[int, Shown])
     results: dict[int, Result] = field(default_factory=dict[int, Result])
@@ -148,12 +149,12 @@ class Visible:
 
     def copy(self) -> "Visible":
         """A copy. Changes of one do not affect the other."""
-        return Visible(self.direction, dict(self.elites), dict(self.pools), dict(self.results), dict(self.edits))
+        return Visible(self.fitness, dict(self.elites), dict(self.pools), dict(self.results), dict(self.edits))
 
     def show_program(self, island: int, member: Member | None) -> None:
         """The other islands may go on from this program of `island`."""
         if member is not None:
-            self.elites[island] = fitter(self.direction, self.elites.get(island), member)
+            self.elites[island] = fitter(self.fitness, self.elites.get(island), member)
 
     def show(self, rollout: Rollout) -> None:
         """The other islands may see all that this rollout found. The order of calls does not matter."""
@@ -220,8 +221,8 @@ class RunState:
     claimed: Claims = field(default_factory=Claims)
 
     def __post_init__(self) -> None:
-        self.visible = Visible(self.terms.rules.direction)
-        self.memory = Memory(self.terms.rules.direction, self.terms.rules.memory)
+        self.visible = Visible(self.terms.rules.fitness)
+        self.memory = Memory(self.terms.rules.fitness, self.terms.rules.memory)
 
     @property
     def size(self) -> int:

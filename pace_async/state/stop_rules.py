@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pace_async.config import StopConfig
+from pace_async.fitness import Fitness
 from pace_async.frozen_values import fast_init
-from pace_async.reward import better
 
 
 @fast_init
@@ -49,11 +49,11 @@ class StopRule:
     last_page: bool = False
     shown: bool = True
 
-    def met(self, limit: float, values: StopValues, direction: str) -> bool:
+    def met(self, limit: float, values: StopValues, fitness: Fitness) -> bool:
         done = self.done(values)
         if done is None:
             return False
-        return not better(direction, limit, done) if self.unit == "score" else done >= limit
+        return fitness.reaches(done, limit) if self.unit == "score" else done >= limit
 
 
 _RULES = (
@@ -126,6 +126,6 @@ def limits_of(stop: StopConfig) -> dict[StopRule, float]:
     return {rule: limit for rule, limit in given.items() if limit is not None}
 
 
-def reason_to_stop(stop: StopConfig, values: StopValues, direction: str) -> str | None:
+def reason_to_stop(stop: StopConfig, values: StopValues, fitness: Fitness) -> str | None:
     """The name of the first stop rule that is met, or None."""
-    return next((rule.name for rule, limit in limits_of(stop).items() if rule.met(limit, values, direction)), None)
+    return next((rule.name for rule, limit in limits_of(stop).items() if rule.met(limit, values, fitness)), None)

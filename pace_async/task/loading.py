@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from pace_async.durable import refuse_unless_utf8
 from pace_async.errors import UsageError
 from pace_async.outside import why_refused
-from pace_async.programs.text import editable, joined, marks, split_block
+from pace_async.programs.text import joined, marks
 from pace_async.task.files import digest_of, read_text
 from pace_async.task.finding import find_task, task_folders
 from pace_async.task.spec import Bounds, TaskSpec
@@ -64,7 +64,7 @@ def load_task(name: str) -> Task:
     if spec.files:
         program = joined({name: read_text(folder / name) for name in (spec.program, *spec.files)})
     try:
-        (split_block if spec.has_entry else editable)(program)
+        spec.of_kind.parts(program)
     except ValueError:
         start, end = marks(spec.written_in.comment)
         raise UsageError(f"{folder / spec.program}: the program needs exactly one {start} … {end}.") from None
@@ -134,7 +134,7 @@ def bounds_from(spec: TaskSpec, seed: float) -> Bounds:
     """The bounds of a task that leaves them out: between the seed program's score and the target, as in the paper.
     Raises UsageError if the seed program is there already."""
     assert spec.target is not None
-    if spec.target == seed or (spec.target > seed) is not (spec.direction == "maximize"):
+    if spec.fitness.reaches(seed, spec.target):
         raise UsageError(
             f"Task {spec.name!r} has no bounds, and its seed program scores {seed:g}, no worse than the target, "
             f"{spec.target:g}: give bounds in task.yaml, or a target to reach."
@@ -150,7 +150,7 @@ def _other_program(task: Task, name: str) -> str:
         raise UsageError(f"evaluation.program is {name!r}, but the seed program of {task.name} has several files.")
     text = read_text(task.folder / name)
     try:
-        (split_block if task.spec.has_entry else editable)(text)
+        task.spec.of_kind.parts(text)
     except ValueError:
         start, end = marks(task.spec.written_in.comment)
         raise UsageError(f"{task.folder / name}: the program needs exactly one {start} … {end}.") from None

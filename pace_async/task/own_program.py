@@ -11,14 +11,14 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pace_async.errors import UsageError
+from pace_async.fitness import Direction, fitness_of
 from pace_async.programs.languages import LANGUAGES, PYTHON
-from pace_async.task.command import PRINTED
+from pace_async.task.kinds.command import PRINTED
 from pace_async.task.spec import Bounds
 
-Direction = Literal["maximize", "minimize"]
 PROGRAM = "{program}"
 SCORES = ("score", "combined_score")
 """The entries of a printed JSON object of which the first that is there is the score."""
@@ -119,13 +119,13 @@ def task_yaml(
     scores: Sequence[str] = SCORES,
 ) -> dict[str, Any]:
     """The fields of task.yaml. `about` is what the models are told of the problem."""
-    wanted = "higher" if direction == "maximize" else "lower"
+    in_words = fitness_of(direction, bounds.lower, bounds.upper).in_words
     command = " ".join(own.evaluate)
     return {
         "name": own.name,
         "kind": "command",
         "language": own.language,
-        "background": f"{about.strip()}\n\nThe score is what `{command}` prints; {wanted} is better.",
+        "background": f"{about.strip()}\n\nThe score is what `{command}` prints; {in_words}.",
         "coding_requirements": f"Keep what `{command}` uses of the program: its functions, arguments and output.",
         "direction": direction,
         "bounds": {"lower": bounds.lower, "upper": bounds.upper},

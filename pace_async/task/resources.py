@@ -78,11 +78,3 @@ class ResourceFields(BaseModel):
         if not self.gpus and not self.gpus_required:
             raise ValueError("gpus_required has no effect without gpus")
         return self
-
-    def check_resources(self, *, has_entry: bool) -> None:
-        """Raises ValueError for a resource that this kind of task cannot have."""
-        if has_entry and self.environment.prefix:
-            raise ValueError(
-                "environment.prefix is for tasks that say kind: process or kind: command, because the Python that "
-                "runs pace calls a function"
-            )

@@ -1,20 +1,21 @@
-"""The fields of task.yaml. Those that only one kind of task has stand in `command` and `process`, and those for what an
-evaluation needs of the machine in `resources`."""
+"""The fields of task.yaml. Those that only one kind of task has stand in `kinds`, and those for what an evaluation
+needs of the machine in `resources`."""
 
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from pace_async.errors import UsageError
+from pace_async.fitness import Direction, Fitness, fitness_of
 from pace_async.outside import LONGEST_NAME
 from pace_async.programs.languages import PYTHON, Language, language_of
 from pace_async.programs.text import FILE_NAME
 from pace_async.registry.task_groups import TASK_GROUPS
-from pace_async.task.command import HIDDEN_SCORER, SHARED_TRUST, CommandFields
-from pace_async.task.process import ProcessFields
+from pace_async.task.kinds import TASK_KINDS, TaskKind
+from pace_async.task.kinds.command import CommandFields
+from pace_async.task.kinds.process import ProcessFields
 from pace_async.task.resources import ResourceFields
 
 Setting = bool | int | float | str
@@ -66,7 +67,7 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields):
     group: str | None = Field(default=None, description=f"What kind of task it is: {TASK_GROUPS.listed()}.")
     background: str = Field(description="What the problem is, for the advisor and the implementer.")
     coding_requirements: str = Field(description="What a program must respect.")
-    direction: Literal["maximize", "minimize"] = Field(description="Whether a higher or a lower score is better.")
+    direction: Direction = Field(description="Whether a higher or a lower score is better.")
     bounds: Bounds = Field(
         default=NOT_YET_KNOWN,
         description="The scores between which progress is measured. Where a target stands they may be left out: they "
@@ -79,7 +80,7 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields):
     )
     evaluator: str = Field(default="evaluator.py", description="File of the trusted evaluator.")
     catalogue: str | None = Field(default=None, description="File of the catalogue of mechanisms, if any.")
-    kind: Literal["function", "process", "command"] = Field(
+    kind: str = Field(
         default="function",
         description="Whether a candidate is a Python function, a program that reads and writes JSON lines, or a "
         "program that an evaluator of the user's runs in the same sandbox.",
@@ -131,6 +132,11 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields):
     )
 
     @property
+    def fitness(self) -> Fitness:
+        """How scores of the task compare."""
+        return fitness_of(self.direction, self.bounds.lower, self.bounds.upper)
+
+    @property
     def has_bounds(self) -> bool:
         """Whether the bounds are given. Otherwise they are known once the seed program has a score."""
         return "bounds" in self.model_fields_set
@@ -140,6 +146,13 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields):
         if not self.has_bounds and self.target is None:
             raise ValueError("bounds are missing: give bounds with lower and upper, or a target")
         return self
+
+    @field_validator("kind")
+    @classmethod
+    def _kind_is_known(cls, kind: str) -> str:
+        if kind not in TASK_KINDS:
+            raise ValueError(f"{kind!r} is none of {', '.join(TASK_KINDS)}")
+        return kind
 
     @field_validator("group")
     @classmethod
@@ -153,24 +166,7 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields):
 
     @model_validator(mode="after")
     def _kind_has_its_fields(self) -> "TaskSpec":
-        self.check_resources(has_entry=self.has_entry)
-        if self.is_command:
-            if self.entry or self.build or self.run:
-                raise ValueError("a task of kind command has no entry, build or run: its evaluator starts the program")
-            if self.language == PYTHON and not self.program.endswith(".py"):
-                raise ValueError(f"{self.program} is not a Python file: name its language, as in language: shell")
-            self.check_command(self.program, [(stage.name, stage.function) for stage in self.cascade])
-            return self
-        self.refuse_command_fields()
-        if any(stage.function for stage in self.cascade):
-            raise ValueError("a stage of the cascade has a function only in tasks that say kind: command")
-        if self.kind == "function":
-            if not self.entry:
-                raise ValueError("entry is missing: it names the function that is called with each instance")
-            if self.build or self.run or self.language != PYTHON:
-                raise ValueError("build, run and another language are for tasks that say kind: process")
-            return self
-        self.check_process(self.program, self.entry, self.files)
+        self.of_kind.check(self)
         return self
 
     @model_validator(mode="after")
@@ -206,34 +202,19 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields):
         return text.format_map(self.settings).strip().rstrip(".")
 
     @property
-    def is_process(self) -> bool:
-        """Whether a candidate is a program of its own, which commands build and start."""
-        return self.kind == "process"
-
-    @property
-    def is_command(self) -> bool:
-        """Whether the task's evaluator runs in the candidate's sandbox."""
-        return self.kind == "command"
-
-    @property
-    def trust(self) -> str:
-        """Whether programs can reach what scores them, as in the run's row."""
-        return SHARED_TRUST if self.is_command else HIDDEN_SCORER
+    def of_kind(self) -> TaskKind:
+        """What a task of its kind does in its own way."""
+        return TASK_KINDS[self.kind]
 
     @property
     def repeats(self) -> bool:
         """Whether one evaluation of a program says as much as two: a command task may say so in error."""
-        return self.deterministic and not self.is_command
-
-    @property
-    def has_entry(self) -> bool:
-        """Whether a candidate is a Python function."""
-        return self.kind == "function"
+        return self.deterministic and self.of_kind.hides_scorer
 
     @property
     def evaluator_file(self) -> str | None:
         """The file of the evaluator, None where a command evaluates."""
-        return None if self.is_command and self.evaluate else self.evaluator
+        return self.of_kind.evaluator_file(self)
 
     @property
     def written_in(self) -> Language:

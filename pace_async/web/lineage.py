@@ -112,7 +112,7 @@ def tree_of(facts: Facts, level: Level | None = None) -> dict[str, Any]:
     kept = every if len(there) == len(every) else [row for row in every if row.candidate in there]
     hidden = _left_out(every, there)
     return {
-        "direction": facts.header.direction,
+        "direction": facts.header.fitness.name,
         "all": len(every),
         "id": [row.candidate for row in kept],
         "parent": [row.parent if row.parent in there else None for row in kept],
@@ -140,11 +140,10 @@ def _chosen(facts: Facts, level: Level) -> set[int]:
     if len(every) <= level.most:
         return {row.candidate for row in every}
     parents = {row.candidate: row.parent for row in every}
-    sign = 1.0 if facts.header.direction == "maximize" else -1.0
-    scored = sorted((-sign * row.score, row.candidate) for row in every if row.score is not None)
+    scored = facts.header.fitness.ranked(every)
     kept: set[int] = set()
     _take(kept, [row.candidate for row in facts.lineage], parents, MOST)
-    _take(kept, (candidate for _, candidate in scored), parents, level.most)
+    _take(kept, (row.candidate for row in scored), parents, level.most)
     if level.opened:
         below = set(level.opened)
         for row in every:

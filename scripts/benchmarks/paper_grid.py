@@ -3,11 +3,13 @@
     python scripts/benchmarks/paper_grid.py --scale small  # two cores; no GPU, no key, no network
     python scripts/benchmarks/paper_grid.py --scale paper --tasks eplb --advisor 8b --seeds 0
     python scripts/benchmarks/paper_grid.py --scale small --shard 2/3  # a third of the runs, for one of three machines
+    python scripts/benchmarks/paper_grid.py --scale small --tasks multi_evolve --without-guards
     python scripts/benchmarks/paper_grid.py --scale small --report-only
 
 Resumable: a finished run is not run again, and an interrupted one goes on. To join shards, copy their folders into one.
-The settings are those of the scale: `configs/paper/small.yaml` for any task, or `TASK.yaml` as published. For a method
-other than `pace`, `METHOD.yaml` overrides them. The table goes to table.md and the panels (best reward so far, entropy,
+The settings are those of the scale: `configs/paper/small.yaml` for any task, with `small_TASK.yaml` where there is one,
+or `TASK.yaml` as published. For a method other than `pace`, `METHOD.yaml` overrides them. With --without-guards the
+steps at scale small are not limited either. The table goes to table.md and the panels (best reward so far, entropy,
 gradient norm) to TASK.svg, in the folder of --out. The table also has the other metrics of the best program, the
 gradient norm before clipping, the mean entropy of the first and of the last quarter of updates, the mean spread of the
 rewards in a group in the first and the last quarter of groups, the spikes of a run, and the share of the candidates
@@ -73,13 +75,16 @@ def main() -> int:
         "--methods", default=",".join(ROWS), help=f"by comma, of {', '.join(METHODS)}; default: {', '.join(ROWS)}"
     )
     parser.add_argument("--seeds", help="first-last, or a single one; default: 0-2 at scale small, else 0")
+    parser.add_argument(
+        "--without-guards", action="store_true", help="at scale small: no warm-up, limit on a step or rollback"
+    )
     parser.add_argument("--advisor", choices=["4b", "8b"], default="4b", help="at scale paper: Qwen3.5 or DeepSeek-R1")
     parser.add_argument("--candidates", type=int, help="of a run; default: what the settings say")
     parser.add_argument("--budget", type=float, help="USD of a run, at most; default: what the settings say")
     parser.add_argument("--jobs", type=int, help="runs at once; default: 2 at scale small, else 1")
     parser.add_argument("--shard", default="1/1", help="i/n: the i-th of n parts of the runs")
     parser.add_argument(
-        "--folder", type=Path, help="of the runs; default: runs/paper_grid/small, or runs/paper_grid/ADVISOR"
+        "--folder", type=Path, help="of the runs; default: runs/paper_grid/small, small_without_guards or ADVISOR"
     )
     parser.add_argument("--out", type=Path, help="folder of table and plots; default: that of the runs")
     parser.add_argument("--report-only", action="store_true")
@@ -88,7 +93,8 @@ def main() -> int:
         if getattr(chosen, name) is None:
             setattr(chosen, name, value)
     if chosen.folder is None:
-        chosen.folder = Path("runs/paper_grid") / (chosen.scale if chosen.scale == "small" else chosen.advisor)
+        small = "small_without_guards" if chosen.without_guards else "small"
+        chosen.folder = Path("runs/paper_grid") / (small if chosen.scale == "small" else chosen.advisor)
     seeds, tasks, methods = (
         seeds_of(chosen.seeds),
         known_tasks(chosen.tasks),
@@ -119,7 +125,13 @@ def folder_of(chosen: argparse.Namespace, task: str, method: str, seed: int) -> 
 
 def wanted(chosen: argparse.Namespace, task: str, method: str, seed: int) -> Wanted:
     """One run: the settings of the scale, overridden by the advisor's and the method's."""
-    layers = ["small"] if chosen.scale == "small" else [task]
+    layers = [task]
+    if chosen.scale == "small":
+        layers = ["small"]
+        if (CONFIGS / f"small_{task}.yaml").is_file():
+            layers.append(f"small_{task}")
+        if chosen.without_guards:
+            layers.append("without_guards")
     if chosen.scale == "paper" and chosen.advisor == "8b":
         layers.append("deepseek_8b")
     if method != OURS:

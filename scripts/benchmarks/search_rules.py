@@ -21,8 +21,8 @@ from pathlib import Path
 from pace_async.config import SearchConfig
 from pace_async.configure import resolve
 from pace_async.implement.catalogue import Catalogue, load_catalogue
-from pace_async.search.islands import after_evaluation, first_island, goal_of
-from pace_async.search.parents import best_of, choose_migrant, fitter, parent_of
+from pace_async.search.islands import after_evaluation, first_island
+from pace_async.search.parents import choose_migrant, fitter, parent_of
 from pace_async.search.state import Member, rules_of
 from pace_async.task import Task, TaskSpec, split_block
 from scripts.benchmarks.bench_runs import (
@@ -108,7 +108,7 @@ def searched(
 ) -> list[float]:
     """Best so far after each evaluation of one search that maximises."""
     draw = random.Random(seed)
-    rules = rules_of(search, spec.direction, goal_of(spec.direction, spec.bounds.lower, spec.bounds.upper))
+    rules = rules_of(search, spec.fitness)
     start = Member(0, problem.start, problem.score(problem.start) or spec.bounds.lower)
     there = [first_island(number, start) for number in range(islands)]
     elites: dict[int, Member] = {}
@@ -118,12 +118,12 @@ def searched(
         migrant = choose_migrant(
             elites,
             there[number],
-            spec.direction,
+            spec.fitness,
             draw,
             probability=search.migration,
             size=search.tournament_size,
         )
-        parent = migrant or parent_of(there[number], search, spec.direction, draw)
+        parent = migrant or parent_of(there[number], search, draw)
         flying.append((number, parent, problem.change(parent.program, draw)))
 
     for number in range(islands):
@@ -137,7 +137,7 @@ def searched(
         there[number] = after_evaluation(
             there[number], parent=parent.candidate, idea=None, trial=None, member=member, rules=rules
         )
-        elites[number] = fitter(spec.direction, elites.get(number), best_of(there[number].members, spec.direction))
+        elites[number] = fitter(spec.fitness, elites.get(number), there[number].members[0])
         best = max(best, elites[number].score)
         curve.append(best)
         take_off(number)

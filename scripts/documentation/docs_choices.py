@@ -34,9 +34,10 @@ def _section(chosen_by: str, table: Registry[Any]) -> str:
     return head + "".join(_row(entry) for entry in table.values())
 
 
-def _row(entry: Entry) -> str:
-    module, _, attribute = entry.code.partition(":")
-    code = f"`{attribute}` in `{module.replace('.', '/')}.py`" if entry.code else "–"
+def _row(entry: Entry[Any]) -> str:
+    loads = entry.code or getattr(entry, "of_calls", None) or getattr(entry, "agent", None)
+    found = None if loads is None else loads()
+    code = "–" if found is None else f"`{found.__name__}` in `{found.__module__.replace('.', '/')}.py`"
     return f"| `{entry.name}` | {entry.about} | {code} |\n"
 
 

@@ -53,6 +53,7 @@ def commands(command: Any = None, name: str = "pace") -> Iterator[tuple[str, Any
         for key, inner in command.commands.items():
             yield from commands(inner, f"{name} {key}")
     else:
+        command.get_help(typer.Context(command))  # some write a part of their help when they are asked for it
         yield name, command
 
 

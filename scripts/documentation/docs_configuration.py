@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from pace_async.config import Config
+from pace_async.configure import on_resume
 from scripts.documentation.docs_page import written
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -29,6 +30,8 @@ A setting is named by its room and key: `learner.k`. It is looked up in this ord
 
 `pace config show` prints what a run would have, `pace config validate FILE` lists every mistake of a file. An unknown
 key is refused, with the nearest known one. `config.yaml` in a run's folder is what that run had.
+
+`pace resume --set` changes what may change when a run goes on, and refuses the rest with the reason that stands here.
 """
 
 
@@ -54,7 +57,7 @@ def page() -> str:
             if not (isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel))
         ]
         heading = f"`{name}`" if name else "The run"
-        table = "| setting | default | values | meaning |\n|---|---|---|---|\n" + "".join(rows)
+        table = "| setting | default | values | meaning | when a run goes on |\n|---|---|---|---|---|\n" + "".join(rows)
         parts.append(f"## {heading}\n\n{about}\n\n{table}")
     return "\n".join(parts)
 
@@ -62,7 +65,7 @@ def page() -> str:
 def _row(key: str, info: FieldInfo, schema: dict[str, Any]) -> str:
     default = info.get_default(call_default_factory=True)
     shown = "none" if default is None else str(default).lower() if isinstance(default, bool) else f"`{_plain(default)}`"
-    return f"| `{key}` | {shown} | {_values(schema)} | {info.description or ''} |\n"
+    return f"| `{key}` | {shown} | {_values(schema)} | {info.description or ''} | {on_resume()[key].how} |\n"
 
 
 def _plain(value: object) -> str:

@@ -5,22 +5,25 @@ python scripts/documentation/docs_plans.py --check   exit code 1 if a comment is
                                                      config does not fit the cards that its comment names
 
 A block begins with a line that names the command and ends with END. The models are those in `shapes`, by their
-config.json alone. Equal training steps are counted once.
+config.json alone. Equal training steps are counted once, each in a fork of this process, because importing torch takes
+longer than most counts.
 """
 
 import os
 import re
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from itertools import pairwise
+from multiprocessing import get_context
 from pathlib import Path
 
 from pace_async.cli.planning import lines_of
 from pace_async.config import Config
 from pace_async.configure import resolve
-from pace_async.plan.counted import counted
 from pace_async.plan.places import CardMemory
 from pace_async.plan.planned import Counter, Plan
+from pace_async.plan.step import StepBytes, StepShape
 from pace_async.runtime.children.advisor_choice import with_advisor
 from pace_async.runtime.start.planning import plan_for
 from pace_async.task import load_task
@@ -37,7 +40,7 @@ def configs() -> list[Path]:
     return sorted(file for file in (ROOT / "configs").rglob("*.yaml") if _BLOCK.search(file.read_text("utf-8")))
 
 
-def text_of(config: Path, count: Counter = counted) -> tuple[str, bool]:
+def text_of(config: Path, count: Counter) -> tuple[str, bool]:
     """The config's text with the block as it should be, and whether the run fits."""
     text = config.read_text("utf-8")
     found = _BLOCK.search(text)
@@ -56,9 +59,26 @@ def _plan(words: list[str], count: Counter) -> tuple[Config, Plan]:
     return config, plan_for(config, cards, count)
 
 
+def _counter() -> Counter:
+    """Counts in forks of this process."""
+    import torch
+    from transformers.utils import logging
+
+    from pace_async.plan.count import count
+
+    logging.set_verbosity_error()
+    torch.set_num_threads(1)
+
+    def forked(shape: StepShape) -> StepBytes:
+        with ProcessPoolExecutor(1, mp_context=get_context("fork")) as child:
+            return child.submit(count, shape).result()
+
+    return cache(forked)
+
+
 def main() -> int:
     os.chdir(SHAPES)
-    count, worst = cache(counted), 0
+    count, worst = _counter(), 0
     for config in configs():
         text, fits = text_of(config, count)
         if not fits:

@@ -25,7 +25,7 @@ text { fill: #e4e9f0; } .sub { fill: #a3afbe; } .page { fill: #14181e; } .proces
 </style>
 <defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto-start-reverse">
 <path d="M0 0 8 4 0 8z"/></marker></defs>"""
-PURE = ("search", "staleness", "objectives", "reward")
+PURE = ("search", "staleness", "objectives", "reward", "fitness")
 
 
 def box(x: int, y: int, width: int, height: int, kind: str, title: str, *subs: str) -> str:

@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 PAGE = Path(__file__).parents[2] / "docs" / "licences.md"
 SET_UP = ("api", "learn", "parquet")
 """What `make setup` installs."""
-EXTRAS = (*SET_UP, "postgres", "ray", "plot", "tensorboard", "trackio", "wandb", "smollm2", "vllm")
+EXTRAS = (*SET_UP, "postgres", "ray", "plot", "tensorboard", "trackio", "wandb", "smollm2", "vllm", "galapagos")
 UNKNOWN = "not said"
 _CLASSIFIER = re.compile(r"License :: (?:OSI Approved :: )?(.+)")
 _LONGEST = 60

@@ -55,9 +55,7 @@ UNCORRECTED = "none"
 _FOUR = (UNCORRECTED, "decoupled", "sequence", "geometric")
 USUAL = Design("usual", 480, OWN_RATE["pace"], (2, 16), _corrections(*_FOUR), UNCORRECTED, range(100, 105))
 """At the rate with which this advisor learns. Its policy moves little in 16 updates."""
-FAST = Design(
-    "fast", 240, 1e-3, (8,), _corrections(UNCORRECTED, "decoupled", "vespo", "m2po"), UNCORRECTED, range(100, 103)
-)
+FAST = Design("fast", 240, 1e-3, (8,), _corrections(UNCORRECTED, "decoupled", "m2po"), UNCORRECTED, range(100, 103))
 """At ten times the rate, so that old tokens are farther from the policy in training."""
 GUARDS = Design(
     "guards",

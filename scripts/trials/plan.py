@@ -67,7 +67,6 @@ OTHER_IDEAS = (0.3, 0.0)
 CORRECTIONS = {
     "decoupled": (),
     "behaviour": ("--set=learner.correction=behaviour",),
-    "vespo": ("--set=learner.correction=vespo",),
     "m2po": ("--set=learner.correction=m2po",),
     "rate times ess": ("--set=learner.ess_rate=true",),
 }

@@ -30,6 +30,7 @@ from scripts.advisor.catalogue_reader.measure import (
     random_context,
     sites_options,
 )
+from tests.support.fitness import UP
 
 ROOT = Path(__file__).parents[2]
 TOKENIZER = Tokenizer.from_file(str(READER / "tokenizer.json"))
@@ -65,7 +66,7 @@ def test_any_text_encodes_and_decodes_to_itself(text: str) -> None:
 def test_every_word_of_a_bound_catalogue_is_one_token_in_every_question(task: str) -> None:
     options = bundled_options(task)
     reader: Any = cast("Any", Tokenizer).from_str(bound_tokenizer(READER, options))
-    wording, rng = CatalogueWording(options, "maximize"), random.Random(3)
+    wording, rng = CatalogueWording(options, UP), random.Random(3)
     wordings = {*tokenizers_of_reader.wordings(), "\n", ".", ""}
     for _ in range(20):
         context = random_context(options, rng)

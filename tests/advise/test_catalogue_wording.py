@@ -28,6 +28,7 @@ from pace_async.programs.languages import LANGUAGES
 from pace_async.search.state import Idea, Member, SearchContext, Trial
 from pace_async.task import load_task
 from tests.doubles.engines import ScriptedEngine
+from tests.support.fitness import UP
 
 TASK = load_task("circle_packing")
 OPTIONS = {"layout": ("rings", "hex", "spiral"), "turn": ("0", "5", "10"), "step": ("0.0", "0.002")}
@@ -40,7 +41,7 @@ POOL = (
     Idea(7, "layout to rings helps.", (Trial(3, "", "timeout", None),)),
 )
 CONTEXT = SearchContext(PARENT, PARENT, POOL)
-WORDING = CatalogueWording(OPTIONS, "maximize")
+WORDING = CatalogueWording(OPTIONS, UP)
 
 catalogues = st.dictionaries(
     st.from_regex(r"[a-z][a-z0-9_]{0,6}", fullmatch=True),
@@ -124,7 +125,7 @@ def test_mechanisms_at_sites_are_listed_proposed_and_selected_by_site_and_name()
     program = '# EVOLVE-BLOCK-START\ns0_width = "a"\nT = {\n    "s0_depth": "b",  # x\n    "s1_depth": "z",\n}\n'
     parent = Member(1, program + "# EVOLVE-BLOCK-END\n", 1.0)
     context = SearchContext(parent, parent, (Idea(1, "s0 depth to c helps."), Idea(2, "s0 width to a helps.")))
-    wording = CatalogueWording(options, "maximize")
+    wording = CatalogueWording(options, UP)
     assert wording.propose(context, Detail(), lambda: random.Random(0)).text == (
         "Catalogue:\n"
         "    s0 width = a s0 width to b s0 width to c\n"
@@ -161,7 +162,7 @@ def test_no_prompt_holds_two_words_that_share_an_entry_and_answers_are_read_as_t
     )
     parent = Member(1, block(settings), 1.0)
     context = SearchContext(parent, parent, ideas)
-    wording = CatalogueWording(options, "maximize", None, shared)
+    wording = CatalogueWording(options, UP, None, shared)
     asked = wording.propose(context, Detail(), lambda: random.Random(seed))
     lines = [line for line in asked.text.splitlines() if " = " in line]
     assert lines and not any(word in shared for word in asked.text.split())
@@ -181,7 +182,7 @@ def test_no_prompt_holds_two_words_that_share_an_entry_and_answers_are_read_as_t
 def test_the_row_of_a_call_says_what_its_words_stand_for() -> None:
     options = at_sites(9)
     parent = Member(0, block({target.replace(" ", "_"): '"a"' for target in options}), 1.0)
-    wording = CatalogueWording(options, "maximize", None, {f"s{n}": f"name_{n % 8}" for n in range(9)})
+    wording = CatalogueWording(options, UP, None, {f"s{n}": f"name_{n % 8}" for n in range(9)})
     engine = ScriptedEngine(answer_to_propose([("name_3 width", "b")] * 3), "nonsense")
 
     async def main() -> Advice:
@@ -213,7 +214,7 @@ def test_the_menu_of_a_rollout_is_derived_from_the_run_and_the_lease() -> None:
         async def main() -> None:
             await advise(
                 ServedAdvisor(engine),
-                CatalogueWording(options, "maximize"),
+                CatalogueWording(options, UP),
                 context,
                 lease=lease,
                 sampling=sampling,
@@ -255,7 +256,7 @@ def test_a_prompt_may_name_the_mechanism_first_and_ideas_are_read_in_both_orders
     parent = Member(0, block({target.replace(" ", "_"): '"a"' for target in options}), 1.0)
     pool = (Idea(1, "width s1 to b helps.", (Trial(1, "", "ok", 2.0),)), Idea(2, "s0 width to c helps."))
     context = SearchContext(parent, parent, pool)
-    site, mechanism = (CatalogueWording(options, "maximize", mechanism_first=first) for first in (False, True))
+    site, mechanism = (CatalogueWording(options, UP, mechanism_first=first) for first in (False, True))
     draw = partial(random.Random, 0)
     as_given, turned = (wording.propose(context, Detail(), draw).text for wording in (site, mechanism))
     assert "    s0 width = a s0 width to b" in as_given
@@ -271,7 +272,7 @@ def test_a_name_that_is_a_target_in_both_orders_means_the_one_that_the_prompt_na
     options = {"left right": ("a", "b"), "right left": ("a", "b")}
     parent = Member(0, block({"left_right": '"a"', "right_left": '"a"'}), 1.0)
     context = SearchContext(parent, parent, ())
-    site, mechanism = (CatalogueWording(options, "maximize", mechanism_first=first) for first in (False, True))
+    site, mechanism = (CatalogueWording(options, UP, mechanism_first=first) for first in (False, True))
     asked = "Idea 1\nHypothesis: left right to b helps."
     assert site.read_only(context, asked)[1] == "left right to b from a."
     assert mechanism.read_only(context, asked)[1] == "right left to b from a."

@@ -17,11 +17,6 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     return Shell(tmp_path, monkeypatch, capsys)
 
 
-def pace(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run the command as a person would."""
-    return subprocess.run([PACE, *arguments], capture_output=True, text=True, cwd=cwd, timeout=60, check=False)
-
-
 @pytest.mark.fault("Replay and learner", "a negative bound is refused", only="max_staleness")
 @pytest.mark.fault("Configuration and terminal", "no such task", only="There is no task 'nosuch'")
 @pytest.mark.parametrize(
@@ -63,24 +58,25 @@ def test_a_mistake_is_one_sentence_with_exit_code_2_and_writes_nothing(
 
 
 def test_an_unknown_flag_is_refused_with_exit_code_2(tmp_path: Path) -> None:
-    done = pace("run", "--max-stale", "2", cwd=tmp_path)
+    """By the program that is installed."""
+    done = subprocess.run([PACE, "run", "--max-stale", "2"], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 2
     assert "--max-stale" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_broken_task_names_the_file_and_the_field(tmp_path: Path) -> None:
+def test_a_broken_task_names_the_file_and_the_field(tmp_path: Path, shell: Shell) -> None:
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "task.yaml").write_text("name: mine\ndirectoin: maximize\n")
-    done = pace("run", str(folder), cwd=tmp_path)
-    assert done.returncode == 2
-    assert "task.yaml" in done.stderr
-    assert "did you mean 'direction'?" in done.stderr
+    done = shell.pace("run", str(folder))
+    assert done.code == 2
+    assert "task.yaml" in done.err
+    assert "did you mean 'direction'?" in done.err
 
 
 @pytest.mark.fault("Configuration and terminal", "a seed program that fails")
-def test_a_seed_program_that_fails_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_a_seed_program_that_fails_is_refused_before_anything_is_written(tmp_path: Path, shell: Shell) -> None:
     folder = tmp_path / "tasks" / "broken"
     folder.mkdir(parents=True)
     (folder / "task.yaml").write_text(
@@ -92,30 +88,30 @@ def test_a_seed_program_that_fails_is_refused_before_anything_is_written(tmp_pat
     (folder / "evaluator.py").write_text(
         "def instances(seed):\n    return [1]\ndef score(instances, outputs):\n    return {'score': 1.0}\n"
     )
-    done = pace("run", "broken", cwd=tmp_path)
-    assert done.returncode == 5, done.stderr
-    assert "ZeroDivisionError" in done.stderr
+    done = shell.pace("run", "broken")
+    assert done.code == 5, done.err
+    assert "ZeroDivisionError" in done.err
     assert [path.name for path in tmp_path.iterdir()] == ["tasks"]
 
 
 @pytest.mark.fault("Configuration and terminal", "--dry-run writes and calls nothing")
-def test_dry_run_prints_the_configuration_and_writes_nothing(tmp_path: Path) -> None:
-    done = pace("run", "--dry-run", "--verbose", "--max-staleness", "3", "--candidates", "9", cwd=tmp_path)
-    assert done.returncode == 0
-    assert "max_staleness: 3" in done.stdout
-    assert "candidates: 9" in done.stdout
+def test_dry_run_prints_the_configuration_and_writes_nothing(tmp_path: Path, shell: Shell) -> None:
+    done = shell.pace("run", "--dry-run", "--verbose", "--max-staleness", "3", "--candidates", "9")
+    assert done.code == 0
+    assert "max_staleness: 3" in done.out
+    assert "candidates: 9" in done.out
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.fault("Configuration and terminal", "precedence")
 def test_precedence_is_flag_then_environment_then_file_then_default(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "run.yaml").write_text("search: {threads: 3}\nlearner: {k: 2, group_size: 6}\n")
     monkeypatch.setenv("PACE_LEARNER__K", "3")
     monkeypatch.setenv("PACE_LEARNER__GROUP_SIZE", "7")
-    found = pace("config", "show", "--config", "run.yaml", "--set", "learner.group_size=5", "--json", cwd=tmp_path)
-    config = json.loads(found.stdout)
+    found = shell.pace("config", "show", "--config", "run.yaml", "--set", "learner.group_size=5", "--json")
+    config = json.loads(found.out)
     assert (config["learner"]["group_size"], config["learner"]["k"]) == (5, 3)
     assert (config["search"]["threads"], config["search"]["ideas_kept"]) == (3, 5)
 
@@ -154,8 +150,8 @@ def test_rewards_too_far_apart_are_not_reported_as_without_signal(shell: Shell) 
     assert "carries no signal" in shell.pace("advantages", "1", "1", "1", "1").out
 
 
-def test_the_bundled_task_is_listed(tmp_path: Path) -> None:
-    rows = json.loads(pace("task", "list", "--json", cwd=tmp_path).stdout)
+def test_the_bundled_task_is_listed(shell: Shell) -> None:
+    rows = json.loads(shell.pace("task", "list", "--json").out)
     assert "circle_packing" in {row["task"] for row in rows}
 
 
@@ -166,15 +162,15 @@ def test_help_loads_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_a_score_comes_from_the_sandbox_as_json(tmp_path: Path) -> None:
+def test_a_score_comes_from_the_sandbox_as_json(tmp_path: Path, shell: Shell) -> None:
     from pace_async.task import load_task
 
     task = load_task("circle_packing")
-    done = pace("eval", "circle_packing", str(task.folder / "initial.py"), "--json", cwd=tmp_path)
-    found = json.loads(done.stdout)
+    done = shell.pace("eval", "circle_packing", str(task.folder / "initial.py"), "--json")
+    found = json.loads(done.out)
     assert found["outcome"] == "ok"
     assert found["score"] == pytest.approx(0.9598, abs=1e-3)
     (tmp_path / "bad.py").write_text("def pack(instance):\n    raise ValueError('no')\n")
-    found = json.loads(pace("eval", "circle_packing", "bad.py", "--json", cwd=tmp_path).stdout)
+    found = json.loads(shell.pace("eval", "circle_packing", "bad.py", "--json").out)
     assert (found["outcome"], found["score"]) == ("candidate_error", None)
     assert "no" in found["detail"]

@@ -4,9 +4,11 @@ import os
 import re
 import shlex
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +55,10 @@ EXAMPLES = [
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with everything that an example names: a run, a task, a program, a file of settings."""
     folder = tmp_path_factory.mktemp("examples")
-    copy_run(make_run(folder / "made"), folder)
+    run = copy_run(make_run(folder / "made"), folder)
+    with_words = shutil.copytree(run, run.with_name("eplb-1"))
+    with closing(sqlite3.connect(with_words / "population.db")) as database, database:
+        database.execute("update runs set config = json_set(config, '$.search.memory', 'run')")
     shutil.rmtree(folder / "made", ignore_errors=True)
     make_task("my_task", folder / "my_task")
     shutil.copy(load_task("circle_packing").folder / "initial.py", folder / "my_program.py")

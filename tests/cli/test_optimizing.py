@@ -238,3 +238,21 @@ def test_a_program_without_a_score_is_refused_with_the_evaluators_words(shell: S
     assert "missing.py" in said.err
     assert "--include takes further files along" in said.err
     assert shell.files() == before
+
+
+def test_bounds_that_do_not_hold_the_program_s_score_are_refused(shell: Shell) -> None:
+    before = shell.files()
+    said = shell.pace(
+        *("optimize", "program.py", "--evaluate", EVALUATE, "--maximize", "--implementer", "openai/m"),
+        *("--bounds", "2,5", "--dry-run"),
+    )
+    assert said.code == 2
+    assert "program.py scores 1, which is not between the bounds 2 and 5" in said.err
+    assert shell.files() == before
+
+
+def test_an_agent_alone_is_refused_before_the_program_is_scored(shell: Shell) -> None:
+    said = shell.pace("optimize", "program.py", "--evaluate", EVALUATE, "--maximize", "--implementer", "claude")
+    assert said.code == 2
+    assert "claude writes the code, and something has to decide what to try" in said.err
+    assert "scoring" not in said.out + said.err

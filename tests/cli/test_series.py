@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 import pace_async
-from pace_async.cli.series import _row, begin
+from pace_async.cli.series import _row
 from pace_async.config import Config
 from pace_async.configure import resolve
 from pace_async.context.bill import CallBill, in_words
 from pace_async.errors import Interrupted, SeedProgramFails, UsageError
-from pace_async.interface.processes import series_command
+from pace_async.interface.beginning import Asked, begin, read
+from pace_async.interface.processes import begun
 from pace_async.population.lock import RunLock
 from pace_async.runtime.run_paths import find_run_paths
 from pace_async.runtime.series import Series, find_series, made, planned_series, read_series
@@ -222,7 +223,7 @@ def test_a_signal_while_a_run_ends_begins_no_other(place: Path, monkeypatch: pyt
 
     monkeypatch.setattr(launch, "start", start)
     with pytest.raises(Interrupted, match="`pace resume mine` goes on with the series"):
-        begin(series(2, place).config, 2, Path("mine"), "none", ())
+        begin(Asked(settings=FEW, seeds=2, run_dir="mine"))
     assert began == [0]
 
 
@@ -236,10 +237,12 @@ def test_python_gets_the_runs_of_a_series_in_the_order_of_their_seeds(place: Pat
 
 def test_from_python_a_series_has_a_run_and_a_folder_before_its_process_begins(place: Path) -> None:
     with pytest.raises(UsageError, match="at least one run"):
-        series_command(TASK, FEW, (), None, 0)
-    command = series_command(TASK, FEW, (), "mine", 2)
-    assert read_series(command.folder).number == 2
-    assert command.arguments[-4:] == ("--seeds", "2", "--display", "none")
+        begun(TASK, FEW, (), None, 0)
+    process = begun(TASK, FEW, (), "mine", 2)
+    assert read_series(process.folder).number == 2
+    asked = read(process.document.decode())
+    assert isinstance(asked, Asked)
+    assert (asked.seeds, asked.folder, asked.display) == (2, process.folder, "none")
 
 
 def test_a_packaged_advisor_costs_nothing_and_is_no_unknown_price(tmp_path: Path) -> None:

@@ -98,6 +98,23 @@ def test_a_dry_run_says_cards_hours_usd_and_all_that_is_missing(
     assert shell.files() == ["models"]
 
 
+PAPER_NAMES = {
+    **{"eplb": "EPLB", "kuairec": "KuaiRec", "multi_evolve": "Multi-Evolve"},
+    **{None: "Qwen3.5-4B", "deepseek_8b": "DeepSeek-R1-0528-Qwen3-8B"},
+}
+
+
+@pytest.mark.parametrize(("task", "advisor"), [*product(TASKS, ADVISORS), ("eplb", "no_rl_api")])
+def test_the_page_has_the_hours_and_usd_that_a_dry_run_says(shell: Shell, task: str, advisor: str | None) -> None:
+    plan = json.loads(asked(shell, ("run", "--dry-run"), task, advisor).out)["plan"]
+    name = PAPER_NAMES.get(advisor, "over the network (`no_rl_api.yaml`)")
+    page = (ROOT / "docs" / "paper.md").read_text().splitlines()
+    [row] = [line for line in page if line.startswith(f"| {PAPER_NAMES[task]} | {name} |")]
+    *_, hours, usd = row.strip("| ").split(" | ")
+    assert plan["hours"].startswith(f"{hours}, by speeds")
+    assert plan["bill"].endswith(f" {usd} USD")
+
+
 @pytest.mark.parametrize(("task", "advisor", "method"), [row for row in ROWS if row[2] != "no_rl_api"])
 def test_a_plan_without_a_card_is_made_for_the_smallest_usual_ones(
     shell: Shell, task: str, advisor: str | None, method: str | None

@@ -27,6 +27,9 @@ def test_the_bill_has_every_call_with_its_tokens_and_its_price(calls: str) -> No
     said = in_words(found, 100)
     whole = sum(each.usd or 0 for each in found)
     assert f"{whole:.2g} USD" in said and f"{whole * 100:.2g} USD" in said and "100 candidates" in said
+    assert "budget" not in in_words(found, 100, budget=whole * 101)
+    for limit in (100, None):
+        assert "pays for about 40 candidates" in in_words(found, limit, budget=whole * 40.5)
 
 
 def test_a_model_without_a_price_is_said_to_have_none() -> None:

@@ -12,6 +12,7 @@ from pace_async.search.results import Results
 from pace_async.state.run_state import RunState
 from pace_async.task import TaskSpec
 from tests.support.contexts import PROGRAM, TASK, begun, rollout
+from tests.support.fitness import UP
 
 NOISY = TASK.spec.model_copy(update={"deterministic": False})
 COMMAND = NOISY.model_copy(update={"kind": "command"})
@@ -75,9 +76,9 @@ def test_a_second_evaluation_counts_where_it_has_no_instances_of_its_own(spec: T
 def test_equal_programs_are_the_same_pairs_in_any_order_of_ends() -> None:
     known = twice(5).memory.view(1)
     tested = list(known.tested.values())
-    backwards = Results("maximize")
+    backwards = Results(UP)
     for one in reversed(tested):
         backwards.add(one)
-    at_once = Results.of("maximize", (), tested)
+    at_once = Results.of(UP, (), tested)
     assert backwards.repeated == known.repeated == at_once.repeated
     assert noise_of(backwards, NOISY, None) == noise_of(known, NOISY, None) == Noise(pytest.approx(0.03), 5)  # type: ignore[arg-type]

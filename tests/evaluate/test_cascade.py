@@ -21,7 +21,7 @@ from pace_async.evaluate.identities import InTaskEvaluator
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.events import CascadeScore, CascadeStageEnded, EvaluationAttempted, Fact
 from pace_async.implement.base import Experiment, Implemented, Implementer
-from pace_async.reward import STOPPED, better, reward
+from pace_async.reward import STOPPED, RewardRule
 from pace_async.runtime.run.core import Core
 from pace_async.runtime.start.supervisor import drive
 from pace_async.search.state import Member
@@ -35,6 +35,7 @@ from tests.doubles.populations import Interrupting
 from tests.support.changed_stages import change_stages
 from tests.support.command_line import Shell
 from tests.support.evaluate_tasks import DOUBLE, make_task
+from tests.support.fitness import UP
 from tests.support.simulated_runs import settings
 from tests.support.virtual_runs import Life, durations
 
@@ -76,7 +77,7 @@ def test_a_program_enters_a_stage_only_at_or_above_the_threshold_before_it(
 ) -> None:
     spec = SPEC.model_copy(update={"direction": direction})
     found, asked, told = through({"few": ok(few), "some": ok(some), FULL: ok(full)}, spec)
-    reached = [not better(direction, 0.3, few), not better(direction, 0.5, some)]
+    reached = [spec.fitness.reaches(few, 0.3), spec.fitness.reaches(some, 0.5)]
     passes = reached.index(False) if False in reached else 2
     assert asked == ["few", "some", FULL][: passes + 1]
     assert told == asked[:passes]
@@ -102,10 +103,8 @@ def test_a_finished_stage_is_not_run_again_and_counts() -> None:
 
 
 def test_a_stopped_program_gets_the_reward_of_no_progress() -> None:
-    bounds = {"direction": "maximize", "lower": 0.0, "upper": 1.0}
-    assert reward(0.0, **bounds) == STOPPED  # pyright: ignore[reportArgumentType]
-    assert reward(None, **bounds) == -1.0  # pyright: ignore[reportArgumentType]
-    assert reward(-3.0, **bounds) == 0.0  # pyright: ignore[reportArgumentType]
+    rule = RewardRule(UP)
+    assert [rule.of_score(score, parent=0.0, seed=0.0) for score in (0.0, None, -3.0)] == [STOPPED, -1.0, 0.0]
 
 
 @pytest.mark.parametrize("names", [("few", "few"), ("full",)])

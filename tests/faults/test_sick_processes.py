@@ -36,6 +36,7 @@ from pace_async.state.run_state import RunState, Terms
 from tests.doubles.engine_servers import EngineServer
 from tests.doubles.populations import Told
 from tests.support.engine_models import save_tiny_model
+from tests.support.fitness import UP
 from tests.support.learn_toys import written_groups
 from tests.support.simulated_runs import Simulated, settings, simulated
 
@@ -368,4 +369,4 @@ async def test_a_learner_that_is_killed_while_it_starts_is_started_again(
 
 def fresh_state() -> RunState:
     """A run that has just begun."""
-    return RunState(Terms(4, 2, rules_of(SearchConfig(), "maximize", 1.0)))
+    return RunState(Terms(4, 2, rules_of(SearchConfig(), UP)))

@@ -15,7 +15,7 @@ from tests.support.finished_runs import copy_run, make_run
 from tests.support.population_facts import fresh, rollout
 
 pytestmark = pytest.mark.anyio
-FEW = {"stop.candidates": 3, "search.threads": 2, "learner.objective": "none"}
+FEW = {"stop.candidates": 3, "search.threads": 2, "learner.objective": "none", "advisor.model": "bandit"}
 SHOWN = {kind.__name__ for kind in get_args(TransientEvent)}
 
 

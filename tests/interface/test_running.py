@@ -13,12 +13,15 @@ import pytest
 
 import pace_async as pace
 from pace_async.errors import GaveUp, Interrupted, PaceError, RunLocked, UsageError
-from pace_async.interface.processes import Command, resume_command, run_command
+from pace_async.interface.beginning import Asked, AskedOn, read
+from pace_async.interface.processes import RunProcess, begun, resumed
 from pace_async.population.lock import RunLock
 from tests.support.finished_runs import copy_run, make_run
 
 ROOT = Path(__file__).parents[2]
-FEW = {"stop.candidates": 3, "search.threads": 2, "learner.objective": "none"}
+WITH_MODEL = {"stop.candidates": 3, "search.threads": 2, "learner.objective": "none"}
+FEW = {**WITH_MODEL, "advisor.model": "bandit"}
+"""Starts no engine."""
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +37,7 @@ def test_a_run_is_searched_to_its_end_even_from_a_thread_beside_a_loop(place: Pa
     found: list[pace.Run] = []
 
     async def notebook() -> None:
-        thread = threading.Thread(target=lambda: found.append(pace.run("circle_packing", FEW)))
+        thread = threading.Thread(target=lambda: found.append(pace.run("circle_packing", WITH_MODEL)))
         thread.start()
         await anyio.to_thread.run_sync(thread.join)
 
@@ -98,18 +101,27 @@ def test_a_run_that_another_process_drives_is_refused_with_the_command_s_words(p
         pace.resume(folder, {"stop.candidates": 50})
 
 
-def test_values_reach_the_command_as_they_are(place: Path) -> None:
-    command = run_command("circle_packing", {"stop.minutes": 1e-05, "advisor.api_base": None}, (), "here")
-    assert command.folder == place / "here"
-    assert command.line[1:4] == ["-m", "pace_async", "run"]
-    assert {"stop.minutes=1e-05", "advisor.api_base=null", 'task="circle_packing"'} <= set(command.arguments)
+def test_what_is_asked_reaches_the_process_as_it_is(place: Path) -> None:
+    settings = {"stop.minutes": 1e-05, "advisor.api_base": None, "advisor.options": {"a: b": [1, "x=y", "\n"]}}
+    process = begun("circle_packing", settings, (), "here")
+    assert process.folder == place / "here"
+    assert read(process.document.decode()) == Asked(
+        settings={**settings, "task": "circle_packing"}, files=[], logs=[], run_dir=str(place / "here")
+    )
+
+
+def test_a_resume_reaches_the_process_as_it_is(place: Path) -> None:
+    folder = copy_run(make_run(place / "made"), place)
+    asked = AskedOn(run=str(folder), settings={"stop.candidates": 50}, logs=[])
+    assert read(resumed(folder, {"stop.candidates": 50}).document.decode()) == asked
+    assert resumed(None, None).folder == folder  # the latest run
 
 
 def test_runs_that_begin_at_once_have_a_folder_each_and_a_refused_one_leaves_none(place: Path) -> None:
-    first, second = (run_command("circle_packing", {}, (), None) for _ in range(2))
-    assert [command.folder.name for command in (first, second)] == ["circle_packing-1", "circle_packing-2"]
+    first, second = (begun("circle_packing", {}, (), None) for _ in range(2))
+    assert [process.folder.name for process in (first, second)] == ["circle_packing-1", "circle_packing-2"]
     with pytest.raises(UsageError, match="no key"):
-        first.ended(2, io.BytesIO(b"pace: no key\n"))
+        first.ended(2, io.BytesIO(b"no key\n"))
     (second.folder / "lock").touch()
     with pytest.raises(GaveUp):
         second.ended(6, io.BytesIO())
@@ -136,18 +148,13 @@ def test_two_commands_at_once_search_two_runs(place: Path) -> None:
 )
 def test_an_exit_code_is_its_error(code: int, error: type[PaceError], says: str, place: Path) -> None:
     with pytest.raises(PaceError, match=f"^{says}") as raised:
-        Command((), place).ended(code, io.BytesIO(b"pace: the disk is full.\n"))
+        RunProcess(AskedOn(), place).ended(code, io.BytesIO(b"the disk is full.\n"))
     assert type(raised.value) is error
 
 
 def test_a_silent_end_names_its_exit_code(place: Path) -> None:
     with pytest.raises(PaceError, match="exit code -9"):
-        Command((), place).ended(-9, io.BytesIO())
-
-
-def test_the_latest_run_is_the_one_that_goes_on_by_default(place: Path) -> None:
-    folder = copy_run(make_run(place / "made"), place)
-    assert resume_command(None, None).folder == folder
+        RunProcess(AskedOn(), place).ended(-9, io.BytesIO())
 
 
 @pytest.mark.long

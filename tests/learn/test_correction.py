@@ -95,10 +95,8 @@ def test_whatever_the_log_ratios_a_weight_is_finite_bounded_and_never_negative(
     found = weigh(log_ratio, valid, ages, rule)
     assert np.isfinite(found.weights_BT).all()
     assert (found.weights_BT >= 0).all()
-    kind = CORRECTIONS[rule.kind]
-    bound = 1.25 if kind.of_calls and not kind.is_capped else rule.cap
-    if bound is not None:
-        assert found.weights_BT.max() <= bound * (1 + 1e-9)
+    if rule.cap is not None:
+        assert found.weights_BT.max() <= rule.cap * (1 + 1e-9)
     assert not found.weights_BT[~valid].any()
     assert not found.weights_BT[found.broken_BT].any()
     assert np.array_equal(found.broken_BT, valid & ~(np.abs(log_ratio) <= 30))

@@ -29,13 +29,6 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_llama(tmp_path_factory.mktemp("toy") / "model", vocab=VOCAB, width=16, layers=1)
 
 
-def phi(log_ratios: list[float], advantage: float) -> float:
-    """VESPO's weight of a call."""
-    k, decay = (2, 3) if advantage > 0 else (3, 2)
-    w = math.prod(math.exp(value) for value in log_ratios)
-    return w**k * math.exp(decay * (1 - w))
-
-
 def kept_by_hand(log_ratios: list[float], limit: float) -> list[bool]:
     """Leaves out the token that moved farthest, with its equals, until the mean square of the rest is in the limit."""
     kept: list[float] = [value**2 for value in log_ratios]
@@ -49,32 +42,6 @@ def padded(calls: list[list[float]]) -> tuple[Floats, Booleans]:
     width = max(map(len, calls))
     log_ratio = np.array([[*call, *[7.0] * (width - len(call))] for call in calls])
     return log_ratio, np.array([[place < len(call) for place in range(width)] for call in calls])
-
-
-@given(calls=CALLS, decay=st.floats(0, 1), data=st.data())
-@settings(max_examples=100, deadline=None)
-def test_vespo_weighs_every_token_of_a_call_by_the_product_of_its_ratios(
-    calls: list[list[float]], decay: float, data: st.DataObject
-) -> None:
-    log_ratio, valid = padded(calls)
-    earned = data.draw(st.lists(st.sampled_from([-1.5, 0.7]), min_size=len(calls), max_size=len(calls)))
-    ages = np.array([list(range(valid.shape[1]))] * len(calls), np.int64)
-    rule = Correction("vespo", age_decay=decay)
-    found = weigh(log_ratio, valid, ages, rule, advantages_BT=np.array(earned)[:, None] + 0 * log_ratio)
-    for call, advantage, weights in zip(calls, earned, found.weights_BT, strict=True):
-        wanted = [phi(call, advantage) * decay**age for age in range(len(call))]
-        assert weights[: len(call)] == pytest.approx(wanted, rel=1e-9, abs=1e-300)
-        assert not weights[len(call) :].any()
-    assert not found.truncated_BT.any()
-
-
-def test_vespo_is_1_on_fresh_tokens_and_drops_a_call_with_a_broken_token_whole() -> None:
-    log_ratio = np.array([[0.0, 0.0, 0.0], [0.0, 1000.0, 0.0], [9.0, 9.0, 9.0], [-20.0, -20.0, -20.0]])
-    found = weigh(log_ratio, np.ones((4, 3), bool), np.zeros((4, 3), int), Correction("vespo"))
-    assert found.weights_BT[0] == pytest.approx([1, 1, 1])
-    assert not found.weights_BT[1:3].any()
-    assert found.weights_BT[3].max() < 1e-70
-    assert found.broken_BT.sum() == 1
 
 
 squares = st.one_of(st.floats(-2, 2), st.sampled_from([0.0, 0.1, -0.1, 0.5, 2.0]))
@@ -123,9 +90,7 @@ def surrogate(toy: Path, group: Group, rule: Correction) -> tuple[float, dict[st
     total = torch.zeros(())
     for advantage, call, now, gaps in calls:
         oldest = group.update - min(call.versions)
-        if rule.kind == "vespo":
-            weights = [phi(gaps, advantage)] * len(gaps)
-        elif rule.kind in ("sequence", "geometric"):
+        if rule.kind in ("sequence", "geometric"):
             ratio = math.exp(sum(gaps) / (len(gaps) if rule.kind == "geometric" else 1))
             weights = [min(ratio, 1 + 0.3 * 0.5**oldest)] * len(gaps)
         else:
@@ -137,7 +102,7 @@ def surrogate(toy: Path, group: Group, rule: Correction) -> tuple[float, dict[st
     return float(loss.detach()), {name: gradient_of(weight) for name, weight in model.named_parameters()}
 
 
-@pytest.mark.parametrize("kind", ["sequence", "geometric", "vespo", "m2po"])
+@pytest.mark.parametrize("kind", ["sequence", "geometric", "m2po"])
 @pytest.mark.parametrize("micro_tokens", [60, 8192])
 def test_loss_and_gradient_are_those_written_out_by_hand_however_the_group_is_cut(
     toy: Path, tmp_path: Path, kind: str, micro_tokens: int
@@ -153,7 +118,7 @@ def test_loss_and_gradient_are_those_written_out_by_hand_however_the_group_is_cu
         torch.testing.assert_close(weight.grad, gradient[name], atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["vespo", "m2po", "decoupled"])
+@pytest.mark.parametrize("kind", ["sequence", "m2po", "decoupled"])
 def test_a_group_trained_again_gives_the_same_weights_to_the_last_bit(toy: Path, tmp_path: Path, kind: str) -> None:
     made: list[list[torch.Tensor]] = []
     group = replace(random_group(vocab=VOCAB, seed=6, rollouts=4, update=2, max_age=2), rate=0.5)

@@ -12,6 +12,7 @@ from pace_async.observe.layout import frame
 from pace_async.observe.lines import BETWEEN
 from pace_async.observe.model import Best, RunView
 from pace_async.observe.summary import closing_words
+from tests.support.fitness import UP
 from tests.support.population_facts import HEADER
 
 CURVES = [[0.0, *(0.01 * place * (1 + seed / 10) for place in range(1, 21))] for seed in range(3)]
@@ -40,7 +41,7 @@ def view(candidates: int, score: float, differs: str = "") -> RunView:
         candidates=candidates,
         improvements=steps,
         best=Best(candidates, score, 1, "Change it.", candidates, 1.0),
-        beside=Beside(RECORDED, "maximize", differs),
+        beside=Beside(RECORDED, UP, differs),
     )
 
 

@@ -92,6 +92,20 @@ async def test_calls_that_the_run_gave_up_itself_say_nothing_of_the_service(tmp_
         assert reader.timings().answers == ()
 
 
+async def test_an_agent_that_changed_nothing_answered(tmp_path: Path) -> None:
+    begun, done = from_to(1, 100.0, 190.0)
+    calls = [ImplementerCalled(1, "claude", "unchanged", 0, 0, 0.5, 1.0, 100.0 + at) for at in range(8)]
+    facts = [RunStateChanged("running", "", 100.0), begun, advised(1), *calls, done]
+    view = RunView(HEADER, StopConfig())
+    for fact in facts:
+        view = fold(view, fact)
+    assert view.unanswered == 0
+    async with fresh(tmp_path) as store:
+        await store.commit(*facts)
+    with open_readonly(tmp_path / "population.db") as reader:
+        assert reader.timings().answers == (True,) * 8
+
+
 async def test_calls_without_an_answer_replace_the_advice_on_the_screen_and_in_status(tmp_path: Path) -> None:
     """The waits for them are part of the rollouts, so more threads would only wait too."""
     begun, done = from_to(1, 100.0, 190.0)

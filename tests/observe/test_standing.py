@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pace_async.config import StopConfig
 from pace_async.events import FreshScore
+from pace_async.fitness import Fitness
 from pace_async.observe.fold import fold_all
 from pace_async.observe.layout import frame
 from pace_async.observe.model import RunView
@@ -19,6 +20,7 @@ from pace_async.observe.standing import share_of_best_known, to_best_known
 from pace_async.observe.summary import closing_words
 from tests.support.command_line import Shell
 from tests.support.finished_runs import copy_run, make_run
+from tests.support.fitness import DOWN, UP, either
 from tests.support.population_facts import HEADER, evaluated, rollout, seed_program
 
 SEED, BEST, FRESH, KNOWN = 0.9598, 2.5, 2.4375, 2.6359831
@@ -26,28 +28,28 @@ SHARE = "0.948 of the best known"
 
 
 @pytest.mark.parametrize(
-    ("score", "known", "direction", "said"),
+    ("score", "known", "fitness", "said"),
     [
-        (2.5, 2.6359831, "maximize", "0.948 of the best known 2.6360"),
-        (2.63598309, 2.6359831, "maximize", "0.999 of the best known 2.6360"),
-        (2.6359831, 2.6359831, "maximize", "1.000 of the best known 2.6360"),
-        (2.7, 2.6359831, "maximize", "better than the best known 2.6360"),
-        (8.0, 6.0, "minimize", "0.750 of the best known 6.0000"),
-        (5.0, 6.0, "minimize", "better than the best known 6.0000"),
-        (-3.0, -2.0, "maximize", "best known -2.0000"),
-        (3.0, None, "maximize", ""),
+        (2.5, 2.6359831, UP, "0.948 of the best known 2.6360"),
+        (2.63598309, 2.6359831, UP, "0.999 of the best known 2.6360"),
+        (2.6359831, 2.6359831, UP, "1.000 of the best known 2.6360"),
+        (2.7, 2.6359831, UP, "better than the best known 2.6360"),
+        (8.0, 6.0, DOWN, "0.750 of the best known 6.0000"),
+        (5.0, 6.0, DOWN, "better than the best known 6.0000"),
+        (-3.0, -2.0, UP, "best known -2.0000"),
+        (3.0, None, UP, ""),
     ],
 )
-def test_a_score_is_a_share_of_the_best_known(score: float, known: float | None, direction: str, said: str) -> None:
-    assert to_best_known(score, known, direction) == said
+def test_a_score_is_a_share_of_the_best_known(score: float, known: float | None, fitness: Fitness, said: str) -> None:
+    assert to_best_known(score, known, fitness) == said
 
 
-@given(st.floats(1e-6, 1e6), st.floats(1e-6, 1e6), st.sampled_from(["maximize", "minimize"]))
-def test_only_a_score_as_good_as_the_best_known_has_the_share_1(score: float, known: float, direction: str) -> None:
-    share = share_of_best_known(score, known, direction)
+@given(st.floats(1e-6, 1e6), st.floats(1e-6, 1e6), either)
+def test_only_a_score_as_good_as_the_best_known_has_the_share_1(score: float, known: float, fitness: Fitness) -> None:
+    share = share_of_best_known(score, known, fitness)
     assert share is not None
-    assert (share >= 1) == (score >= known if direction == "maximize" else score <= known)
-    assert to_best_known(score, known, direction).startswith("1.000") == (share == 1)
+    assert (share >= 1) == (fitness.reaches(score, known))
+    assert to_best_known(score, known, fitness).startswith("1.000") == (share == 1)
 
 
 def confirmed_view() -> RunView:
@@ -129,8 +131,8 @@ def test_commands_and_the_report_show_them(shell: Shell) -> None:
     for command in ("best", "status"):
         said = shell.pace(command).out
         assert f"{best['fresh_score']:.10g}, on instances that no other score comes from" in said
-        assert to_best_known(best["score"], KNOWN, "maximize") in said
+        assert to_best_known(best["score"], KNOWN, UP) in said
     assert shell.pace("report", "-o", "page.html").code == 0
     page = (shell.folder / "page.html").read_text()
     assert "the best on fresh instances" in page
-    assert to_best_known(best["score"], KNOWN, "maximize", named=False) in page
+    assert to_best_known(best["score"], KNOWN, UP, named=False) in page

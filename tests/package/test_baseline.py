@@ -11,6 +11,8 @@ from pace_async.baseline import Baseline, Beside, Span, beside_of, load_baseline
 from pace_async.configure import resolve
 from pace_async.errors import UsageError
 from pace_async.events import RunHeader
+from pace_async.fitness import Fitness
+from tests.support.fitness import DOWN, UP
 from tests.support.population_facts import HEADER
 
 RECORDED: dict[str, Any] = {
@@ -25,8 +27,8 @@ RECORDED: dict[str, Any] = {
 CONFIG = {"task": "circle_packing", "search": {"threads": 2}}
 
 
-def beside(direction: str = "maximize", differs: str = "") -> Beside:
-    return Beside(Baseline.model_validate(RECORDED), direction, differs)
+def beside(fitness: Fitness = UP, differs: str = "") -> Beside:
+    return Beside(Baseline.model_validate(RECORDED), fitness, differs)
 
 
 def header(tmp_path: Path, changed: dict[str, Any] | None = None, **config: object) -> RunHeader:
@@ -52,11 +54,11 @@ def test_beyond_their_end_nothing_is_compared() -> None:
     assert beside().worse_than(9.0, 11) == 0
 
 
-@pytest.mark.parametrize(("direction", "ahead", "lead"), [("maximize", 2, 0.1), ("minimize", 1, -0.1)])
-def test_ahead_follows_the_direction_and_an_equal_score_is_not_ahead(direction: str, ahead: int, lead: float) -> None:
-    assert beside(direction).worse_than(1.8, 10) == ahead
-    assert beside(direction).lead(1.8, 10) == pytest.approx(lead)
-    assert beside(direction).worse_than(1.7, 10) == 1
+@pytest.mark.parametrize(("fitness", "ahead", "lead"), [(UP, 2, 0.1), (DOWN, 1, -0.1)])
+def test_ahead_follows_the_direction_and_an_equal_score_is_not_ahead(fitness: Fitness, ahead: int, lead: float) -> None:
+    assert beside(fitness).worse_than(1.8, 10) == ahead
+    assert beside(fitness).lead(1.8, 10) == pytest.approx(lead)
+    assert beside(fitness).worse_than(1.7, 10) == 1
 
 
 def test_a_run_with_the_recorded_settings_is_compared(tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from pace_async.configure import resolve
 from pace_async.errors import UsageError
-from pace_async.reward import RewardRule, reward
+from pace_async.fitness import fitness_of
+from pace_async.reward import RewardRule
+from tests.support.fitness import UP
 
 
 @pytest.mark.parametrize(
@@ -22,17 +24,17 @@ from pace_async.reward import RewardRule, reward
     ],
 )
 def test_progress_is_clamped_and_knows_the_direction(direction: str, score: float, wanted: float) -> None:
-    assert reward(score, direction=direction, lower=2.0, upper=3.0) == pytest.approx(wanted)
+    assert RewardRule(fitness_of(direction, 2.0, 3.0)).of_score(score, parent=0.0, seed=0.0) == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize("score", [None, math.nan, math.inf, -math.inf])
 def test_a_missing_or_non_finite_score_is_a_failure(score: float | None) -> None:
-    assert reward(score, direction="maximize", lower=2.0, upper=3.0) == -1.0
+    assert RewardRule(UP).of_score(score, parent=0.0, seed=0.0) == -1.0
 
 
 @given(score=st.floats(allow_nan=False, allow_infinity=False), exponent=st.floats(0.2, 3))
 def test_reward_of_a_score_stays_in_its_range(score: float, exponent: float) -> None:
-    assert 0.0 <= reward(score, direction="maximize", lower=2.0, upper=3.0, exponent=exponent) <= 5.0
+    assert 0.0 <= RewardRule(UP, exponent=exponent).of_score(score, parent=0.0, seed=0.0) <= 5.0
 
 
 @pytest.mark.parametrize(
@@ -51,7 +53,7 @@ def test_reward_of_a_score_stays_in_its_range(score: float, exponent: float) -> 
 def test_a_reward_relative_to_the_parent_is_the_gain_cut_at_the_floor(
     direction: str, score: float, parent: float, wanted: float
 ) -> None:
-    rule = RewardRule(direction, 2.0, 3.0, relative_to="parent")
+    rule = RewardRule(fitness_of(direction, 2.0, 3.0), relative_to="parent")
     assert rule.of_score(score, parent=parent, seed=0.0) == pytest.approx(wanted)
     assert rule.stopped == -0.1
 
@@ -71,7 +73,7 @@ def test_a_reward_relative_to_the_parent_is_the_gain_cut_at_the_floor(
 def test_a_reward_relative_to_the_seed_program_is_0_below_it(
     direction: str, score: float, seed: float, wanted: float
 ) -> None:
-    rule = RewardRule(direction, 2.0, 3.0, relative_to="seed")
+    rule = RewardRule(fitness_of(direction, 2.0, 3.0), relative_to="seed")
     assert rule.of_score(score, parent=0.0, seed=seed) == pytest.approx(wanted)
     assert rule.stopped == 0.0
 
@@ -89,14 +91,15 @@ def test_every_rule_ranks_scores_alike_and_no_score_earns_as_little_as_a_failure
     scores: tuple[float, float, float], direction: str, relative_to: str, exponent: float
 ) -> None:
     score, parent, seed = scores
-    rule = RewardRule(direction, -500.0, 500.0, exponent=exponent, relative_to=relative_to)
+    fitness = fitness_of(direction, -500.0, 500.0)
+    rule = RewardRule(fitness, exponent=exponent, relative_to=relative_to)
     found = rule.of_score(score, parent=parent, seed=seed)
     assert -1.0 < rule.stopped <= found <= 5.0
     assert rule.of_score(None, parent=parent, seed=seed) == rule.of_score(math.nan, parent=parent, seed=seed) == -1.0
-    worse = score - 1 if direction == "maximize" else score + 1
+    worse = score - fitness.merit(1.0)
     assert rule.of_score(worse, parent=parent, seed=seed) <= found
     if relative_to == "bounds":
-        assert found == reward(score, direction=direction, lower=-500.0, upper=500.0, exponent=exponent)
+        assert found == 5.0 * fitness.progress(score) ** exponent
 
 
 def test_a_floor_as_low_as_a_failure_is_refused() -> None:

@@ -8,6 +8,8 @@ from textwrap import dedent
 
 import pytest
 
+from pace_async.peers.example import Wanted
+from pace_async.peers.openevolve import OpenEvolve
 from pace_async.runtime.start import importing
 from pace_async.runtime.start.importing import SeedTrial, guessed_bounds, thresholds
 from tests.support.command_line import Shell
@@ -162,8 +164,11 @@ def test_a_threshold_that_the_seed_program_misses_is_lowered_and_said() -> None:
     ("score", "bounds"),
     [(0.0, (0.0, 1.0)), (0.4, (0.4, 1.2)), (99.0, (99.0, 297.0)), (-5.0, (-5.0, 5.0)), (None, (0.0, 1.0))],
 )
-def test_bounds_leave_room_above_the_seed_program(score: float | None, bounds: tuple[float, float]) -> None:
-    assert guessed_bounds(SeedTrial(score, "timeout", {}))[0] == bounds
+def test_bounds_leave_room_above_the_seed_program(
+    tmp_path: Path, score: float | None, bounds: tuple[float, float]
+) -> None:
+    read = OpenEvolve().read(example(tmp_path / "a", OPENEVOLVE), Wanted())
+    assert guessed_bounds(SeedTrial(score, "timeout", {}), read)[0] == bounds
 
 
 def test_a_target_that_is_there_is_refused_and_nothing_is_written(shell: Shell) -> None:
@@ -179,7 +184,7 @@ def test_a_target_that_is_there_is_refused_and_nothing_is_written(shell: Shell) 
         *(2, "pace: there is there already: name another folder with --to, or remove it."),
     )
     unknown = shell.pace("task", "import", "other", "theirs", "--to", "x")
-    assert (unknown.code, "openevolve and shinka can" in unknown.err) == (2, True)
+    assert (unknown.code, "unknown project 'other': there is openevolve" in unknown.err) == (2, True)
     assert shell.files() == ["theirs", "there"]
 
 

@@ -8,21 +8,26 @@ import pytest
 
 from pace_async.errors import UsageError
 from pace_async.peers.constants import UNKNOWN, value_of
-from pace_async.peers.example import Wanted
-from pace_async.peers.openevolve import read_openevolve
+from pace_async.peers.example import Example, Wanted
+from pace_async.peers.openevolve import OpenEvolve
 from pace_async.peers.seed import with_one_block
-from pace_async.peers.shinka import read_shinka
+from pace_async.peers.shinka import Shinka
 from pace_async.peers.write import drafted, name_of, task_yaml
 from tests.support.examples import OPENEVOLVE, REPOSITORY, SHINKA, example
 
 ANY = Wanted()
 
 
+def words(found: Example) -> list[str]:
+    """The command that evaluates a program of the example."""
+    return list(found.fields["evaluate"])
+
+
 def test_an_openevolve_example_gives_prompt_limits_language_and_stages(tmp_path: Path) -> None:
-    found = read_openevolve(example(tmp_path / "a", OPENEVOLVE), ANY)
+    found = OpenEvolve().read(example(tmp_path / "a", OPENEVOLVE), ANY)
     assert (found.evaluator, found.program, found.language) == ("evaluator.py", "initial_program.py", "python")
     assert (found.background, found.timeout_s, found.stages) == ("Make the answer large.", 20, (("stage1", 0.5),))
-    assert found.evaluate[-4:] == ("--functions", "evaluate_stage1,evaluate_stage2", "--most", "200")
+    assert words(found)[-4:] == ["--functions", "evaluate_stage1,evaluate_stage2", "--most", "200"]
     assert [line.split(" ")[0] for line in found.left] == [
         *("max_iterations", "llm.primary_model", "llm.temperature", "database.num_islands"),
     ]
@@ -41,24 +46,24 @@ def test_an_openevolve_example_gives_prompt_limits_language_and_stages(tmp_path:
 def test_stages_are_those_that_openevolve_would_run(
     tmp_path: Path, settings: str, stages: tuple[object, ...], functions: str
 ) -> None:
-    found = read_openevolve(example(tmp_path / "a", OPENEVOLVE, config__yaml=settings), ANY)
-    assert (found.stages, found.evaluate[found.evaluate.index("--functions") + 1]) == (stages, functions)
+    found = OpenEvolve().read(example(tmp_path / "a", OPENEVOLVE, config__yaml=settings), ANY)
+    assert (found.stages, words(found)[words(found).index("--functions") + 1]) == (stages, functions)
 
 
 def test_further_arguments_of_evaluate_are_taken_over_where_evaluate_is_called(tmp_path: Path) -> None:
     settings = "evaluator: {cascade_evaluation: %s, evaluator_args: {times: 3, name: a b}}"
-    found = read_openevolve(example(tmp_path / "a", OPENEVOLVE, config__yaml=settings % "false"), ANY)
-    assert found.evaluate[-2:] == ("--arguments", '{"times": 3, "name": "a b"}')
+    found = OpenEvolve().read(example(tmp_path / "a", OPENEVOLVE, config__yaml=settings % "false"), ANY)
+    assert words(found)[-2:] == ["--arguments", '{"times": 3, "name": "a b"}']
     assert "arguments of evaluate: times, name (evaluator.evaluator_args)" in found.taken
-    staged = read_openevolve(example(tmp_path / "b", OPENEVOLVE, config__yaml=settings % "true"), ANY)
-    assert "--arguments" not in staged.evaluate
+    staged = OpenEvolve().read(example(tmp_path / "b", OPENEVOLVE, config__yaml=settings % "true"), ANY)
+    assert "--arguments" not in words(staged)
 
 
 def test_an_example_without_settings_has_the_defaults_and_its_readme(tmp_path: Path) -> None:
     folder = example(
         tmp_path / "a", OPENEVOLVE, config__yaml=None, README__md="# Sums\n\nFind a *large*\nanswer.\n\nMore."
     )
-    found = read_openevolve(folder, ANY)
+    found = OpenEvolve().read(folder, ANY)
     assert (found.background, found.timeout_s) == ("Find a *large* answer.", 300)
 
 
@@ -66,26 +71,26 @@ def test_a_prompt_may_be_a_file_of_the_folder_of_templates(tmp_path: Path) -> No
     folder = example(tmp_path / "a", OPENEVOLVE, config__yaml="prompt: {template_dir: texts, system_message: expert}")
     (folder / "texts").mkdir()
     (folder / "texts" / "expert.txt").write_text("You are an expert.")
-    assert read_openevolve(folder, ANY).background == "You are an expert."
+    assert OpenEvolve().read(folder, ANY).background == "You are an expert."
     (tmp_path / "expert.txt").write_text("A note of mine.")
     (folder / "config.yaml").write_text("prompt: {template_dir: .., system_message: expert}")
-    assert "note" not in read_openevolve(folder, ANY).background
+    assert "note" not in OpenEvolve().read(folder, ANY).background
 
 
 def test_the_settings_with_an_api_key_are_not_copied(tmp_path: Path) -> None:
     folder = example(tmp_path / "a", OPENEVOLVE, config__yaml="llm: {models: [{name: m, api_key: sk-very-secret}]}")
-    draft = drafted("a", read_openevolve(folder, ANY))
+    draft = drafted("a", OpenEvolve().read(folder, ANY))
     assert "config.yaml" in draft.skipped
     assert "config.yaml" not in draft.files
     assert "very-secret" not in task_yaml(draft, (0, 1), ())
 
 
 def test_a_shinka_example_gives_what_its_script_and_its_yaml_say(tmp_path: Path) -> None:
-    found = read_shinka(example(tmp_path / "a", SHINKA), ANY)
+    found = Shinka().read(example(tmp_path / "a", SHINKA), ANY)
     assert (found.evaluator, found.program, found.language) == ("evaluate.py", "initial.py", "python")
     assert (found.background, found.timeout_s) == ("You make numbers large.\nTwice.", 90)
-    assert found.evaluate[-2:] == ("--times", "3")
-    assert found.valid == "correct.json:correct"
+    assert words(found)[-2:] == ["--times", "3"]
+    assert found.fields["valid"] == "correct.json:correct"
     named = {line.split(" ")[0] for line in found.left}
     assert {"evo_config.num_generations", "evo_config.llm_models", "db_config.num_islands"} <= named
     assert {"db_config.archive_size", "runner.max_evaluation_jobs"} <= named
@@ -120,7 +125,7 @@ def test_a_prompt_of_a_module_beside_the_script_is_found(tmp_path: Path) -> None
         "from prompt import MESSAGE\nfrom shinka.core import EvolutionConfig\nEvolutionConfig(task_sys_msg=MESSAGE)\n"
     )
     folder = example(tmp_path / "a", SHINKA, run_evo__py=script, small__yaml=None, prompt__py="MESSAGE = 'Grow.'\n")
-    assert read_shinka(folder, ANY).background == "Grow."
+    assert Shinka().read(folder, ANY).background == "Grow."
 
 
 def test_a_prompt_of_which_only_a_run_knows_a_part_is_taken_with_the_name_of_that_part(tmp_path: Path) -> None:
@@ -128,13 +133,13 @@ def test_a_prompt_of_which_only_a_run_knows_a_part_is_taken_with_the_name_of_tha
         "from shinka.core import EvolutionConfig\nimport bench\nstatement = bench.start().statement\nTIMES = 3\n"
         'my_sys_msg = f"Solve {statement} in {TIMES} steps."\nEvolutionConfig(task_sys_msg=my_sys_msg)\n'
     )
-    found = read_shinka(example(tmp_path / "a", SHINKA, run_evo__py=script, small__yaml=None), ANY)
+    found = Shinka().read(example(tmp_path / "a", SHINKA, run_evo__py=script, small__yaml=None), ANY)
     assert found.background == "Solve {statement} in 3 steps."
     assert any("complete it in task.yaml" in line for line in found.taken)
 
 
 def test_an_example_without_any_text_does_not_say_that_it_has_a_readme(tmp_path: Path) -> None:
-    found = read_openevolve(example(tmp_path / "a", OPENEVOLVE, config__yaml=None), ANY)
+    found = OpenEvolve().read(example(tmp_path / "a", OPENEVOLVE, config__yaml=None), ANY)
     assert "background: none (there is no system message and no README)" in found.taken
 
 
@@ -147,29 +152,29 @@ def test_the_seed_program_may_lie_in_a_folder_of_the_example(tmp_path: Path) -> 
     folder = example(tmp_path / "a", SHINKA, run_evo__py=script, small__yaml=None)
     (folder / "best").mkdir()
     (folder / "best" / "two.py").write_text("BASE = 2\n")
-    found = read_shinka(folder, ANY)
+    found = Shinka().read(folder, ANY)
     assert (found.source, found.program) == ("best/two.py", "two.py")
     assert drafted("a", found).seed == "BASE = 2\n"
-    assert read_shinka(folder, Wanted(program="./best/../initial.py")).source == "initial.py"
+    assert Shinka().read(folder, Wanted(program="./best/../initial.py")).source == "initial.py"
     (tmp_path / "secret.py").write_text("no\n")
     with pytest.raises(UsageError, match="must lie in"):
-        read_shinka(folder, Wanted(program="../secret.py"))
+        Shinka().read(folder, Wanted(program="../secret.py"))
 
 
 def test_a_repository_has_one_file_that_changes(tmp_path: Path) -> None:
     folder = example(tmp_path / "a", REPOSITORY)
-    found = read_shinka(folder, ANY)
+    found = Shinka().read(folder, ANY)
     assert (found.source, found.background) == ("seed/src/answers.py", "Grow.")
-    assert found.evaluate[-3:] == ("--in-repository", "seed", "src/answers.py")
+    assert words(found)[-3:] == ["--in-repository", "seed", "src/answers.py"]
     assert [line.split(" ")[0] for line in found.left] == ["db_config.num_islands"]
     (folder / "seed" / "src" / "more.py").write_text("x = 1\n")
     with pytest.raises(UsageError, match=r"Several files .*\(src/answers.py, src/more.py\).* --program src/answers.py"):
-        read_shinka(folder, ANY)
-    assert read_shinka(folder, Wanted(program="seed/src/more.py")).source == "seed/src/more.py"
+        Shinka().read(folder, ANY)
+    assert Shinka().read(folder, Wanted(program="seed/src/more.py")).source == "seed/src/more.py"
     with pytest.raises(
         UsageError, match=r"'bonus.txt' is not a file of .* that may change: src/answers.py, src/more.py"
     ):
-        read_shinka(folder, Wanted(program="bonus.txt"))
+        Shinka().read(folder, Wanted(program="bonus.txt"))
 
 
 @pytest.mark.parametrize(
@@ -183,15 +188,15 @@ def test_a_repository_has_one_file_that_changes(tmp_path: Path) -> None:
 )
 def test_a_repository_that_cannot_be_read_gets_one_sentence(tmp_path: Path, settings: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        read_shinka(example(tmp_path / "a", REPOSITORY, shinka__yaml=settings), ANY)
+        Shinka().read(example(tmp_path / "a", REPOSITORY, shinka__yaml=settings), ANY)
 
 
 def test_an_evaluator_of_files_and_a_repository_do_not_fit_together(tmp_path: Path) -> None:
     evaluator = SHINKA["evaluate.py"]
     with pytest.raises(UsageError, match=r"called with --program_path, --results_dir, and .* name a repository"):
-        read_shinka(example(tmp_path / "a", REPOSITORY, evaluate__py=evaluator), ANY)
+        Shinka().read(example(tmp_path / "a", REPOSITORY, evaluate__py=evaluator), ANY)
     with pytest.raises(UsageError, match=r"called with --repo_path, --results_dir, and .* name no repository"):
-        read_shinka(example(tmp_path / "b", SHINKA, evaluate__py=REPOSITORY["evaluate.py"]), ANY)
+        Shinka().read(example(tmp_path / "b", SHINKA, evaluate__py=REPOSITORY["evaluate.py"]), ANY)
 
 
 def test_settings_may_lie_outside_the_example_and_be_written_for_hydra(
@@ -205,19 +210,21 @@ def test_settings_may_lie_outside_the_example_and_be_written_for_hydra(
     )
     monkeypatch.chdir(tmp_path)
     folder = example(tmp_path / "a", SHINKA, run_evo__py=None, small__yaml=None)
-    found = read_shinka(folder, Wanted(config="task/mine.yaml"))
+    found = Shinka().read(folder, Wanted(config="task/mine.yaml"))
     assert (found.background, found.timeout_s, found.memory_mb) == ("Grow.", 600, 8192)
     assert found.left == ("runner.evaluate_function (its further arguments have their defaults)",)
-    for reader in (read_shinka, read_openevolve):
+    for importer in (Shinka(), OpenEvolve()):
         with pytest.raises(UsageError, match=r"has no file 'task/none.yaml', and there is none of this name here"):
-            reader(example(tmp_path / reader.__name__, {**SHINKA, **OPENEVOLVE}), Wanted(config="task/none.yaml"))
+            importer.read(
+                example(tmp_path / importer.project, {**SHINKA, **OPENEVOLVE}), Wanted(config="task/none.yaml")
+            )
 
 
 def test_several_seed_programs_are_refused_until_one_is_named(tmp_path: Path) -> None:
     folder = example(tmp_path / "a", OPENEVOLVE, initial_program__rs="fn main() {}\n")
     with pytest.raises(UsageError, match=r"several seed programs.*--program"):
-        read_openevolve(folder, ANY)
-    assert read_openevolve(folder, Wanted(program="initial_program.rs")).language == "rust"
+        OpenEvolve().read(folder, ANY)
+    assert OpenEvolve().read(folder, Wanted(program="initial_program.rs")).language == "rust"
 
 
 @pytest.mark.parametrize(
@@ -225,19 +232,15 @@ def test_several_seed_programs_are_refused_until_one_is_named(tmp_path: Path) ->
 )
 def test_the_language_comes_from_the_suffix(tmp_path: Path, name: str, language: str) -> None:
     folder = example(tmp_path / "a", {**SHINKA, name: "code\n"}, initial__py=None, run_evo__py=None, small__yaml=None)
-    assert read_shinka(folder, ANY).language == language
+    assert Shinka().read(folder, ANY).language == language
 
 
 @pytest.mark.fault("Mended and imported", "an import of a folder that is no such example")
 def test_a_folder_of_neither_kind_gets_a_sentence_that_names_what_was_looked_for(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"not an OpenEvolve example: looked for evaluator\.py"):
-        read_openevolve(tmp_path, ANY)
-    with pytest.raises(UsageError, match=r"not a Shinka example: looked for evaluate\.py"):
-        read_shinka(tmp_path, ANY)
-    with pytest.raises(UsageError, match="looks like a Shinka one"):
-        read_openevolve(example(tmp_path / "a", SHINKA), ANY)
-    with pytest.raises(UsageError, match="looks like an OpenEvolve one"):
-        read_shinka(example(tmp_path / "b", {**OPENEVOLVE, "evaluate.py": OPENEVOLVE["evaluator.py"]}), ANY)
+        OpenEvolve().read(tmp_path, ANY)
+    with pytest.raises(UsageError, match=r"not a ShinkaEvolve example: looked for evaluate\.py"):
+        Shinka().read(tmp_path, ANY)
 
 
 @pytest.mark.fault("Mended and imported", "an import of an example with broken settings")
@@ -254,7 +257,7 @@ def test_a_folder_of_neither_kind_gets_a_sentence_that_names_what_was_looked_for
 def test_broken_settings_get_a_sentence_that_names_their_file(tmp_path: Path, settings: str, said: str) -> None:
     folder = example(tmp_path / "a", OPENEVOLVE, config__yaml=settings)
     with pytest.raises(UsageError, match=rf"config\.yaml.*{said}"):
-        read_openevolve(folder, ANY)
+        OpenEvolve().read(folder, ANY)
 
 
 @pytest.mark.fault("Mended and imported", "an import of an example with a file that cannot be read")
@@ -265,7 +268,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
     (folder / name).unlink(missing_ok=True)
     (folder / name).symlink_to("/proc/self/mem")  # a file whose reading fails, for root too
     with pytest.raises(UsageError, match=rf"^Cannot read .*{name}: Input/output error"):
-        drafted("a", read_openevolve(folder, ANY))
+        drafted("a", OpenEvolve().read(folder, ANY))
 
 
 @pytest.mark.parametrize(

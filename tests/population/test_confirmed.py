@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pace_async.events import EpochInForce, RescoreBegan, RunHeader
+from pace_async.fitness import ranks_above
 from pace_async.observe.fold import fold_all
 from pace_async.observe.model import RunView
 from pace_async.population.reading.confirmed import Equals, Tried, equals_of
 from pace_async.population.reading.reader import open_readonly
-from pace_async.reward import ranks_above
 from tests.support.claimed_scores import CLAIMED, begun, complete
+from tests.support.fitness import DOWN, UP
 from tests.support.population_facts import (
     HEADER,
     MINIMISING,
@@ -107,15 +108,15 @@ def test_a_screen_of_other_runs_goes_by_the_score() -> None:
 
 
 def test_a_confirmed_score_counts_before_the_other_and_any_before_none() -> None:
-    assert ranks_above("maximize", (1.0, 0.5), (2.0, None), by_confirmed=True)
-    assert ranks_above("minimize", (1.0, 0.5), (0.5, 0.6), by_confirmed=True)
-    assert ranks_above("maximize", (2.0, 0.5), (1.0, 0.5), by_confirmed=True)
-    assert not ranks_above("maximize", (1.0, 0.5), (2.0, None), by_confirmed=False)
+    assert ranks_above(UP, (1.0, 0.5), (2.0, None), by_confirmed=True)
+    assert ranks_above(DOWN, (1.0, 0.5), (0.5, 0.6), by_confirmed=True)
+    assert ranks_above(UP, (2.0, 0.5), (1.0, 0.5), by_confirmed=True)
+    assert not ranks_above(UP, (1.0, 0.5), (2.0, None), by_confirmed=False)
 
 
 def test_programs_that_differ_by_no_more_than_two_evaluations_of_one_are_equal() -> None:
     tried = (Tried(1, 5.0, 5.1), Tried(2, 5.3, 5.2), Tried(3, 4.0, 4.2), Tried(4, 5.2, 5.19))
-    assert equals_of(2, tried, "maximize") == Equals(pytest.approx(0.1), (4, 1))  # pyright: ignore[reportArgumentType]
+    assert equals_of(2, tried, UP) == Equals(pytest.approx(0.1), (4, 1))  # pyright: ignore[reportArgumentType]
     exact = (Tried(1, 5.0, 5.0), Tried(2, 5.0, 5.0), Tried(3, 4.9, 4.9))
-    assert equals_of(1, exact, "maximize") == Equals(0.0, (2,))
-    assert equals_of(0, (), "maximize") == Equals(None, ())
+    assert equals_of(1, exact, UP) == Equals(0.0, (2,))
+    assert equals_of(0, (), UP) == Equals(None, ())

@@ -180,5 +180,5 @@ def test_a_block_in_another_file_is_reached_by_what_is_imported_of_it(first: str
 @pytest.mark.parametrize("name", sorted(task_folders()))
 def test_the_block_of_every_bundled_task_can_matter(name: str) -> None:
     task = load_task(name)
-    assert task.spec.has_entry
+    assert task.spec.of_kind.calls_function
     assert why_unused(task.program, task.spec.entry) == ""

@@ -8,6 +8,7 @@ from pathlib import Path
 from pace_async.config import EvaluationConfig, SearchConfig
 from pace_async.errors import UsageError
 from pace_async.evaluate.sandbox.tiers import NoSandbox, NotInstalled, Tier
+from pace_async.implement.base import Implementer
 from pace_async.learn.correction import Booleans, Floats
 from pace_async.objectives.base import Parameters, Vector
 from pace_async.publish.base import EnginePublisher, PublisherParts, PushFailed, Receipt
@@ -28,7 +29,7 @@ def half(passed: float, start: float, spreads: object) -> float:
     return 0.5
 
 
-def oldest(island: Island, search: SearchConfig, direction: str, draw: random.Random) -> Member:
+def oldest(island: Island, search: SearchConfig, draw: random.Random) -> Member:
     """A parent rule: the candidate that was made first."""
     return min(island.members, key=lambda member: member.candidate)
 
@@ -58,11 +59,9 @@ def trusting() -> Sequence[Tier]:
     return [NoSandbox()]
 
 
-class Copy:
+def copy(task: Task) -> Implementer:
     """An implementer for no task at all."""
-
-    def __init__(self, task: Task) -> None:
-        raise UsageError("the toy does not fit")
+    raise UsageError("the toy does not fit")
 
 
 class Post:

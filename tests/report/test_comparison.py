@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
+from pace_async.fitness import Fitness
 from pace_async.observe.chart import curves
 from pace_async.report import compared_curves
 from pace_async.report.compared import Comparison, in_words
 from pace_async.report.comparison import ComparedRun, arms_of, band, common, difference, sampled, t_quantile, verdict
+from tests.support.fitness import DOWN, UP
 
 
 def run(seed: int, *curve: tuple[float, float], candidates: int = 20, **settings: object) -> ComparedRun:
@@ -21,7 +23,7 @@ def run(seed: int, *curve: tuple[float, float], candidates: int = 20, **settings
         run=f"run-{seed}",
         task="packing",
         task_digest="d1ce",
-        direction="maximize",
+        fitness=UP,
         seed=seed,
         state="done",
         candidates=candidates,
@@ -128,24 +130,22 @@ def test_arms_whose_difference_may_be_0_are_not_told_apart() -> None:
     one, other = arms_of([run(1, (0, 1.0), k=1), run(2, (0, 3.0), k=1), run(3, (0, 1.5), k=2), run(4, (0, 3.5), k=2)])
     found = difference(other, one, 20)
     assert found is not None and found.told_apart is False
-    assert verdict(other, one, found, "maximize").startswith("B and A are not told apart")
+    assert verdict(other, one, found, UP).startswith("B and A are not told apart")
 
 
-@pytest.mark.parametrize(
-    ("direction", "says"), [("maximize", "B is better than A."), ("minimize", "B is worse than A.")]
-)
-def test_a_difference_without_0_in_its_interval_is_named_in_the_tasks_direction(direction: str, says: str) -> None:
+@pytest.mark.parametrize(("fitness", "says"), [(UP, "B is better than A."), (DOWN, "B is worse than A.")])
+def test_a_difference_without_0_in_its_interval_is_named_in_the_tasks_direction(fitness: Fitness, says: str) -> None:
     one, other = arms_of([run(1, (0, 1.0), k=1), run(2, (0, 1.1), k=1), run(3, (0, 9.0), k=2), run(4, (0, 9.1), k=2)])
     found = difference(other, one, 20)
     assert found is not None and found.told_apart is True
-    assert verdict(other, one, found, direction) == says
+    assert verdict(other, one, found, fitness) == says
 
 
 def test_one_seed_in_an_arm_tells_nothing_apart() -> None:
     one, other = arms_of([run(1, (0, 1.0), k=1), run(2, (0, 9.0), k=2)])
     found = difference(other, one, 20)
     assert found is not None and found.told_apart is None
-    assert "it takes two seeds" in verdict(other, one, found, "maximize")
+    assert "it takes two seeds" in verdict(other, one, found, UP)
 
 
 @pytest.mark.parametrize(
@@ -175,10 +175,7 @@ def test_printed_arms_and_runs_are_short_and_the_document_has_the_verdicts() -> 
     )
     assert repr(runs[0]) == "ComparedRun('run-1', 20 candidates, best 2.5)"
     lower = arms_of(
-        [
-            replace(one, direction="minimize", curve=((0.0, score),))
-            for one, score in zip(runs[:2], (3.0, 2.0), strict=True)
-        ]
+        [replace(one, fitness=DOWN, curve=((0.0, score),)) for one, score in zip(runs[:2], (3.0, 2.0), strict=True)]
     )
     assert repr(lower) == "(Arm('A', 2 runs, best 2),)"
     verdicts = comparison.document()["verdicts"]
@@ -204,7 +201,7 @@ def test_a_run_without_a_candidate_counts_for_no_mean_and_one_that_ended_early_i
 
 def test_runs_of_a_task_that_is_minimised_are_compared_by_their_lowest_scores() -> None:
     runs = [run(seed, (0.0, 9.0), (5.0, 9.0 - k - seed / 10), k=k) for k in (1, 5) for seed in (1, 2, 3)]
-    comparison = Comparison.of([replace(one, direction="minimize") for one in runs])
+    comparison = Comparison.of([replace(one, fitness=DOWN) for one in runs])
     first, second = comparison.arms
     assert repr(first) == "Arm('A', 3 runs, best 7.7)" and repr(second) == "Arm('B', 3 runs, best 3.7)"
     assert comparison.verdicts == [

@@ -16,6 +16,7 @@ from pace_async.report.page import page
 from pace_async.report.progress_axis import CHOICES, MOST, axis_of, thinned
 from scripts.benchmarks.large_population import fill
 from tests.support.finished_runs import make_run
+from tests.support.fitness import DOWN, UP
 
 LONG, SHORT = 6_000, 2_400
 
@@ -51,8 +52,8 @@ def test_the_best_with_their_ancestors_and_each_islands_records_are_shown(monkey
     islands = {0: None, 1: 1, 2: 1, 3: 1, 4: 2, 5: 2}
     rows = [(n, "", scores[n], parents[n], islands[n], float(n)) for n in parents]
     monkeypatch.setattr("pace_async.population.reading.worth_telling.BEST", 2)
-    assert worth_telling(rows, 1.0) == {0, 1, 2, 4}
-    assert worth_telling(rows, -1.0) == {0, 1, 2, 3, 4, 5}
+    assert worth_telling(rows, UP) == {0, 1, 2, 4}
+    assert worth_telling(rows, DOWN) == {0, 1, 2, 3, 4, 5}
 
 
 def test_of_a_long_run_only_the_important_candidates_are_shown_in_full(

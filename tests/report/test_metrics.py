@@ -56,6 +56,15 @@ def test_a_task_without_metrics_has_no_such_part(tmp_path: Path) -> None:
     assert 'id="metrics"' not in text and 'href="#metrics"' not in text
 
 
+def test_a_metric_that_is_the_score_is_not_drawn_again() -> None:
+    rows = [
+        Measured(number, number, float(number), True, {"score": float(number), "half": number / 2})
+        for number in range(3)
+    ]
+    text = metrics(rows, 3)
+    assert text.count("<svg") == 2 and "<h3>half</h3>" in text and "<h3>score</h3>" not in text
+
+
 def test_many_metrics_are_counted_and_one_that_is_no_number_leaves_a_gap() -> None:
     rows = [
         Measured(0, 0, 1.0, True, {f"m{number:02}": 1.0 for number in range(MOST + 2)}),

@@ -37,6 +37,7 @@ from pace_async.task import reference_of
 from pace_async.yaml_text import value_of
 from tests.support.browsers import look, opened, shades
 from tests.support.finished_runs import copy_run, make_run, pace, poison
+from tests.support.fitness import UP
 from tests.support.population_facts import HEADER, fresh
 
 
@@ -339,7 +340,7 @@ def test_a_child_stands_right_of_its_parent_and_the_best_line_on_top() -> None:
     parents = {0: None, 1: 0, 2: 0, 3: 2, 4: 1}
     scores = {0: 1.0, 1: 1.5, 2: 1.2, 3: 9.0, 4: None}
     rows = {c: CompletedCandidate(c + 1, c, "ok", scores[c], None, p, None, None, None) for c, p in parents.items()}
-    nodes = place(rows, "maximize")
+    nodes = place(rows, UP)
     assert {c: node.depth for c, node in nodes.items()} == {0: 0, 1: 1, 2: 1, 3: 2, 4: 2}
     assert [nodes[c].line for c in (0, 2, 3)] == [0.0, 0.0, 0.0]
     assert len({(node.depth, node.line) for node in nodes.values()}) == len(nodes)
@@ -360,9 +361,9 @@ def test_recorded_runs_are_a_band_with_their_command_and_a_run_that_differs_has_
     with open_readonly(finished / "population.db") as reader:
         facts = gather(reader)
     assert 'class="recorded"' not in page(facts)
-    compared = page(replace(facts, beside=Beside(recorded, "maximize")))
+    compared = page(replace(facts, beside=Beside(recorded, UP)))
     assert 'class="recorded"' in compared and 'class="recorded-median"' in compared
     assert "Band: 2 recorded runs without learning (pace run --seed SEED; seeds 1, 2; 2026-11-25)" in compared
-    other = page(replace(facts, beside=Beside(recorded, "maximize", "search.threads is 12, and they have 8")))
+    other = page(replace(facts, beside=Beside(recorded, UP, "search.threads is 12, and they have 8")))
     assert 'class="recorded"' not in other
     assert "are not shown, because search.threads is 12, and they have 8" in other

@@ -25,6 +25,7 @@ from pace_async.search.state import rules_of
 from pace_async.state.run_state import RunState, Terms
 from tests.doubles.engine_servers import EngineServer, own_tokens, server
 from tests.support.engine_models import plain_logprobs, save_tiny_model
+from tests.support.fitness import UP
 from tests.support.simulated_runs import settings
 from tests.support.tensor_files import save_file
 
@@ -227,7 +228,7 @@ def stranger(tmp_path: Path) -> Iterator[EngineServer]:
 
 
 def state() -> RunState:
-    return RunState(Terms(4, 2, rules_of(SearchConfig(), "maximize", 1.0)))
+    return RunState(Terms(4, 2, rules_of(SearchConfig(), UP)))
 
 
 @pytest.mark.anyio

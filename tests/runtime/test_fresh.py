@@ -16,6 +16,7 @@ from pace_async.errors import UsageError
 from pace_async.evaluate.base import SECRET_SEEDS, Evaluation, EvaluationLost, EvaluationRequest
 from pace_async.evaluate.identities import InTaskEvaluator
 from pace_async.events import Claimed
+from pace_async.fitness import Fitness
 from pace_async.population.reading.record import RunRecord
 from pace_async.runtime.run.core import Core
 from pace_async.runtime.run.fresh import FreshInstances, bears_out, claims_best, fresh_seeds
@@ -24,6 +25,7 @@ from pace_async.search.state import Member
 from pace_async.simulate.runs import TINY_TASK, SimulatedFaults
 from pace_async.simulate.stages import World
 from tests.doubles.evaluators import OutcomeOfSeed
+from tests.support.fitness import DOWN, UP, either
 from tests.support.simulated_runs import settings
 from tests.support.straight_line import Fresh, straight_line
 from tests.support.virtual_runs import REACH, ROLLOUTS, SEARCH, Life, durations
@@ -128,39 +130,38 @@ def test_a_program_that_knows_the_hidden_instances_is_no_parent_no_best_and_earn
     assert run.rows(best)[0] == (1,)
 
 
-@given(gain=st.floats(0, 1e3), own=SCORES, easier=SCORES, direction=st.sampled_from(["maximize", "minimize"]))
+@given(gain=st.floats(0, 1e3), own=SCORES, easier=SCORES, fitness=either)
 def test_a_full_gain_is_confirmed_on_fresh_instances_of_any_difficulty(
-    gain: float, own: float, easier: float, direction: str
+    gain: float, own: float, easier: float, fitness: Fitness
 ) -> None:
-    claimed = own + gain if direction == "maximize" else own - gain
+    claimed = own + fitness.merit(gain)
     fresh, own_fresh = claimed + easier, own + easier
-    assert bears_out(claimed, own, fresh, own_fresh, direction=direction, span=2.0)
+    assert bears_out(claimed, own, fresh, own_fresh, fitness)
 
 
-@given(gain=st.floats(0.11, 100), own=st.floats(-10, 10), direction=st.sampled_from(["maximize", "minimize"]))
-def test_a_lost_gain_of_a_tenth_of_the_range_is_not_confirmed(gain: float, own: float, direction: str) -> None:
-    claimed = own + gain if direction == "maximize" else own - gain
-    assert not bears_out(claimed, own, own, own, direction=direction, span=1.0)
+@given(gain=st.floats(0.11, 100), own=st.floats(-10, 10), fitness=either)
+def test_a_lost_gain_of_a_tenth_of_the_range_is_not_confirmed(gain: float, own: float, fitness: Fitness) -> None:
+    claimed = own + fitness.merit(gain)
+    assert not bears_out(claimed, own, own, own, fitness)
 
 
 def test_fresh_instances_on_which_the_seed_program_fails_count_as_no_harder() -> None:
-    bounds: dict[str, Any] = {"direction": "maximize", "span": 1.0}
-    assert bears_out(0.8, 0.2, 0.5, None, **bounds)
-    assert not bears_out(0.8, 0.2, 0.4, None, **bounds)
+    assert bears_out(0.8, 0.2, 0.5, None, UP)
+    assert not bears_out(0.8, 0.2, 0.4, None, UP)
 
 
 def test_a_claim_is_strictly_better_than_every_known_score() -> None:
     members = [Member(0, "", 1.0), Member(3, "", 2.0)]
-    assert claims_best(2.5, members, "maximize") and not claims_best(2.0, members, "maximize")
-    assert claims_best(0.5, members, "minimize") and not claims_best(1.0, members, "minimize")
+    assert claims_best(2.5, members, UP) and not claims_best(2.0, members, UP)
+    assert claims_best(0.5, members, DOWN) and not claims_best(1.0, members, DOWN)
 
 
 def test_a_score_above_the_mean_of_a_best_that_had_luck_is_a_claim() -> None:
     lucky = [Member(0, "", 0.1), Member(3, "", 0.9)]
-    assert not claims_best(0.85, lucky, "maximize") and claims_best(0.85, lucky, "maximize", {3: 0.7})
-    assert not claims_best(0.8, lucky, "maximize", {3: 0.7}), "the mean itself is reached and not exceeded"
+    assert not claims_best(0.85, lucky, UP) and claims_best(0.85, lucky, UP, {3: 0.7})
+    assert not claims_best(0.8, lucky, UP, {3: 0.7}), "the mean itself is reached and not exceeded"
     slow = [Member(0, "", 9.0), Member(3, "", 1.0)]
-    assert not claims_best(1.25, slow, "minimize") and claims_best(1.25, slow, "minimize", {3: 2.0})
+    assert not claims_best(1.25, slow, DOWN) and claims_best(1.25, slow, DOWN, {3: 2.0})
 
 
 @dataclass
@@ -214,14 +215,14 @@ def test_a_run_confirms_what_exceeds_the_best_or_where_scores_are_noisy_its_mean
     SCORES,
     st.lists(SCORES, min_size=1, max_size=4),
     st.dictionaries(st.integers(0, 3), SCORES),
-    st.sampled_from(["maximize", "minimize"]),
+    either,
 )
 def test_whatever_exceeds_every_score_is_a_claim_whatever_second_evaluations_said(
-    score: float, scores: list[float], again: dict[int, float], direction: str
+    score: float, scores: list[float], again: dict[int, float], fitness: Fitness
 ) -> None:
     members = [Member(candidate, "", known) for candidate, known in enumerate(scores)]
-    if claims_best(score, members, direction):
-        assert claims_best(score, members, direction, again)
+    if claims_best(score, members, fitness):
+        assert claims_best(score, members, fitness, again)
 
 
 def test_fresh_seeds_are_of_128_secret_bits_and_none_that_a_user_can_set() -> None:

@@ -49,6 +49,7 @@ WRITERS: dict[str, dict[str, str]] = {
         "population/schema.py": "the migration of a population",
         "population/copying.py": "a copy",
         "population/reading/reader.py": "a connection that only reads",
+        "population/writing/write_people.py": "a person's idea, which another process puts into the inbox alone",
     },
     "population.writing.writer.Writer": {"population/store.py": "the one writer"},
     "population.writing.writes.write": {

@@ -9,18 +9,16 @@ from typing import Any
 import anyio
 import pytest
 
-from pace_async.cli.running import resume
 from pace_async.config import Config
-from pace_async.configure import known_keys
+from pace_async.config.section import Section
+from pace_async.configure import on_resume, that_may_change
 from pace_async.errors import UsageError
 from pace_async.learn.movement import MovementLimits
 from pace_async.learn.settings import TrainerConfig
 from pace_async.population.reading.record import RunRecord
 from pace_async.population.store import Store
 from pace_async.runtime.start.resuming import (
-    MAY_CHANGE,
     UNSTATED,
-    WHY_NOT,
     in_force,
     nothing_left,
     resumed_config,
@@ -114,16 +112,18 @@ def test_a_resume_of_a_run_ended_by_minutes_has_as_many_again(tmp_path: Path) ->
 
 
 @pytest.mark.fault("Crash and resume", "settings that would change the past are refused")
-def test_every_setting_may_change_or_there_is_a_reason_why_not() -> None:
-    known = known_keys()
-    for name in (*MAY_CHANGE, *WHY_NOT):
-        assert any(key == name or key.startswith(f"{name}.") for key in known), name
-    for key in known:
-        if key not in MAY_CHANGE and key.partition(".")[0] not in MAY_CHANGE:
-            assert key in WHY_NOT or key.partition(".")[0] in WHY_NOT, key
-    rooms = {line.strip().partition(": ")[0]: line for line in (resume.__doc__ or "").split("\n\n")}
-    for room, _, name in (key.partition(".") for key in MAY_CHANGE if not key.startswith("staleness")):
-        assert name in rooms[room] if name else room in (resume.__doc__ or ""), (room, name)
+def test_every_room_says_whether_its_settings_may_change_and_the_help_has_those_that_may(shell: Shell) -> None:
+    assert not [key for key, said in on_resume().items() if said == Section.on_resume]
+    whole, others = that_may_change()
+    assert (whole, list(others)) == (
+        ["stop", "implementer", "prompts", "faults"],
+        ["search", "advisor", "evaluation", "learner"],
+    )
+    assert {"api_base", "engine"} <= set(others["advisor"])
+    assert not {"model", "temperature"} & set(others["advisor"])
+    told = " ".join(shell.pace("resume", "--help").out.split())
+    for room, names in others.items():
+        assert f"{room}: {', '.join(names)}." in told
 
 
 def test_another_number_of_threads_is_refused_with_the_reason(shell: Shell, tmp_path: Path) -> None:

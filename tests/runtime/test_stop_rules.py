@@ -10,6 +10,7 @@ from pace_async.observe import formatting
 from pace_async.simulate.runs import SimulatedFaults
 from pace_async.simulate.stages import World
 from pace_async.state.stop_rules import STOP_RULES, StopValues, reason_to_stop
+from tests.support.fitness import UP
 from tests.support.simulated_runs import settings
 from tests.support.virtual_runs import Life, durations
 
@@ -74,4 +75,4 @@ def test_every_rule_is_a_setting_and_every_limit_a_rule() -> None:
 def test_the_rule_comes_last() -> None:
     values = StopValues(8, 4, 0.0, 0.0, None, untrained=4)
     config = settings(stop__candidates=8, stop__untrained=4).stop
-    assert reason_to_stop(config, values, "maximize") == "candidates"
+    assert reason_to_stop(config, values, UP) == "candidates"

@@ -109,7 +109,7 @@ def test_a_run_is_read_and_resumed_from_another_directory(
     spec = folder / "task.yaml"
     spec.write_text(f"{spec.read_text(encoding='utf-8').rstrip()}\nprogram: seed.py3\n", encoding="utf-8")
     begun = ("--run-dir", "run", "--candidates", "2", "--display", "none", "--objective", "none", "--threads", "1")
-    said = shell.pace("run", "./mine", *begun)
+    said = shell.pace("run", "./mine", "--advisor", "bandit", *begun)
     assert said.code == 0, said.err
     elsewhere = tmp_path / "elsewhere"
     make_task("mine", elsewhere / "tasks" / "mine")

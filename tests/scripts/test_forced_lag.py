@@ -60,8 +60,8 @@ def test_a_difference_is_told_apart_by_its_pairs_alone() -> None:
     mixed = {seed: figures("geometric", seed, 1.0 + seed + (-1) ** seed) for seed in range(5)}
     arms = {(16, "none"): same, (16, "sequence"): ahead, (16, "geometric"): mixed}
     control = (16, "none")
-    rows = list(compared(arms, [((16, "sequence"), control), ((16, "geometric"), control), ((16, "vespo"), control)]))
-    assert len(rows) == 4  # without vespo, which has no runs
+    rows = list(compared(arms, [((16, "sequence"), control), ((16, "geometric"), control), ((16, "m2po"), control)]))
+    assert len(rows) == 4  # without m2po, which has no runs
     assert rows[2].startswith("| sequence at 16 − none at 16 | 5 | ")
     assert rows[2].endswith("| told apart |")
     assert "+0.520 [+0.500, +0.540]" in rows[2]

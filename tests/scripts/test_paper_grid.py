@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from pace_async.configure import flat, resolve
 from pace_async.report.diagnostics import quarters
 from scripts.benchmarks import bench_runs
 from scripts.benchmarks.bench_runs import difference, part_of
-from scripts.benchmarks.paper_grid import METHODS, OURS, folder_of, main, wanted
+from scripts.benchmarks.paper_grid import CONFIGS, METHODS, OURS, folder_of, main, wanted
 from scripts.benchmarks.run_traces import read
 from tests.support.command_line import Shell
 from tests.support.finished_runs import make_run
@@ -32,7 +33,10 @@ def grid(*arguments: str, patch: pytest.MonkeyPatch) -> int:
 def chosen(folder: Path, scale: str = "small", **more: object) -> argparse.Namespace:
     """The parsed arguments."""
     return argparse.Namespace(
-        **{"folder": folder, "scale": scale, "advisor": "4b", "candidates": None, "budget": None, **more}
+        **{
+            **{"folder": folder, "scale": scale, "advisor": "4b", "candidates": None, "budget": None},
+            **{"without_guards": False, **more},
+        }
     )
 
 
@@ -152,6 +156,31 @@ def test_every_run_of_the_small_scale_can_begin(
     assert f"{folder_of(chosen(tmp_path / 'grid'), 'eplb', method, 7)}/" in said.out
     assert "at 40 candidates" in said.out
     assert "learning     none" in said.out if method == "no_rl" else "behind a barrier (sync)" in said.out
+
+
+def test_without_guards_the_small_scale_differs_in_them_alone_and_a_method_keeps_its_own(tmp_path: Path) -> None:
+    def settings(without_guards: bool) -> dict[str, object]:
+        run = wanted(chosen(tmp_path, without_guards=without_guards), "eplb", "ttt_discover", 7)
+        files = [Path(file) for flag, file in zip(run.arguments, run.arguments[1:], strict=False) if flag == "--config"]
+        return flat(resolve(files, environment={}).model_dump(mode="json"))
+
+    below, above = settings(False), settings(True)
+    assert {key: value for key, value in above.items() if value != below[key]} == {
+        "learner.warmup": 0,
+        "learner.max_move": None,
+        "learner.min_move_ess": None,
+        "learner.max_sure_move": None,
+        "learner.rollback": False,
+    }
+    assert above["learner.objective"] == "entropic"
+
+
+def test_a_task_with_a_file_of_its_own_at_the_small_scale_gets_it_below_the_method_s(tmp_path: Path) -> None:
+    run = wanted(chosen(tmp_path, without_guards=True), "multi_evolve", "maxk", 0)
+    files = [Path(file) for flag, file in zip(run.arguments, run.arguments[1:], strict=False) if flag == "--config"]
+    assert [file.stem for file in files] == ["small", "small_multi_evolve", "without_guards", "maxk"]
+    published = resolve([CONFIGS / "multi_evolve.yaml"], environment={}).reward
+    assert resolve(files, environment={}).reward == published
 
 
 def test_at_the_papers_scale_the_files_of_advisor_and_method_override_the_tasks(tmp_path: Path) -> None:

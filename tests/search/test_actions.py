@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pace_async.events import IdeaTaken, IslandActed
+from pace_async.fitness import fitness_of
 from pace_async.search.actions import (
     Odds,
     admitted,
@@ -33,29 +34,21 @@ from pace_async.search.islands import (
     choose_snapshot,
     first_island,
     gain,
-    goal_of,
     moved,
-    progress,
     remembered,
     snapshot_of,
 )
-from pace_async.search.parents import best_of
 from pace_async.search.state import Course, Idea, Island, Member, Neighbours, Rules, Shown, Snapshot, Trial
+from tests.support.fitness import DOWN, UP
 
-DIRECTIONS = ("maximize", "minimize")
 SEED = Member(0, "seed", 0.0)
-RULES = Rules("maximize", 1.0, 5, 100, True, "both", decay=0.85, trigger=0.001, interval=15, stay=5)
+RULES = Rules(UP, 5, 100, True, "both", decay=0.85, trigger=0.001, interval=15, stay=5)
 
 scores = st.floats(-5, 5).map(lambda score: round(score, 6))
 shares = st.floats(0, 1)
 pools = st.lists(st.text(alphabet="abc", max_size=2), max_size=7).map(
     lambda texts: tuple(Idea(number, text) for number, text in enumerate(texts, start=1))
 )
-
-
-def mirrored(direction: str, score: float) -> float:
-    """The same score where the other direction is better."""
-    return score if direction == "maximize" else -score
 
 
 def same(draw: Random) -> Random:
@@ -70,11 +63,11 @@ def rolled(island: Island, score: float | None, rules: Rules = RULES, *, lease: 
     return after_evaluation(island, parent=0, idea=None, trial=None, member=member, rules=rules)
 
 
-@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
 def test_the_worked_example_of_momentum_holds_in_both_directions(direction: str) -> None:
-    start, goal = (2.0, 3.0) if direction == "maximize" else (3.0, 2.0)
+    start = 2.0 if direction == "maximize" else 3.0
     found = [2.5, 2.4, 2.75] if direction == "maximize" else [2.5, 2.6, 2.25]
-    rules = replace(RULES, direction=direction, goal=goal)
+    rules = replace(RULES, fitness=fitness_of(direction, 2.0, 3.0))
     island, told = first_island(1, replace(SEED, score=start)), list[tuple[float, float]]()
     for score in found:
         island = rolled(island, score, rules)
@@ -92,10 +85,10 @@ def test_gain_and_progress_are_shares_and_do_not_know_the_direction(
     old: float, new: float, goal: float, start: float
 ) -> None:
     gains, ways = set[float](), set[float]()
-    for facing in DIRECTIONS:
-        before, after, end, first = (mirrored(facing, score) for score in (old, new, goal, start))
-        gains.add(gain(before, after, end, facing))
-        ways.add(progress(first, after, end, facing))
+    for fitness in (fitness_of("maximize", goal - 1, goal), fitness_of("minimize", -goal, 1 - goal)):
+        before, after, first = map(fitness.merit, (old, new, start))
+        gains.add(gain(before, after, fitness))
+        ways.add(fitness.covered(first, after))
     assert len(gains) == len(ways) == 1
     assert all(0.0 <= share <= 1.0 for share in (*gains, *ways))
     assert (gains == {0.0}) == (new <= old)
@@ -110,9 +103,9 @@ def test_momentum_stays_a_share_and_fades_without_gain(values: list[float], deca
     assert moved(momentum, 0.0, decay) <= momentum
 
 
-@pytest.mark.parametrize("direction", DIRECTIONS)
-def test_the_goal_is_the_better_bound(direction: str) -> None:
-    assert goal_of(direction, 0.0, 1.0) == (1.0 if direction == "maximize" else 0.0)
+def test_the_goal_is_the_better_bound() -> None:
+    assert (UP.goal, DOWN.goal) == (1.0, 0.0)
+    assert (UP.worse_bound, DOWN.worse_bound) == (0.0, 1.0)
 
 
 def test_an_island_acts_when_momentum_is_gone_and_not_before_sixteen_rollouts() -> None:
@@ -282,7 +275,7 @@ def test_going_back_restores_an_older_best_and_its_ideas_and_the_later_ideas_ret
         back = rolled(back, 0.4 if left == 3 else None, lease=100 + left)
         assert back.course.stay == left
     assert [idea.number for idea in back.ideas] == [39, 40, 41, 42, 1]
-    assert best_of(back.members, "maximize").score == 0.4
+    assert UP.ranked(back.members)[0].score == 0.4
     assert back.course.history[-1].best.candidate == 103
     assert back.course.acted == acted
     assert "drawn with probability 1.00" in why(acted)
@@ -335,10 +328,10 @@ def test_an_island_keeps_its_invariants_under_any_facts(
     """The best only gets better between actions, history is of improvements, sizes are bounded, and the mirror image
     of a search is the same search in the other direction."""
     told: list[tuple[object, ...]] = []
-    for facing in DIRECTIONS:
-        rules = replace(RULES, direction=facing, goal=6.0 if facing == "maximize" else -6.0, interval=2, trigger=0.05)
-        island = first_island(1, replace(SEED, score=mirrored(facing, -5.0)))
-        elites = {n: Member(1000 + n, f"elite {n}", mirrored(facing, score)) for n, score in others.items()}
+    for fitness in (fitness_of("maximize", -6.0, 6.0), fitness_of("minimize", -6.0, 6.0)):
+        rules = replace(RULES, fitness=fitness, interval=2, trigger=0.05)
+        island = first_island(1, replace(SEED, score=fitness.merit(-5.0)))
+        elites = {n: Member(1000 + n, f"elite {n}", fitness.merit(score)) for n, score in others.items()}
         draw, actions = Random(seed), list[tuple[str, int]]()
         for lease, score in enumerate(found, start=1):
             shown = {number: Shown(1, (Idea(1, f"of {number}"),)) for number in elites}
@@ -347,10 +340,10 @@ def test_an_island_keeps_its_invariants_under_any_facts(
                 arriving = shown[acted.partner].ideas if acted.partner is not None else ()
                 island = after_action(island, acted, arriving, rules)
                 actions.append((acted.action, acted.candidate))
-            before = best_of(island.members, facing).score
-            island = rolled(island, None if score is None else mirrored(facing, score), rules, lease=lease)
-            after = best_of(island.members, facing).score
-            assert mirrored(facing, after) >= mirrored(facing, before)
+            before = fitness.ranked(island.members)[0].score
+            island = rolled(island, None if score is None else fitness.merit(score), rules, lease=lease)
+            after = fitness.ranked(island.members)[0].score
+            assert fitness.merit(after) >= fitness.merit(before)
             assert len(island.ideas) <= rules.ideas_kept
             assert 0 <= island.course.stay <= rules.stay
             assert bool(island.course.stay) >= bool(island.course.aside)

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from pace_async.search.novelty import nearest, repeated
 from pace_async.search.results import KnownIdea, Results, TriedOut, gain_of, idea_number
+from tests.support.fitness import UP
 
 SCORES = st.sampled_from([None, 1.0, 2.0, 2.5, 3.0])
 
@@ -18,7 +19,7 @@ def trial(
     program: str = "",
 ) -> TriedOut:
     outcome = "ok" if score is not None else "timeout"
-    gain = gain_of("maximize", score, 1.0)
+    gain = gain_of(UP, score, 1.0)
     text = f"experiment {candidate}"
     return TriedOut(candidate, 1, parent, idea, text, outcome, score, gain, covers=covers, program=program)
 
@@ -38,7 +39,7 @@ def histories(draw: st.DrawFn) -> list[KnownIdea | TriedOut]:
 
 
 def folded(facts: list[KnownIdea | TriedOut]) -> Results:
-    results = Results("maximize")
+    results = Results(UP)
     for fact in facts:
         if isinstance(fact, TriedOut):
             results.add(fact)
@@ -151,4 +152,4 @@ def test_the_same_words_are_the_same_idea_and_another_number_is_another_idea() -
     found = nearest(results, "Anneal the placement with a step of 0.5 and restarts from the best.")
     assert found is not None and found[0] == 4
     assert nearest(results, "Solve an integer program for the residual load.") is None
-    assert repeated(Results("maximize"), text) is None and nearest(Results("maximize"), text) is None
+    assert repeated(Results(UP), text) is None and nearest(Results(UP), text) is None

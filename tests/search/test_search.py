@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pace_async.config import SearchConfig
-from pace_async.reward import better
+from pace_async.fitness import Fitness
 from pace_async.search.draws import derive
 from pace_async.search.ideas import TRIALS_KEPT, admit, merge_pools, recognised, record_trial, summarised
 from pace_async.search.islands import after_evaluation, context_of, first_island
-from pace_async.search.parents import choose_migrant, choose_parent, ranked, taken_in, text_bytes
+from pace_async.search.parents import choose_migrant, choose_parent, taken_in, text_bytes
 from pace_async.search.state import Idea, Island, Member, Trial, rules_of
+from tests.support.fitness import DOWN, UP, either
 
 scores = st.lists(st.floats(-5, 5), min_size=1, max_size=12)
 
@@ -22,10 +23,10 @@ def members(values: list[float]) -> list[Member]:
     return [Member(candidate=i, program=f"p{i}", score=value) for i, value in enumerate(values)]
 
 
-@given(values=scores, seed=st.integers(), direction=st.sampled_from(["maximize", "minimize"]))
-def test_a_parent_is_among_the_best_in_either_direction(values: list[float], seed: int, direction: str) -> None:
-    parent = choose_parent(members(values), direction, Random(seed), size=2, pool=4)
-    best = sorted(values, reverse=direction == "maximize")[:4]
+@given(values=scores, seed=st.integers(), fitness=either)
+def test_a_parent_is_among_the_best_in_either_direction(values: list[float], seed: int, fitness: Fitness) -> None:
+    parent = choose_parent(fitness.ranked(members(values)), Random(seed), size=2, pool=4)
+    best = sorted(values, key=fitness.merit, reverse=True)[:4]
     assert parent.score in best
 
 
@@ -33,26 +34,24 @@ def test_a_parent_is_among_the_best_in_either_direction(values: list[float], see
     own=scores,
     others=st.dictionaries(st.integers(1, 6), st.floats(-5, 5)),
     seed=st.integers(),
-    direction=st.sampled_from(["maximize", "minimize"]),
+    fitness=either,
 )
 def test_a_migrant_has_won_against_others_or_is_alone_in_the_tournament(
-    own: list[float], others: dict[int, float], seed: int, direction: str
+    own: list[float], others: dict[int, float], seed: int, fitness: Fitness
 ) -> None:
-    island = Island(number=3, members=tuple(ranked(members(own), direction)))
+    island = Island(number=3, members=tuple(fitness.ranked(members(own))))
     elites = {number: Member(100 + number, f"e{number}", score) for number, score in others.items()}
     best = island.members[0]
     rivals = [member for number, member in elites.items() if number != 3]
-    one, every = (
-        choose_migrant(elites, island, direction, Random(seed), probability=1.0, size=size) for size in (1, 7)
-    )
+    one, every = (choose_migrant(elites, island, fitness, Random(seed), probability=1.0, size=size) for size in (1, 7))
     assert one is None or one in rivals
     if every is None:
-        assert not any(better(direction, member.score, best.score) for member in rivals)
+        assert not any(fitness.better(member.score, best.score) for member in rivals)
     else:
         assert every in rivals
-        assert not any(better(direction, member.score, every.score) for member in (best, *rivals))
-        assert context_of(island, every, direction).best.score == every.score
-    assert choose_migrant(elites, island, direction, Random(seed), probability=0.0, size=2) is None
+        assert not any(fitness.better(member.score, every.score) for member in (best, *rivals))
+        assert context_of(island, every, fitness).best.score == every.score
+    assert choose_migrant(elites, island, fitness, Random(seed), probability=0.0, size=2) is None
 
 
 @pytest.mark.parametrize(("probability", "size", "share"), [(0.1, 2, 0.1), (1.0, 2, 1.0), (1.0, 1, 0.5), (0.8, 1, 0.4)])
@@ -60,8 +59,7 @@ def test_migrants_come_at_the_configured_rate(probability: float, size: int, sha
     island = Island(number=1, members=tuple(members([0.0])))
     elites = {1: Member(3, "what others see of it", 0.0), 2: Member(7, "better", 1.0)}
     came = [
-        choose_migrant(elites, island, "maximize", Random(seed), probability=probability, size=size)
-        for seed in range(2000)
+        choose_migrant(elites, island, UP, Random(seed), probability=probability, size=size) for seed in range(2000)
     ]
     assert sum(migrant is not None for migrant in came) / 2000 == pytest.approx(share, abs=0.03)
 
@@ -69,28 +67,28 @@ def test_migrants_come_at_the_configured_rate(probability: float, size: int, sha
 def test_no_migrant_comes_to_an_island_that_is_alone_or_went_back() -> None:
     island = Island(number=1, members=tuple(members([0.0])))
     for size in (1, 2, 5):
-        assert choose_migrant({}, island, "maximize", Random(0), probability=1.0, size=size) is None
+        assert choose_migrant({}, island, UP, Random(0), probability=1.0, size=size) is None
     away = replace(island, course=replace(island.course, stay=1))
-    assert choose_migrant({2: Member(7, "m", 1.0)}, away, "maximize", Random(0), probability=1.0, size=2) is None
+    assert choose_migrant({2: Member(7, "m", 1.0)}, away, UP, Random(0), probability=1.0, size=2) is None
 
 
 @given(
     values=st.lists(st.sampled_from([-1.0, -0.0, 0.0, 0.5, 2.0]), min_size=1, max_size=30),
     alike=st.integers(1, 30),
     kept=st.integers(1, 6),
-    direction=st.sampled_from(["maximize", "minimize"]),
+    fitness=either,
 )
 def test_members_taken_in_one_by_one_are_the_best_of_all_in_order_of_rank(
-    values: list[float], alike: int, kept: int, direction: str
+    values: list[float], alike: int, kept: int, fitness: Fitness
 ) -> None:
     """As ranking everything anew after each would keep them, ties and equal programs included."""
     taken, expected = tuple[Member, ...](), list[Member]()
     for number, value in enumerate(values):
         new = Member(number, f"program {number % alike}", value)
-        older, taken = taken, taken_in(taken, new, direction, kept)
-        assert taken_in(older, new, direction, kept) == taken, "the older members can be asked again"
+        older, taken = taken, taken_in(taken, new, fitness, kept)
+        assert taken_in(older, new, fitness, kept) == taken, "the older members can be asked again"
         if new.program not in [member.program for member in expected]:
-            expected = ranked([*expected, new], direction)[:kept]
+            expected = fitness.ranked([*expected, new])[:kept]
         assert list(taken) == expected
 
 
@@ -103,8 +101,8 @@ def test_the_programs_of_an_island_take_no_more_bytes_than_it_has_room_for(
     taken = tuple[Member, ...]()
     for number, size in enumerate(sizes):
         text = data.draw(st.sampled_from("ax\u00e9\U0001f600")) * size
-        taken = taken_in(taken, Member(number, f"{number}{text}", data.draw(st.floats(-5, 5))), "maximize", 10, room)
-        assert taken == tuple(ranked(taken, "maximize"))
+        taken = taken_in(taken, Member(number, f"{number}{text}", data.draw(st.floats(-5, 5))), UP, 10, room)
+        assert taken == tuple(UP.ranked(taken))
         assert sum(text_bytes(member.program) for member in taken[1:]) <= max(0, room - text_bytes(taken[0].program))
         assert all(len(member.program.encode()) <= text_bytes(member.program) for member in taken)
 
@@ -112,9 +110,9 @@ def test_the_programs_of_an_island_take_no_more_bytes_than_it_has_room_for(
 def test_a_large_program_does_not_push_out_those_that_fit_beside_the_best() -> None:
     taken = tuple[Member, ...]()
     for number, (size, score) in enumerate([(10, 3.0), (10, 1.0), (10, 0.5)]):
-        taken = taken_in(taken, Member(number, str(number) * size, score), "maximize", 10, 35)
-    assert [member.candidate for member in taken_in(taken, Member(3, "x" * 30, 2.0), "maximize", 10, 35)] == [0, 1, 2]
-    assert [member.candidate for member in taken_in(taken, Member(3, "x" * 20, 2.0), "maximize", 10, 35)] == [0, 3]
+        taken = taken_in(taken, Member(number, str(number) * size, score), UP, 10, 35)
+    assert [member.candidate for member in taken_in(taken, Member(3, "x" * 30, 2.0), UP, 10, 35)] == [0, 1, 2]
+    assert [member.candidate for member in taken_in(taken, Member(3, "x" * 20, 2.0), UP, 10, 35)] == [0, 3]
 
 
 def test_proposals_enter_the_pool_and_the_stalest_idea_leaves() -> None:
@@ -172,8 +170,8 @@ def test_a_summary_counts_every_experiment_of_an_idea_that_was_set_aside(
         early = pool if trial.candidate == cut else early
     for known in (pool, merge_pools(early, pool, cap=5), merge_pools(pool, early, cap=5)):
         assert len(known[0].trials) <= TRIALS_KEPT
-        for direction, best in (("maximize", max), ("minimize", min)):
-            found = summarised(known[0], direction)
+        for fitness, best in ((UP, max), (DOWN, min)):
+            found = summarised(known[0], fitness)
             scores = [score for score in outcomes if score is not None]
             assert (found.tried, found.failed) == (len(outcomes), len(outcomes) - len(scores))
             assert found.best == (best(scores) if scores else None)
@@ -190,11 +188,11 @@ def test_a_tried_idea_moves_to_the_end_and_a_dropped_one_is_ignored() -> None:
 
 def test_an_island_takes_a_scored_program_once() -> None:
     island = first_island(1, Member(0, "seed", 1.0))
-    child, rules = Member(1, "child", 2.0), rules_of(SearchConfig(members_kept=10), "maximize", 3.0)
+    child, rules = Member(1, "child", 2.0), rules_of(SearchConfig(members_kept=10), UP)
     for _ in range(2):
         island = after_evaluation(island, parent=0, idea=None, trial=None, member=child, rules=rules)
     assert [member.candidate for member in island.members] == [1, 0]
-    assert context_of(island, island.members[1], "maximize").best == child
+    assert context_of(island, island.members[1], UP).best == child
 
 
 def test_draws_depend_on_every_part_and_on_nothing_else() -> None:

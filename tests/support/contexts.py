@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from pace_async.config import Config
 from pace_async.events import Advised, Evaluated, IdeaNote, LeaseOpened
+from pace_async.fitness import fitness_of
 from pace_async.programs.compiled import digest_as_it_is
 from pace_async.search.state import rules_of
 from pace_async.state.apply import apply
@@ -47,7 +48,7 @@ def evaluated(
 
 def begun(memory: str = "run", bound: int = 2) -> RunState:
     config = Config.model_validate({"advisor": {"model": "api:m"}, "search": {"memory": memory}})
-    rules = rules_of(config.search, "maximize", 2.636)
+    rules = rules_of(config.search, fitness_of("maximize", 0.0, 2.636))
     state = RunState(Terms(8, bound, rules, trains=False))
     return apply(state, evaluated(0, 0, None, PROGRAM, 1.0))
 

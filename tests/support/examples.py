@@ -137,3 +137,78 @@ def example(folder: Path, files: Mapping[str, str], **changed: str | None) -> Pa
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(dedent(text), encoding="utf-8")
     return folder
+
+
+GALAPAGOS = {
+    "card.yaml": """\
+        name: sums
+        display_name: "Sums"
+        organization: Ours
+        summary: Make a number large.
+        description: |
+          Return a large whole number, at most 8.
+        metrics:
+          - {metric_name: value, metric_direction: maximize}
+          - metric_name: combined_score
+            metric_direction: maximize
+            metric_description: The number divided by the best known one.
+            metric_computation: value / 8
+        components: {initial_program: initial_program.py, evaluator: evaluator.py}
+        language: python
+        library: [numpy]
+        constraint: {est_runtime_s: 5, network: none}
+        references: {source: "https://example.org/sums", best_known: 8, found_by: Ada}
+        """,
+    "evaluator.py": """\
+        import importlib.util
+
+        def evaluate(program_path):
+            spec = importlib.util.spec_from_file_location("program", program_path)
+            program = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(program)
+            value = program.answer()
+            return {"combined_score": value / 8, "value": value, "artifacts": {"hint": f"it answered {value}"}}
+        """,
+    "initial_program.py": "# EVOLVE-BLOCK-START\ndef answer():\n    return 2\n# EVOLVE-BLOCK-END\n",
+}
+
+FRONTIER_CS = {
+    "config.yaml": "type: default\nchecker: chk.cc\ntime: 2s\nmemory: 64m\nsubtasks:\n- {score: 100, n_cases: 2}\n",
+    "statement.txt": "Write a whole number, at most the one that you read.\n",
+    "testdata/1.in": "4\n",
+    "testdata/1.ans": "4\n",
+    "testdata/2.in": "8\n",
+    "testdata/2.ans": "8\n",
+    "chk.cc": """\
+        #include <cstdio>
+        int main(int, char **files) {
+            double most = 0, given = 0, best = 1;
+            if (std::fscanf(std::fopen(files[1], "r"), "%lf", &most) != 1) return 3;
+            if (std::fscanf(std::fopen(files[3], "r"), "%lf", &best) != 1) return 3;
+            if (std::fscanf(std::fopen(files[2], "r"), "%lf", &given) != 1 || given > most) return 1;
+            std::fprintf(stderr, "points Ratio: %.6f (of %g)", given / best, best);
+            return 7;
+        }
+        """,
+    "initial.cpp": """\
+        #include <cstdio>
+        // EVOLVE-BLOCK-START
+        int answer(int) { return 4; }
+        // EVOLVE-BLOCK-END
+        int main() {
+            int most;
+            if (std::scanf("%d", &most) == 1) std::printf("%d\\n", answer(most));
+        }
+        """,
+}
+"""A problem whose program scores 75: all of one test, half of the other."""
+
+EXAMPLES: Mapping[str, Mapping[str, str]] = {
+    "openevolve": OPENEVOLVE,
+    "shinka": SHINKA,
+    "galapagos": GALAPAGOS,
+    "frontier-cs": FRONTIER_CS,
+}
+"""One example for each importer, by its name in the table."""
+TOOLS: Mapping[str, str] = {"frontier-cs": "g++"}
+"""Commands that an importer's example needs."""

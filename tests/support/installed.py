@@ -14,7 +14,7 @@ def centred(rewards_B, parameters):
 CENTRED = Objective("any", "a toy", "toy_pack:centred", uses_alpha=True, kl_penalty=0.25)
 
 
-def oldest(island, search, direction, draw):
+def oldest(island, search, draw):
     return min(island.members, key=lambda member: member.candidate)
 
 

@@ -261,7 +261,7 @@ def _by_catalogue(task: Task) -> Iterator[Step]:
 def mid_run(task: Task) -> RunState:
     """The state after these candidates, on four islands."""
     config = Config.model_validate({"advisor": {"model": "api:m"}})
-    rules = rules_of(config.search, task.spec.direction, task.spec.bounds.upper)
+    rules = rules_of(config.search, task.spec.fitness)
     seed, names = task.program, tuple(task.spec.shown_metrics)
     state = RunState(Terms(8, 2, rules, trains=False))
     apply(

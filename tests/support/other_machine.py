@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pace_async.advise.engines.fetched import PLACE
-from pace_async.advise.engines.managed import EngineHandle, EngineProcess
-from pace_async.advise.engines.vllm_managed import VllmHandle
+from pace_async.advise.engines.managed import EngineHandle
 from tests.support.needed import without
 from tests.support.own_hosts import OWN_HOSTS
 
-HIDING = 'mount -t tmpfs none "$0" && exec "$@"'
+_HIDING = 'mount -t tmpfs none "$0" && exec "$@"'
+
+
+def hiding(folder: Path, command: Sequence[str]) -> list[str]:
+    """The command that runs this one where the folder is empty. Needs the right to mount."""
+    return ["unshare", "--mount", "sh", "-c", _HIDING, str(folder), *command]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +36,7 @@ class OtherMachine:
 
     def there(self, command: Sequence[str]) -> list[str]:
         """The command that runs this one there."""
-        unshared = ["unshare", "--mount", "sh", "-c", HIDING, str(self.hidden)]
-        return ["ip", "netns", "exec", self.name, *unshared, *command]
+        return ["ip", "netns", "exec", self.name, *hiding(self.hidden, command)]
 
 
 @contextmanager
@@ -63,7 +66,9 @@ def other_machine(hidden: Path, cache: Path) -> Generator[OtherMachine]:
         subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
 
 
-class _There(EngineProcess):
+class EngineThere(EngineHandle):
+    """The embedded engine on another machine, which `machine` names."""
+
     machine: OtherMachine
 
     @property
@@ -73,11 +78,3 @@ class _There(EngineProcess):
     async def _run(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         there = self.machine.there([*command, "--host", self.machine.address])
         await super()._run(there, {**environment, PLACE: str(self.machine.cache)})
-
-
-class EngineThere(_There, EngineHandle):
-    """The embedded engine on another machine, which `machine` names."""
-
-
-class VllmThere(_There, VllmHandle):
-    """A vLLM server on another machine, which `machine` names."""

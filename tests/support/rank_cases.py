@@ -32,7 +32,7 @@ from tests.support.learn_toys import random_group
 
 VOCAB = 40
 USUAL = TrainerConfig(learning_rate=1e-4, micro_tokens=100)
-DEADLINE_S = 280.0
+DEADLINE_S = 550.0
 
 
 @dataclass(frozen=True, slots=True)

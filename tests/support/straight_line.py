@@ -19,10 +19,10 @@ from pace_async.objectives import NO_SPREADS, Collapsed, advantages, alpha_at
 from pace_async.programs.compiled import program_hash
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
 from pace_async.replay.groupfile import group_digest
-from pace_async.reward import reward
+from pace_async.reward import RewardRule
 from pace_async.search.actions import after_action, decide
 from pace_async.search.draws import derive, generator
-from pace_async.search.islands import after_advice, after_evaluation, context_of, first_island, goal_of
+from pace_async.search.islands import after_advice, after_evaluation, context_of, first_island
 from pace_async.search.parents import choose_migrant, fitter, parent_of
 from pace_async.search.state import Island, Member, Neighbours, Rules, SearchContext, Shown, Trial, rules_of
 from pace_async.simulate.codecs import Bytes
@@ -98,7 +98,7 @@ def straight_line(config: Config, task: Task, faults: SimulatedFaults, fresh: Fr
         version = loop.train(sorted(group, key=lambda rollout: rollout[0]), groups, version)
         for island, members in found.items():
             for member in members:
-                elites[island] = fitter(task.spec.direction, elites.get(island), member)
+                elites[island] = fitter(task.spec.fitness, elites.get(island), member)
         pools |= ended
     return loop.result
 
@@ -119,8 +119,7 @@ class _Loop:
 
     @property
     def rules(self) -> Rules:
-        bounds, direction = self.task.spec.bounds, self.task.spec.direction
-        return rules_of(self.config.search, direction, goal_of(direction, bounds.lower, bounds.upper))
+        return rules_of(self.config.search, self.task.spec.fitness)
 
     def act(self, number: int, lease: int) -> Member | None:
         """Let an island act if it is due. Returns the parent that comes from another island, if one does."""
@@ -132,7 +131,7 @@ class _Loop:
             return choose_migrant(
                 self.elites,
                 island,
-                self.rules.direction,
+                self.rules.fitness,
                 draw,
                 probability=search.migration,
                 size=search.tournament_size,
@@ -147,8 +146,8 @@ class _Loop:
         migrant = self.act(number, lease)
         spec, search, seed = self.task.spec, self.config.search, self.config.seed
         island = self.islands[number]
-        parent = migrant or parent_of(island, search, spec.direction, generator(seed, lease, "parent"))
-        advice = self.advice(context_of(island, parent, spec.direction), lease)
+        parent = migrant or parent_of(island, search, generator(seed, lease, "parent"))
+        advice = self.advice(context_of(island, parent, spec.fitness), lease)
         island = self.islands[number] = after_advice(island, advice.pool, advice.next_idea)
         program = None
         found = Evaluation("unparsed", None, 0.0)
@@ -159,14 +158,7 @@ class _Loop:
             found = self.evaluated(program, lease, (*island.members, *self.elites.values()))
             if found.outcome == "infrastructure_error":
                 return None
-        earned = reward(
-            found.score,
-            direction=spec.direction,
-            lower=spec.bounds.lower,
-            upper=spec.bounds.upper,
-            scale=self.config.reward.scale,
-            exponent=self.config.reward.exponent,
-        )
+        earned = RewardRule.of(self.config.reward, spec).of_score(found.score, parent=0.0, seed=0.0)
         member = Member(lease, program, found.score) if program is not None and found.score is not None else None
         trial = Trial(lease, advice.experiment, found.outcome, found.score) if advice.experiment is not None else None
         self.islands[number] = after_evaluation(

@@ -1,14 +1,13 @@
 """The problems of geometry that need no data: seed programs, catalogues, and programs that cheat."""
 
 import json
-from functools import cache, partial
+from functools import cache
 from types import ModuleType
 from typing import Any
 
 import pytest
 
 from pace_async.implement.catalogue import MechanismEdit, apply_edit, load_catalogue
-from pace_async.reward import better, progress
 from pace_async.task import Task, load_task, split_block
 from tests.support.modules import load
 
@@ -75,9 +74,8 @@ def test_the_bounds_begin_beyond_the_seed_program_and_end_at_the_best_known(name
     spec = loaded(name)[0].spec
     assert spec.target is not None
     assert spec.group in {"packing", "combinatorics"}
-    way = partial(progress, direction=spec.direction, lower=spec.bounds.lower, upper=spec.bounds.upper)
-    assert way(SEEDS[name]) == 0.0
-    assert way(spec.target) == pytest.approx(1.0, abs=1e-3)
+    assert spec.fitness.progress(SEEDS[name]) == 0.0
+    assert spec.fitness.progress(spec.target) == pytest.approx(1.0, abs=1e-3)
 
 
 @pytest.mark.parametrize("name", SEEDS)
@@ -112,4 +110,4 @@ def test_a_program_that_cheats_gains_nothing(name: str, file: Any) -> None:
     except ValueError as error:
         assert str(error)
     else:
-        assert not better(task.spec.direction, score, SEEDS[name])
+        assert task.spec.fitness.reaches(SEEDS[name], score)

@@ -71,7 +71,7 @@ def test_a_name_and_a_language_follow_from_the_file(folder: Path) -> None:
 
 def test_the_task_that_is_made_is_a_task(folder: Path) -> None:
     spec = spec_of(folder)
-    assert spec.is_command
+    assert spec.kind == "command"
     assert spec.evaluate == ("python", "score.py", "{program}")
     assert "higher is better" in spec.background
 

@@ -13,8 +13,8 @@ from pace_async.errors import UsageError
 from pace_async.evaluate.sandbox.installation import installation_of
 from pace_async.providers.redact import must_not_be_passed_on
 from pace_async.task import Task
+from pace_async.task.kinds.command import PYTHONS
 
-PYTHONS = ("python", "python3")
 """Names by which a command means a Python: that of the prefix, or else the one that runs pace."""
 MOST_LINKS = 16
 """Links that may lead from a prefix's Python to the file."""

@@ -28,7 +28,6 @@ from pace_async.evaluate.sandbox.tiers import (
     Limits,
     NotInstalled,
     Tier,
-    TierFactory,
 )
 from pace_async.evaluate.sandbox.verdict import judge
 from pace_async.evaluate.sandbox.warm import WarmParent
@@ -71,7 +70,7 @@ async def pick_tier(unsafe: bool) -> Tier:
         if entry.trusts is not unsafe:
             continue
         try:
-            variants = cast("TierFactory", entry.load())()
+            variants = entry.load()()
         except NotInstalled as missing:
             refused.append(str(missing))
             continue

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pace_async.errors import UsageError
-from pace_async.evaluate.sandbox.environment import PYTHONS, Environment, find_environment
+from pace_async.evaluate.sandbox.environment import Environment, find_environment
 from pace_async.evaluate.sandbox.installation import installation_of
-from pace_async.programs.languages import PYTHON
 from pace_async.task import Task, TaskSpec
 
 SHOWN = "/usr"
@@ -71,19 +70,14 @@ def _lacks(task: Task, environment: Environment) -> str:
 
 
 def _commands(spec: TaskSpec) -> list[str]:
-    """The commands that the build does not make, which have no relative path. `python` in an evaluator's command is the
-    prefix's Python or the one that runs pace, which are there."""
-    names = [command[0] for command in (spec.build, spec.run) if command]
-    names += [name for name in spec.evaluate[:1] if name not in PYTHONS]
-    if spec.is_command and spec.language != PYTHON:
-        names += spec.written_in.tools  # its evaluator starts them
-    return [name for name in dict.fromkeys(names) if "/" not in name or name.startswith("/")]
+    """The commands that the build does not make, which have no relative path."""
+    names = dict.fromkeys(name for name, _ in spec.of_kind.commands(spec))
+    return [name for name in names if "/" not in name or name.startswith("/")]
 
 
 def _missing(task: Task, name: str) -> str:
     language = task.spec.written_in
-    what = "builds" if task.spec.build and task.spec.build[0] == name else "runs"
-    what = "evaluates" if task.spec.is_command else what
+    what = next(does for command, does in task.spec.of_kind.commands(task.spec) if command == name)
     remedy = "install it, or name another command in task.yaml"
     if language.packages and name in language.tools:
         remedy = f"install it (on Debian: apt-get install {language.packages})"

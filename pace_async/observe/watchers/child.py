@@ -16,12 +16,12 @@ import stat
 import sys
 import threading
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, cast
 
 from pace_async.children import kill_group
 from pace_async.errors import UsageError
 from pace_async.observe.watchers.base import Completion, LoggedRun, Record, Watcher, WatcherFactory
-from pace_async.registry.base import load_code
 
 LAST_S, REPLAY_S = 120.0, 1800.0
 WAITING = 64
@@ -79,7 +79,7 @@ def _read(waiting: "queue.Queue[Message | None]", patience: float) -> None:
 def _open(begun: Message) -> Watcher:
     told = begun["logged"]
     folder = None if told["folder"] is None else Path(told["folder"])
-    factory = cast("WatcherFactory", load_code(begun["code"]))
+    factory = cast("WatcherFactory", resolve_name(begun["code"]))
     watcher = factory(begun["argument"])
     watcher.begin(LoggedRun(told["run"], told["task"], told["began"], folder, told["settings"]), replay=begun["replay"])
     return watcher

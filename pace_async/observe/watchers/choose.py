@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import cast
 
 from pace_async.errors import UsageError
 from pace_async.installing import install_line
@@ -32,4 +31,4 @@ def _factory(name: str, flag: str) -> WatcherFactory:
         raise UsageError(f"{flag}: {error}.") from None
     if entry.needs and find_spec(entry.needs) is None:
         raise UsageError(f"{flag} {name} needs a package: {install_line(name)}.")
-    return cast("WatcherFactory", entry.load())
+    return entry.load()

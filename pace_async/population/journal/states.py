@@ -121,6 +121,7 @@ class _State(msgspec.Struct, frozen=True):
     memory: dict[int, _Remembered]
     scores: dict[int, float]
     ended: dict[int, Ended]
+    given: tuple[KnownIdea, ...] = ()
     first: TriedOut | None = None
     confirmed: dict[int, float] = {}
 
@@ -148,7 +149,7 @@ def encoding_of(state: RunState) -> Callable[[], bytes]:
         number: _Remembered(tuple(view.ideas.values()), tuple(view.tested.values()))
         for number, view in memory.views.items()
     }
-    scores, ended, first = dict(memory.scores), dict(memory.ended), memory.first
+    scores, ended, given, first = dict(memory.scores), dict(memory.ended), memory.given, memory.first
 
     def encode() -> bytes:
         parts: dict[str, Any] = {
@@ -169,6 +170,7 @@ def encoding_of(state: RunState) -> Callable[[], bytes]:
             memory=views,
             scores=scores,
             ended=ended,
+            given=given,
             first=first,
         )
         return sealed(_ENCODER.encode(whole))
@@ -297,8 +299,9 @@ def _state(stored: _State, terms: Terms, reading: Reading) -> RunState:
     seen, memory = state.visible, state.memory
     seen.elites = {number: members[place] for number, place in stored.elites.items()}
     seen.pools, seen.results, seen.edits = stored.pools, stored.results, dict(stored.edits)
-    memory.views = {number: Results.of(memory.direction, *_both(view)) for number, view in stored.memory.items()}
+    memory.views = {number: Results.of(memory.fitness, *_both(view)) for number, view in stored.memory.items()}
     memory.scores, memory.ended, memory.first = stored.scores, stored.ended, stored.first
+    memory.given = stored.given
     return state
 
 

@@ -44,6 +44,7 @@ from pace_async.population.models.implementing import (
 )
 from pace_async.population.models.journal import BlobRow, JournalRow, SnapshotRow
 from pace_async.population.models.learning import GroupRow, VersionRow
+from pace_async.population.models.people import GivenIdeaRow, InboxRow
 from pace_async.population.models.rescoring import EpochScoreRow, EvaluationEpochRow
 from pace_async.population.models.running import FaultRow, RunRow, RunStateRow, SecretRow, SettingChangeRow
 
@@ -67,12 +68,14 @@ __all__ = [
     "ExperimentRow",
     "FaultRow",
     "FreshScoreRow",
+    "GivenIdeaRow",
     "GroupRow",
     "IdeaRow",
     "ImplementerCallRow",
     "ImplementerCheckRow",
     "ImplementerChoiceRow",
     "ImplementerTryRow",
+    "InboxRow",
     "IslandActionRow",
     "IslandRow",
     "JournalRow",

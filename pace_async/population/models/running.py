@@ -5,6 +5,7 @@ from typing import Any
 from sqlalchemy import BigInteger, ForeignKeyConstraint, UniqueConstraint, false
 from sqlalchemy.orm import Mapped, mapped_column
 
+from pace_async.fitness import DIRECTIONS
 from pace_async.population.models.base import RUN_STATES, Base, one_of, refers
 
 
@@ -44,7 +45,7 @@ class RunRow(Base):
     created_at: Mapped[float]
     longest_stall_ms: Mapped[float | None]
     longest_turn_cpu_ms: Mapped[float | None]
-    __table_args__ = (UniqueConstraint("name"), one_of("direction", ("maximize", "minimize")))
+    __table_args__ = (UniqueConstraint("name"), one_of("direction", DIRECTIONS))
 
 
 class SecretRow(Base):

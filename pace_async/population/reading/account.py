@@ -11,6 +11,7 @@ from sqlalchemy import Connection, select
 
 from pace_async.population.models import CandidateRow, GroupRow, RunRow
 from pace_async.population.reading.candidates import candidates_with_experiments, columns
+from pace_async.population.reading.load import header_of
 from pace_async.population.reading.rewards import RewardsOfGroup, ages_of, rewards_of
 from pace_async.population.reading.timings import driven_seconds
 from pace_async.population.reading.worth_telling import worth_telling
@@ -81,8 +82,7 @@ def account_of(connection: Connection, run_id: int, *, learning: bool = True) ->
 
 
 def _candidates(connection: Connection, run_id: int) -> tuple[CompletedCandidate, ...]:
-    direction = connection.execute(select(RunRow.direction).where(RunRow.run_id == run_id)).scalar_one()
-    sign = 1.0 if direction == "maximize" else -1.0
+    fitness = header_of(connection, run_id).fitness
     rows = connection.execute(
         select(
             *(CandidateRow.candidate, CandidateRow.outcome, CandidateRow.score, CandidateRow.parent),
@@ -91,11 +91,11 @@ def _candidates(connection: Connection, run_id: int) -> tuple[CompletedCandidate
         .where(CandidateRow.run_id == run_id)
         .order_by(CandidateRow.at, CandidateRow.candidate)
     ).all()
-    told = _told(connection, run_id, None if len(rows) <= TOLD else worth_telling(rows, sign))
+    told = _told(connection, run_id, None if len(rows) <= TOLD else worth_telling(rows, fitness))
     best: float | None = None
     found: list[CompletedCandidate] = []
     for place, (candidate, outcome, score, parent, island, at) in enumerate(rows):
-        if score is not None and (best is None or sign * score > sign * best):
+        if score is not None and (best is None or fitness.better(score, best)):
             best = score
         idea, experiment = told.get(candidate, (None, None))
         found.append(CompletedCandidate(place, candidate, outcome, score, best, parent, island, idea, experiment, at))

@@ -15,9 +15,9 @@ from statistics import median
 
 from sqlalchemy import Connection, and_, select
 
+from pace_async.fitness import Fitness, fitness_of
 from pace_async.population.models import CandidateRow, FreshScoreRow, RunRow
 from pace_async.population.reading.epochs import last_lease_before
-from pace_async.reward import better
 
 SHARED = "shared"
 
@@ -40,25 +40,23 @@ class Equals:
     candidates: tuple[int, ...]
 
 
-def equals_of(best: int, tried: tuple[Tried, ...], direction: str) -> Equals:
+def equals_of(best: int, tried: tuple[Tried, ...], fitness: Fitness) -> Equals:
     """Pure. `tried` are all confirmed programs."""
     noise = median(abs(one.score - one.confirmed) for one in tried) if tried else None
     own = next((one.confirmed for one in tried if one.candidate == best), None)
     if noise is None or own is None:
         return Equals(noise, ())
     near = [one for one in tried if one.candidate != best and abs(one.confirmed - own) <= noise * (1 + 1e-9)]
-    sign = -1.0 if better(direction, 1.0, 0.0) else 1.0
-    return Equals(
-        noise, tuple(one.candidate for one in sorted(near, key=lambda one: (sign * one.confirmed, one.candidate)))
-    )
+    near.sort(key=lambda one: (-fitness.merit(one.confirmed), one.candidate))
+    return Equals(noise, tuple(one.candidate for one in near))
 
 
 def best_candidate(connection: Connection, run_id: int) -> int | None:
     """The best program, in the order of the leaderboard. None before the first score."""
-    by_confirmed, direction = _run(connection, run_id)
+    by_confirmed, fitness = _run(connection, run_id)
     if by_confirmed and (tried := tried_of(connection, run_id)):
-        sign = -1.0 if direction == "maximize" else 1.0
-        return min(tried, key=lambda one: (sign * one.confirmed, sign * one.score, one.candidate)).candidate
+        merits = ((fitness.merit(one.confirmed), fitness.merit(one.score), -one.candidate) for one in tried)
+        return -max(merits)[2]
     best = select(CandidateRow.candidate).where(CandidateRow.run_id == run_id, CandidateRow.merit.is_not(None))
     return connection.execute(best.order_by(CandidateRow.merit.desc(), CandidateRow.candidate).limit(1)).scalar()
 
@@ -87,13 +85,14 @@ def tried_of(connection: Connection, run_id: int) -> tuple[Tried, ...]:
 
 def equal_to_best(connection: Connection, run_id: int, best: int) -> Equals:
     """What is equal to the best where the best is chosen by confirmed scores. Elsewhere nothing."""
-    by_confirmed, direction = _run(connection, run_id)
+    by_confirmed, fitness = _run(connection, run_id)
     if not by_confirmed:
         return Equals(None, ())
-    return equals_of(best, tried_of(connection, run_id), direction)
+    return equals_of(best, tried_of(connection, run_id), fitness)
 
 
-def _run(connection: Connection, run_id: int) -> tuple[bool, str]:
-    """Whether the best is chosen by confirmed scores, and the direction."""
-    row = connection.execute(select(RunRow.trust, RunRow.noisy, RunRow.direction).where(RunRow.run_id == run_id)).one()
-    return row.trust == SHARED or row.noisy, row.direction
+def _run(connection: Connection, run_id: int) -> tuple[bool, Fitness]:
+    """Whether the best is chosen by confirmed scores, and how they compare."""
+    columns = (RunRow.trust, RunRow.noisy, RunRow.direction, RunRow.lower, RunRow.upper)
+    row = connection.execute(select(*columns).where(RunRow.run_id == run_id)).one()
+    return row.trust == SHARED or row.noisy, fitness_of(row.direction, row.lower, row.upper)

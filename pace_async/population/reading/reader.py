@@ -4,7 +4,7 @@ Invariant: it never creates or changes the file, and every problem is one UsageE
 commands use it without an event loop.
 """
 
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,6 +32,7 @@ from pace_async.population.reading.account import Account, account_of
 from pace_async.population.reading.browse import Page, Selection, browse
 from pace_async.population.reading.candidate_metrics import Measured, measured_of
 from pace_async.population.reading.following import Follows, both_views, facts_of
+from pace_async.population.reading.inbox import GivenIdea, ideas_given
 from pace_async.population.reading.journal import Entered, last_seq
 from pace_async.population.reading.load import find_run, header_of, load_record, load_standing, state_of_run
 from pace_async.population.reading.lost import rows_given_up
@@ -137,6 +138,16 @@ class Reader:
         """The run as a resumed runtime would find it."""
         with self._open() as connection:
             return load_record(connection, run or self._run)
+
+    def run_id(self) -> int:
+        """The run's number in this population."""
+        with self._open() as connection:
+            return find_run(connection, self._run)
+
+    def ideas_given(self) -> Sequence[GivenIdea]:
+        """See `inbox.ideas_given`."""
+        with self._open() as connection:
+            return ideas_given(connection, find_run(connection, self._run))
 
     def conservation(self, run: str | None = None) -> dict[str, int]:
         """See `questions.conservation`."""

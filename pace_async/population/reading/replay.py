@@ -27,7 +27,6 @@ from pace_async.population.reading.journal import BATCH, Contents, DamagedJourna
 from pace_async.population.reading.read_facts import practices_of
 from pace_async.population.reading.snapshots import Snapshot, newest_snapshot
 from pace_async.registry.advisors import advisor_of
-from pace_async.search.islands import goal_of
 from pace_async.search.state import Member, Rules, rules_of
 from pace_async.state.apply import apply, practice_with
 from pace_async.state.rescored import rescored
@@ -62,7 +61,7 @@ def rules_of_run(header: RunHeader) -> Rules:
     settings = cast("dict[str, Any]", header.config.get("search") or {})
     older = {"memory_mb": None, "memory": "pool"}  # a run that is older than a setting
     search = SearchConfig.model_validate({**older, **settings})
-    return rules_of(search, header.direction, goal_of(header.direction, header.lower, header.upper))
+    return rules_of(search, header.fitness)
 
 
 def state_of(connection: Connection, run_id: int, header: RunHeader) -> RunState:

@@ -5,6 +5,7 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, case, func, select
 
+from pace_async.fitness import fitness_of
 from pace_async.population.models import (
     CandidateRow,
     GroupRow,
@@ -59,7 +60,10 @@ def summaries_of(connection: Connection) -> tuple[RunSummary, ...]:
         for run_id, (usd,) in sums.items():
             spent[run_id] = spent.get(run_id, 0.0) + float(usd or 0.0)
     unpriced = unpriced_by_run(connection)
-    columns = (RunRow.run_id, RunRow.name, RunRow.task, RunRow.direction, RunRow.created_at)
+    columns = (
+        *(RunRow.run_id, RunRow.name, RunRow.task, RunRow.direction, RunRow.lower, RunRow.upper),
+        RunRow.created_at,
+    )
     found: list[RunSummary] = []
     for row in connection.execute(select(*columns).order_by(RunRow.run_id)):
         complete, merit, last = candidates.get(row.run_id, (0, None, None))
@@ -72,7 +76,7 @@ def summaries_of(connection: Connection) -> tuple[RunSummary, ...]:
                 reason=reason,
                 candidates=int(complete or 0),
                 updates=groups.get(row.run_id, (0,))[0],
-                best_score=merit if merit is None or row.direction == "maximize" else -merit,
+                best_score=None if merit is None else fitness_of(row.direction, row.lower, row.upper).merit(merit),
                 direction=row.direction,
                 spend_usd=None if row.run_id in unpriced else spent.get(row.run_id, 0.0),
                 spend_known_usd=spent.get(row.run_id, 0.0),

@@ -7,6 +7,7 @@ from sqlalchemy import Connection, and_, case, exists, func, select, text
 from sqlalchemy.orm import aliased
 
 from pace_async.events import GIVEN_UP
+from pace_async.events.candidates import was_answered
 from pace_async.population.models import (
     CandidateRow,
     EvaluationAttemptRow,
@@ -126,7 +127,7 @@ def _answers(connection: Connection, run_id: int) -> tuple[bool, ...]:
         .limit(CALLS_COUNTED)
     )
     rows = connection.execute(newest).all()
-    return tuple(row.outcome == "ok" or row.completion_tokens > 0 for row in reversed(rows))
+    return tuple(was_answered(row.outcome, row.completion_tokens) for row in reversed(rows))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, func, select
 
+from pace_async.fitness import Fitness
 from pace_async.population.models import CandidateRow, FreshScoreRow, GroupRow
 from pace_async.population.reading.confirmed import tried_of
 from pace_async.population.reading.load import load_standing
@@ -16,7 +17,6 @@ from pace_async.population.reading.read_spending import unpriced_of
 from pace_async.population.reading.record import Standing
 from pace_async.population.reading.rewards import RewardsOfGroup, rewards_of
 from pace_async.population.reading.timings import driven_spans
-from pace_async.reward import better
 
 
 class Place(NamedTuple):
@@ -55,12 +55,12 @@ class Trajectory:
 def trajectory_of(connection: Connection, run: str | None) -> Trajectory:
     """One run. Raises UsageError if there is no such run."""
     standing = load_standing(connection, run)
-    run_id, direction = standing.run_id, standing.header.direction
+    run_id, fitness = standing.run_id, standing.header.fitness
     improvements = improvements_of(connection, run_id)
     scores: list[_At] = [(row.place, row.at, row.score) for row in improvements]
     fresh: list[_At] = [(row.place, row.at, row.fresh) for row in improvements]
     if standing.header.by_confirmed:
-        fresh = _confirmed(connection, run_id, direction)
+        fresh = _confirmed(connection, run_id, fitness)
     last = connection.execute(select(func.max(CandidateRow.at)).where(CandidateRow.run_id == run_id)).scalar()
     ends = [] if last is None else [(standing.candidates, last, None)]
     *placed, end = _placed(connection, run_id, [*scores, *fresh, *ends]) if ends else [Better(Place(0, 0.0, 0.0), None)]
@@ -85,7 +85,7 @@ _At = tuple[int, float, float | None]
 """Candidates before it, seconds since the epoch, a score."""
 
 
-def _confirmed(connection: Connection, run_id: int, direction: str) -> list[_At]:
+def _confirmed(connection: Connection, run_id: int, fitness: Fitness) -> list[_At]:
     """The confirmed scores that were better than all before them."""
     tried = {one.candidate: one.confirmed for one in tried_of(connection, run_id)}
     placed = placed_of(run_id)
@@ -99,7 +99,7 @@ def _confirmed(connection: Connection, run_id: int, direction: str) -> list[_At]
     best: float | None = None
     for place, at, candidate in rows:
         score = tried.get(candidate)
-        if score is not None and (best is None or better(direction, score, best)):
+        if score is not None and (best is None or fitness.better(score, best)):
             best = score
             found.append((place, at, score))
     return found

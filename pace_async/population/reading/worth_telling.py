@@ -4,21 +4,22 @@ import heapq
 from collections.abc import Collection
 from typing import Any
 
+from pace_async.fitness import Fitness
+
 BEST = 64
 """The best candidates are shown, whatever came before them."""
 
 
-def worth_telling(rows: Collection[Any], sign: float) -> set[int]:
+def worth_telling(rows: Collection[Any], fitness: Fitness) -> set[int]:
     """The best candidates with all their ancestors, and every one that was better than all before it on its island.
-    `rows` has (candidate, outcome, score, parent, island, at) in the order of completion. `sign` is −1 where a lower
-    score is better."""
+    `rows` has (candidate, outcome, score, parent, island, at) in the order of completion."""
     told: set[int] = set()
     record: dict[int | None, float] = {}
     scored: list[tuple[float, int]] = []
     for candidate, _, score, _, island, _ in rows:
         if score is None:
             continue
-        merit = sign * score
+        merit = fitness.merit(score)
         scored.append((merit, -candidate))
         if merit > record.get(island, float("-inf")):
             record[island] = merit

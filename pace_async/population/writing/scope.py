@@ -9,6 +9,7 @@ from sqlalchemy import BindParameter, Connection, bindparam, func, insert, selec
 
 from pace_async.errors import PaceBug
 from pace_async.events import RunHeader
+from pace_async.fitness import Fitness
 from pace_async.population.models import Base, LeaseRow
 from pace_async.population.prepared import Prepared
 from pace_async.registry.staleness_policies import policy_of
@@ -21,13 +22,17 @@ STANDING = (LeaseRow.run_id == OF_RUN, LeaseRow.lease == OF_LEASE, LeaseRow.stat
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """One run inside one open transaction. `direction` and `max_staleness` are the run's. `max_staleness` is None if
+    """One run inside one open transaction. `fitness` and `max_staleness` are the run's. `max_staleness` is None if
     the policy sets no bound on training."""
 
     connection: Connection
     run_id: int
-    direction: str
+    fitness: Fitness
     max_staleness: int | None
+
+    def merit(self, score: float | None) -> float | None:
+        """The column by which candidates are ranked."""
+        return None if score is None else self.fitness.merit(score)
 
     def add(self, table: type[Base], *rows: dict[str, Any]) -> None:
         """Insert rows, all with the same columns. Adds run_id to each."""
@@ -80,5 +85,5 @@ def _insert(table: type[Base], columns: tuple[str, ...]) -> Prepared:
 def scope_of(connection: Connection, run_id: int, header: RunHeader) -> Scope:
     """The scope of a run. Only the policy `soft` trains rollouts beyond the bound."""
     return Scope(
-        connection, run_id, header.direction, header.max_staleness if policy_of(header.policy).bounds_maximum else None
+        connection, run_id, header.fitness, header.max_staleness if policy_of(header.policy).bounds_maximum else None
     )

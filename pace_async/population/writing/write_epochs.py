@@ -85,7 +85,7 @@ def rescored(scope: Scope, fact: Rescored) -> None:
             "candidate": fact.candidate,
             "outcome": fact.outcome,
             "score": fact.score,
-            "merit": None if fact.score is None else fact.score if scope.direction == "maximize" else -fact.score,
+            "merit": scope.merit(fact.score),
             "reward": fact.reward,
             "detail": fact.detail,
             "seconds": fact.seconds,

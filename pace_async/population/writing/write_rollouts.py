@@ -43,6 +43,7 @@ from pace_async.population.models import (
     EvaluationAttemptRow,
     ExperimentRow,
     FreshScoreRow,
+    GivenIdeaRow,
     IdeaRow,
     IslandActionRow,
     IslandRow,
@@ -78,6 +79,9 @@ FIRST_TEXT = Prepared(
     .where(IdeaRow.run_id == OF_RUN, IdeaRow.idea == bindparam("of_idea"))
     .order_by(IdeaRow.lease)
     .limit(1)
+)
+OF_A_PERSON = Prepared(
+    select(GivenIdeaRow.description).where(GivenIdeaRow.run_id == OF_RUN, GivenIdeaRow.idea == bindparam("of_idea"))
 )
 PURPOSES = get_args(Purpose)
 NEXT_STAGE = Prepared(
@@ -180,7 +184,7 @@ def _known_here(scope: Scope, fact: Advised) -> None:
     used = {note.number for note in fact.ideas if note.known} | ({fact.idea} if fact.idea is not None else set[int]())
     for number in sorted(used - {note.number for note in fact.ideas if not note.known}):
         if scope.value(HAS_IDEA, of_island=fact.island, of_idea=number) is None:
-            text = scope.value(FIRST_TEXT, of_idea=number)
+            text = scope.value(FIRST_TEXT, of_idea=number) or scope.value(OF_A_PERSON, of_idea=number)
             if text is None:
                 raise PaceBug(f"lease {fact.lease} uses idea {number}, which nobody proposed")
             scope.add(IdeaRow, {"island": fact.island, "idea": number, "lease": fact.lease, "description": text})
@@ -217,7 +221,7 @@ def evaluated(scope: Scope, fact: Evaluated) -> None:
             "candidate": fact.lease,
             "lease": fact.lease if own else None,
             "island": fact.island if own else None,
-            "merit": None if fact.score is None else fact.score if scope.direction == "maximize" else -fact.score,
+            "merit": scope.merit(fact.score),
             **row_of(fact, EVALUATED_FIELDS),
             "metrics": dict(fact.metrics),
         },

@@ -16,6 +16,7 @@ from pace_async.events import (
     FaultSeen,
     GroupEnded,
     GroupShipped,
+    IdeaGiven,
     ImplementerCalled,
     ImplementerChecked,
     ImplementerChosen,
@@ -33,7 +34,14 @@ from pace_async.events import (
     TryEvaluated,
     VersionPublished,
 )
-from pace_async.population.writing import write_epochs, write_learning, write_rollouts, write_run, write_spending
+from pace_async.population.writing import (
+    write_epochs,
+    write_learning,
+    write_people,
+    write_rollouts,
+    write_run,
+    write_spending,
+)
 from pace_async.population.writing.scope import Scope
 from pace_async.population.writing.write_journal import append
 
@@ -105,10 +113,12 @@ def _write(scope: Scope, fact: Fact) -> None:
             write_epochs.rescored(scope, fact)
         case EpochInForce():
             write_epochs.epoch_in_force(scope, fact)
+        case IdeaGiven():
+            write_people.idea_given(scope, fact)
         case _:
             assert_never(fact)
 
 
 def _named(fact: Fact) -> str:
-    key = next((name for name in ("lease", "number", "version") if hasattr(fact, name)), None)
+    key = next((name for name in ("lease", "number", "version", "entry") if hasattr(fact, name)), None)
     return type(fact).__name__ + (f" of {key} {getattr(fact, key)}" if key else "")

@@ -7,9 +7,8 @@ the rest of a block. Every other model is served as it is given and asked in pro
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
 
-from pace_async.advise.advisor import Chooser, ChooserFactory
+from pace_async.advise.advisor import Chooser
 from pace_async.advise.binding import Options, bound_folder, bound_tokenizer, slots_of, spare_entries
 from pace_async.advise.catalogue_wording import MENU, MENU_ALTERNATIVES, CatalogueWording, is_listed_whole
 from pace_async.advise.settings_wording import SettingsWording
@@ -110,7 +109,7 @@ def wording_for(config: Config, task: Task) -> Wording | None:
     shared = slots_of(given, options).shared
     return CatalogueWording(
         options,
-        task.spec.direction,
+        task.spec.fitness,
         task.spec.written_in,
         shared,
         mechanism_first=config.advisor.first_word == "mechanism",
@@ -122,7 +121,7 @@ def chooser_for(config: Config, task: Task) -> Chooser | None:
     kind = advisor_of(config.advisor.model)
     if kind.has_model:
         return None
-    return cast("ChooserFactory", kind.load())(options_of(kind.name, task), task.spec.written_in)
+    return kind.load()(options_of(kind.name, task), task.spec.written_in)
 
 
 def options_of(model: str, task: Task) -> Mapping[str, tuple[str, ...]]:

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol
 
 import anyio
 
@@ -71,7 +71,7 @@ async def serving(
     """The engine that the configuration names. `given` is version 0's directory. `training` is the learner's
     side, for a transport that takes versions from its memory. One that another process kills while it starts is started
     again, as long as patience lasts. Raises UsageError, GaveUp, InfrastructureFault."""
-    factory = cast("EngineFactory", engine_of(config.advisor.engine).load())
+    factory = engine_of(config.advisor.engine).load()
     async with AsyncExitStack() as stack:
 
         async def start() -> Served:

@@ -16,7 +16,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from typing import cast
 
 import anyio
 
@@ -32,7 +31,6 @@ from pace_async.publish.base import (
     EnginePublisher,
     GroupSender,
     Offerer,
-    PublisherFactory,
     PublisherParts,
     PushFailed,
     Receipt,
@@ -159,7 +157,7 @@ class Replica:
         if held is not None:
             self._publisher = AdapterPublisher(url, held, phase_s=delivery.phase_s, label=self.labels.begin)
         else:
-            factory = cast("PublisherFactory", TRANSPORTS[delivery.transport].load())
+            factory = TRANSPORTS[delivery.transport].load()
             self._publisher = factory(
                 PublisherParts(
                     url, delivery.phase_s, self.labels.begin, delivery.sender, delivery.offerer, delivery.sharer

@@ -29,11 +29,21 @@ from pace_async.context.templates import Templates
 from pace_async.context.value import Surroundings
 from pace_async.errors import InfrastructureFault, PaceBug
 from pace_async.evaluate.base import Evaluator
-from pace_async.events import AdmissionHeld, Fact, FaultSeen, IslandActed, LeaseOpened, Purpose, TransientEvent
+from pace_async.events import (
+    AdmissionHeld,
+    Fact,
+    FaultSeen,
+    IdeaGiven,
+    IslandActed,
+    LeaseOpened,
+    Purpose,
+    TransientEvent,
+)
 from pace_async.implement.base import Implementer
 from pace_async.implement.notes_writer import NotesWriter
 from pace_async.learn.base import Learner
 from pace_async.observe.bus import Bus
+from pace_async.population.reading.inbox import one_line, waiting_in
 from pace_async.publish.base import Publisher
 from pace_async.reward import RewardRule
 from pace_async.runtime.run.clock import Clock
@@ -213,7 +223,7 @@ class Core:
     def changed(self) -> None:
         """Decide whether the run ends. Wake the tasks that can go on."""
         if self.stopping is None:
-            self.stopping = reason_to_stop(self.config.stop, self.progress(), self.task.spec.direction)
+            self.stopping = reason_to_stop(self.config.stop, self.progress(), self.task.spec.fitness)
         if self.stopping is not None:
             self._line.wake_all()
         elif self._room():
@@ -285,11 +295,25 @@ class Core:
         turn = self.state.turn_of(island)
         self._line.enter(turn)
         try:
-            while self.stopping is None and not (self._line.is_first(turn) and self._room()):
-                await self._line.wait(turn)
+            looked = not self.state.memory.active
+            while self.stopping is None:
+                if not (self._line.is_first(turn) and self._room()):
+                    await self._line.wait(turn)
+                elif looked:
+                    break
+                else:  # still the first in line, so no other island opens a lease meanwhile
+                    looked = True
+                    await self._take_in()
         finally:
             self._line.leave(turn)
         return self.stopping is None
+
+    async def _take_in(self) -> None:
+        """Take in the ideas that people have put into the inbox. A database that is away is asked at the next lease."""
+        entries = await waiting_in(self.recorder.population, self.run)
+        if entries:
+            after, now = self.state.last_lease, self.stages.clock.now()
+            await self.record(*(IdeaGiven(each.entry, one_line(each.text), after, now) for each in entries))
 
     def _act(self, lease: int, number: int, now: float) -> tuple[tuple[IslandActed, ...], Member | None, Pool]:
         """The action of an island as it opens a lease, if any, and the parent and ideas from another island."""
@@ -306,7 +330,7 @@ class Core:
         migrant = choose_migrant(
             seen.elites,
             island,
-            rules.direction,
+            rules.fitness,
             generator(seed, lease, "migrant"),
             probability=search.migration,
             size=search.tournament_size,

@@ -37,7 +37,7 @@ from pace_async.evaluate.base import (
     evaluate,
 )
 from pace_async.events import Claimed, EvaluationAttempted, FreshScore
-from pace_async.reward import better
+from pace_async.fitness import Fitness
 from pace_async.search.state import Member
 from pace_async.task import FULL, Task
 
@@ -46,30 +46,25 @@ SLACK = 0.05
 
 
 def claims_best(
-    score: float, members: Iterable[Member], direction: str, again: Mapping[int, float] | None = None
+    score: float, members: Iterable[Member], fitness: Fitness, again: Mapping[int, float] | None = None
 ) -> bool:
     """Whether the score is strictly better than the bar of every member. `again` are the scores of second evaluations,
     by candidate, in a task whose scores are noisy: a member with luck in its first evaluation does not keep others from
     being confirmed, so its bar is the mean of both. It is never above the first score, which any new best exceeds."""
     known = again or {}
-    return all(better(direction, score, _bar(member, known, direction)) for member in members)
+    return all(fitness.better(score, _bar(member, known, fitness)) for member in members)
 
 
-def _bar(member: Member, again: Mapping[int, float], direction: str) -> float:
+def _bar(member: Member, again: Mapping[int, float], fitness: Fitness) -> float:
     mean = (member.score + again.get(member.candidate, member.score)) / 2
-    return mean if better(direction, member.score, mean) else member.score
+    return mean if fitness.better(member.score, mean) else member.score
 
 
-def bears_out(
-    claimed: float, own: float, fresh: float, own_fresh: float | None, *, direction: str, span: float
-) -> bool:
+def bears_out(claimed: float, own: float, fresh: float, own_fresh: float | None, fitness: Fitness) -> bool:
     """Whether a `fresh` score confirms the `claimed` one, given the scores of the task's own program on the hidden and
-    on the fresh instances. Without a score on the fresh ones, they count as no harder than the hidden ones. `span` is
-    the distance between the task's bounds."""
-    sign = 1.0 if direction == "maximize" else -1.0
-    gained = sign * (claimed - own)
-    kept = sign * (fresh - (own if own_fresh is None else own_fresh))
-    return kept >= SHARE * gained - SLACK * span
+    on the fresh instances. Without a score on the fresh ones, they count as no harder than the hidden ones."""
+    kept = fitness.gain(fresh, own if own_fresh is None else own_fresh)
+    return kept >= SHARE * fitness.gain(claimed, own) - SLACK * fitness.gain(fitness.goal, fitness.worse_bound)
 
 
 Told = tuple[EvaluationAttempted, ...]
@@ -146,9 +141,8 @@ class FreshInstances:
             found = await self._evaluate(claim.lease, claim.program, number)
         except EvaluationLost as lost:
             raise EvaluationLost(lost.detail, (*before, *lost.attempts)) from None
-        bounds, direction = self.task.spec.bounds, self.task.spec.direction
         held = found.score is not None and bears_out(
-            claim.score, self.own.score, found.score, own, direction=direction, span=bounds.upper - bounds.lower
+            claim.score, self.own.score, found.score, own, self.task.spec.fitness
         )
         tried = FreshScore(number, claim.score, found.outcome, found.score, own, held, found.seconds)
         return tried, (*before, *found.attempts)

@@ -36,7 +36,6 @@ from pace_async.events import (
 from pace_async.implement.advisor_edit import read_edit
 from pace_async.implement.base import Experiment, Implemented
 from pace_async.programs.compiled import hash_off_loop
-from pace_async.reward import better
 from pace_async.runtime.run.core import Core
 from pace_async.runtime.run.fresh import claimed_evaluation, claims_best
 from pace_async.runtime.run.patience import ADVISE, ASK, EVALUATE, LeftOpen, Lost, Patience
@@ -87,8 +86,8 @@ async def _decide(core: Core, patience: Patience, work: LeaseWork) -> Decision:
     lease, island = work.lease.lease, core.state.islands[work.island]
     search, spec = core.config.search, core.task.spec
     core.show(StageChanged(work.island, lease, "advise"))
-    parent = work.migrant or parent_of(island, search, spec.direction, generator(core.config.seed, lease, "parent"))
-    context = context_of(island, parent, spec.direction)
+    parent = work.migrant or parent_of(island, search, generator(core.config.seed, lease, "parent"))
+    context = context_of(island, parent, spec.fitness)
     questions = core.prompts.questions(core.state, island, parent) if core.prompts is not None else None
     advice = await _advice(core, patience, lease, context, questions)
     parent = base_of(core.state, spec, core.state.islands[work.island], parent, advice.base)
@@ -258,7 +257,7 @@ def _claims_best(core: Core, island: int, score: float) -> bool:
     does not depend on which rollout ends first, and no best of the whole run is missed."""
     state, spec = core.state, core.task.spec
     members = (*state.islands[island].members, *state.seen.elites.values())
-    return claims_best(score, members, spec.direction, None if spec.repeats else state.confirmed)
+    return claims_best(score, members, spec.fitness, None if spec.repeats else state.confirmed)
 
 
 async def _complete(core: Core, work: LeaseWork, decision: Decision, tried: Tried) -> None:
@@ -302,7 +301,7 @@ async def _ended(core: Core, work: LeaseWork, decision: Decision, tried: Tried, 
         fresh=tried.fresh,
         queue_seconds=evaluation.queue_seconds,
         feedback=evaluation.feedback or None,
-        gained=score is not None and better(spec.direction, score, parent.score),
+        gained=score is not None and spec.fitness.better(score, parent.score),
         deviation=deviation_of(state.running[lease].tries),
     )
 

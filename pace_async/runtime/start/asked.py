@@ -29,7 +29,6 @@ from pace_async.runtime.run.core import prompts_of
 from pace_async.runtime.run_paths import find_run_paths
 from pace_async.runtime.start.refusals import asking
 from pace_async.runtime.start.surroundings import surroundings_of
-from pace_async.search.parents import fitter
 from pace_async.task import Task, load_task
 
 PAYS_FOR: Mapping[str, str] = {
@@ -95,9 +94,8 @@ def bill_of(config: Config, task: Task, runs: int = 1) -> str:
     calls = bill(prompts, first, own, _rate(models[0], config.implementer) if models else None)
     if elsewhere:
         calls.append(_training(config, calls))
-    return in_words(
-        [replace(call, call=PAYS_FOR.get(call.call, call.call)) for call in calls], config.stop.candidates, runs
-    )
+    named = [replace(call, call=PAYS_FOR.get(call.call, call.call)) for call in calls]
+    return in_words(named, config.stop.candidates, runs, config.stop.budget)
 
 
 def hours_of(config: Config, task: Task, plan: Plan | None, slots: int) -> str:
@@ -180,10 +178,7 @@ def _of_run(prompts: Prompts, config: Config, run: str) -> dict[str, Rendered]:
     if not state.memory.active or not state.islands:
         raise UsageError(f"{run} asks its models in a wording of the advisor's own, or has not begun.")
     island = state.islands[min(state.islands)]
-    parent = island.members[0]
-    for member in island.members:
-        parent = fitter(prompts.task.spec.direction, parent, member)
-    questions = prompts.questions(state, island, parent)
+    questions = prompts.questions(state, island, island.members[0])
     notes = {"notes": notes_question(prompts, state)} if prompts.notes_every else {}
     if config.advisor.writes_code:
         return {"write": questions.write(prompts.budget), **notes}

@@ -8,7 +8,6 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import cast
 
 import anyio.to_thread
 
@@ -16,7 +15,6 @@ from pace_async.advise.asked_advisor import open_asked_advisor
 from pace_async.baseline import beside_of
 from pace_async.config import Config
 from pace_async.errors import InfrastructureFault
-from pace_async.evaluate.assemble import OpensEvaluator
 from pace_async.evaluate.base import Evaluator
 from pace_async.evaluate.resources import OfRun
 from pace_async.evaluate.sandbox.tiers import Tier
@@ -57,7 +55,7 @@ from pace_async.runtime.children.engines import serving
 from pace_async.runtime.children.killed import again_if_killed
 from pace_async.runtime.children.replica import Probing
 from pace_async.runtime.children.tinker import paid_advisor
-from pace_async.runtime.children.training import TrainerFactory, Training
+from pace_async.runtime.children.training import Training
 from pace_async.runtime.run.clock import RealClock
 from pace_async.runtime.run.core import Core, Stages, prompts_of
 from pace_async.runtime.run.fresh import FreshInstances, fresh_seeds
@@ -224,7 +222,7 @@ async def _stages(
         ledger = BudgetLedger(recorder, RealClock(), config.stop.budget)
         training: Training | None = None
         if learns:
-            opens = cast("TrainerFactory", TRAINERS[config.learner.trainer].load())
+            opens = TRAINERS[config.learner.trainer].load()
             groups = await _groups(resources)
             training = await stack.enter_async_context(opens(config, paths, given, groups, ledger.of(ADVISOR)))
         learner = training.trainer if training is not None else None
@@ -269,7 +267,7 @@ def _evaluator(
 ) -> AbstractAsyncContextManager[Evaluator]:
     """The evaluator of the run, once it is entered."""
     evaluation = resources.config.evaluation
-    opens = cast("OpensEvaluator", EVALUATORS[evaluation.evaluators].load())
+    opens = EVALUATORS[evaluation.evaluators].load()
     return opens(
         resources.task,
         evaluation,

@@ -88,10 +88,10 @@ Shown = tuple[str, Sequence[Chosen]]
 SLOW_S = 10.0
 
 
-def start(config: Config, asked: Task, run_dir: Path | None, display: str, logs: Sequence[Chosen] = ()) -> int:
+def start(config: Config, asked: Task, run_dir: Path | None, shown: Shown) -> int:
     """Begin a run of a task, as `looking` gives it, and drive it to its end. Returns the exit code. Raises
     PaceError."""
-    if lacks_catalogue(config.implementer.model, asked) and not asked.spec.is_command:
+    if lacks_catalogue(config.implementer.model, asked) and asked.spec.of_kind.hides_scorer:
         anyio.run(refuse_unless_data, config, asked)  # missing data is reported before missing settings
     chosen = with_advisor(config, asked)
     task, paths = prepare(chosen, asked, run_dir)
@@ -99,7 +99,7 @@ def start(config: Config, asked: Task, run_dir: Path | None, display: str, logs:
     refuse_without_weights(chosen)
     advisor = in_words(chosen, task, chosen=advisor_of(config.advisor.model).chosen_for_task)
     try:
-        return run_until_signal(_start, chosen, task, (paths, run_dir), (display, logs), advisor)
+        return run_until_signal(_start, chosen, task, (paths, run_dir), shown, advisor)
     except KeyboardInterrupt:
         raise interrupted(paths) from None
 
@@ -137,19 +137,12 @@ def task_of(config: Config) -> Task:
     return limits_of(config, load_task(config.task))
 
 
-def go_on(
-    run: str | None,
-    changes: Mapping[str, object],
-    display: str,
-    logs: Sequence[Chosen] = (),
-    *,
-    despite_loss: bool = False,
-) -> int:
+def go_on(run: str | None, changes: Mapping[str, object], shown: Shown, *, despite_loss: bool = False) -> int:
     """Resume a run. `despite_loss`: also where committed rows were lost. Returns the exit code. Raises PaceError,
     RunLocked if another process drives it."""
     paths = find_run_paths(run)
     try:
-        return run_until_signal(_go_on, paths, changes, (display, logs), despite_loss)
+        return run_until_signal(_go_on, paths, changes, shown, despite_loss)
     except KeyboardInterrupt:
         raise interrupted(paths) from None
 
@@ -159,20 +152,20 @@ async def _start(config: Config, task: Task, place: tuple[RunPaths, Path | None]
     (paths, run_dir), (display, _) = place, shown
     await refuse_unless_fit(config, all_up=True)
     await refuse_unless_evaluated(config.evaluation, task.spec)
-    _announce(display, "proving the sandbox, and scoring the seed program in it")
+    announce(display, "proving the sandbox, and scoring the seed program in it")
     tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
     with told_when_slow(display):
         seed_program = await score_seed_program(config, task, tier)
     config, task = with_bounds(config, task, next(fact.score for fact in seed_program if isinstance(fact, Evaluated)))
     checks = await _check_models(config)
-    _announce(display, f"advisor {advisor}")
+    announce(display, f"advisor {advisor}")
     for share in parse_shares(config.implementer.model):
         if no_login := login_missing(share.model):
-            _announce(display, f"implementer {share.model}: {no_login.found}; if it has none: `{no_login.remedy}`")
-    if task.spec.is_command and not only_edits(config.implementer.model) and (why := unused_block(task)):
-        _announce(display, f"{why}, so what is written there may be ignored")
+            announce(display, f"implementer {share.model}: {no_login.found}; if it has none: `{no_login.remedy}`")
+    if not task.spec.of_kind.hides_scorer and not only_edits(config.implementer.model) and (why := unused_block(task)):
+        announce(display, f"{why}, so what is written there may be ignored")
     if (costs := await anyio.to_thread.run_sync(bill_of, config, task)) != NOTHING:
-        _announce(display, costs)
+        announce(display, costs)
     if run_dir is None:  # the checks took seconds: another run may have taken the name
         paths = claimed(paths, await anyio.to_thread.run_sync(_names_taken, config))
     with RunLock(paths.folder) as lock:
@@ -254,7 +247,8 @@ def _writing(then: str) -> Generator[None]:
         raise GaveUp(f"The run could not begin ({fault}): see to the disk, then {then}.") from None
 
 
-def _announce(display: str, doing: str) -> None:
+def announce(display: str, doing: str) -> None:
+    """Say on standard error what the start does, unless nothing is displayed."""
     if DISPLAYS[display].announces:
         from pace_async.observe.formatting import clean
 
@@ -266,7 +260,7 @@ def _announce(display: str, doing: str) -> None:
 def told_when_slow(display: str, seconds: float = SLOW_S) -> Generator[None]:
     """Print once that the evaluator has not answered, if it takes so long. Needs an event loop."""
     said = f"the evaluator has not answered for {seconds:.0f} s"
-    told = asyncio.get_running_loop().call_later(seconds, _announce, display, said)
+    told = asyncio.get_running_loop().call_later(seconds, announce, display, said)
     try:
         yield
     finally:
@@ -307,7 +301,7 @@ def header_of(config: Config, task: Task, name: str, tier: Tier) -> RunHeader:
         upper=bounds.upper,
         direction=task.spec.direction,
         config=config.model_dump(mode="json"),
-        trust=task.spec.trust,
+        trust=task.spec.of_kind.trust,
         prompts_digest=None if pool else Templates.of(config.prompts, task.folder).digest,
         task_folder=str(task.folder),
         task_suffix=Path(task.spec.program).suffix,

@@ -2,16 +2,14 @@
 
 import sqlite3
 import subprocess
-from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import cast
+from importlib.util import find_spec
 
 from pace_async.advise.engines.vllm_found import Missing, find_vllm
 from pace_async.config import AdvisorConfig, EvaluationConfig, ImplementerConfig
 from pace_async.durable import temporary_folder
 from pace_async.errors import UsageError
-from pace_async.evaluate.on_ray.wire import Looked
 from pace_async.evaluate.sandbox import cgroup
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.gpus import find_cards, in_words
@@ -22,7 +20,6 @@ from pace_async.plan.driver import too_old
 from pace_async.providers.base import ADVISOR
 from pace_async.providers.preflight import Checked, check_models
 from pace_async.registry.advisors import advisor_of, asked_model
-from pace_async.registry.base import load_code
 from pace_async.registry.evaluators import EVALUATORS
 from pace_async.registry.implementers import implementer_of
 from pace_async.runtime.children.advisor_folder import advisor_folder
@@ -97,10 +94,10 @@ async def advisors(config: AdvisorConfig) -> list[Finding]:
 async def evaluators(config: EvaluationConfig) -> list[Finding]:
     """The machines on which programs would run, each by its self-check."""
     kind = EVALUATORS[config.evaluators]
-    if not kind.look:
+    if kind.look is None:
         return [Finding(f"evaluators {kind.name}", True, kind.about)]
     try:
-        found = await cast("Callable[[EvaluationConfig], Awaitable[Sequence[Looked]]]", load_code(kind.look))(config)
+        found = await kind.look()(config)
     except UsageError as error:
         return [Finding(f"evaluators {kind.name}", False, str(error))]
     return [Finding(f"node {node.name}", node.fit, node.found, node.remedy) for node in found]
@@ -151,7 +148,10 @@ def _advisor(model: str = "tiny") -> Finding:
     name, kind = f"advisor {model}", advisor_of(model)
     try:
         folder = advisor_folder(model)
-        return Finding(name, True, f"{folder.name} in the package" if kind.packaged else str(folder))
+        where = f"{folder.name} in the package" if kind.packaged else str(folder)
+        if find_spec("torch") is None:
+            return Finding(name, None, f"{where}, and torch is not installed", install_line("learn"))
+        return Finding(name, True, where)
     except UsageError as error:
         return Finding(name, False, str(error), "install the package again" if kind.packaged else "")
 

@@ -39,7 +39,7 @@ def note_the_rest(config: Config, task: Task, missing: list[str]) -> None:
     for caller, models, asked in asking(config):
         with noted(missing):
             refuse_without_keys(models, asked.api_base, os.environ, caller)
-    if config.evaluation.settings and not task.spec.is_command:
+    if config.evaluation.settings and task.spec.of_kind.hides_scorer:
         with noted(missing):
             anyio.run(refuse_unless_data, config, task)
 

@@ -4,7 +4,6 @@ What is looked at: the evaluator's file, the files beside it that it imports, an
 in a `try` that catches its failure is not needed.
 """
 
-import ast
 import importlib.util
 import re
 import sys
@@ -12,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 
+from pace_async.programs.imports import needed_imports
 from pace_async.programs.parsed import statements_of
 from pace_async.task import Task
 
@@ -21,7 +21,6 @@ _SERVICES = frozenset(
     | {"urllib.request"}
 )
 """Modules by which an evaluator reaches a service."""
-_CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 
 
 def missing_modules(task: Task) -> tuple[str, ...]:
@@ -85,28 +84,7 @@ def _imports(file: Path) -> Iterator[str]:
         text = file.read_text(encoding="utf-8-sig", errors="replace")
     except OSError:
         return
-    yield from _needed(statements_of(text))
-
-
-def _needed(body: Sequence[ast.AST]) -> Iterator[str]:
-    for node in body:
-        match node:
-            case ast.Import():
-                yield from (alias.name for alias in node.names)
-            case ast.ImportFrom(level=0, module=str(module)):
-                yield module
-            case ast.Try() if any(_catches(handler) for handler in node.handlers):
-                yield from _needed([*node.orelse, *node.finalbody])
-            case ast.If(test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING")):
-                yield from _needed(node.orelse)
-            case _:
-                yield from _needed(list(ast.iter_child_nodes(node)))
-
-
-def _catches(handler: ast.ExceptHandler) -> bool:
-    if handler.type is None:
-        return True
-    return any(isinstance(one, ast.Name) and one.id in _CAUGHT for one in ast.walk(handler.type))
+    yield from needed_imports(statements_of(text))
 
 
 def _beside(name: str, places: Sequence[Path]) -> Path | None:

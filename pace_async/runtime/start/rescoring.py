@@ -23,7 +23,7 @@ from pace_async.population.lock import RunLock
 from pace_async.population.reading import epochs
 from pace_async.population.reading.record import Standing
 from pace_async.population.store import Store
-from pace_async.reward import STOPPED, reward
+from pace_async.reward import STOPPED, RewardRule
 from pace_async.runtime.run_paths import RunPaths, find_run_paths
 from pace_async.runtime.start.assemble import keep_best, waiting
 from pace_async.runtime.start.lost_rows import refuse_if_lost
@@ -180,15 +180,7 @@ class _Work:
         self.show(self.done, self.plan.programs, time.monotonic() - self.began)
 
     def _fact(self, candidate: int, found: Evaluation) -> Rescored:
-        spec, given = self.task.spec, self.config.reward
-        value = reward(
-            found.score,
-            direction=spec.direction,
-            lower=spec.bounds.lower,
-            upper=spec.bounds.upper,
-            scale=given.scale,
-            exponent=given.exponent,
-        )
+        value = RewardRule.of(self.config.reward, self.task.spec).of_score(found.score, parent=0.0, seed=0.0)
         return Rescored(
             epoch=self.plan.epoch,
             candidate=candidate,

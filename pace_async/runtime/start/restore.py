@@ -4,7 +4,6 @@ from pace_async.config import Config
 from pace_async.population.reading.record import RunRecord
 from pace_async.registry.advisors import advisor_of
 from pace_async.registry.objectives import trains
-from pace_async.search.islands import goal_of
 from pace_async.search.state import rules_of
 from pace_async.state.apply import resumed
 from pace_async.state.run_state import RunState, Terms
@@ -16,7 +15,7 @@ def restore(record: RunRecord, config: Config) -> RunState:
     terms = Terms(
         size=config.learner.group_size,
         bound=config.bound,
-        rules=rules_of(config.search, header.direction, goal_of(header.direction, header.lower, header.upper)),
+        rules=rules_of(config.search, header.fitness),
         trains=trains(config.learner.objective),
         policy=config.staleness.policy,
         edits=not advisor_of(config.advisor.model).has_model,

@@ -28,6 +28,7 @@ from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.evaluate.sandbox.toolchain import lacks_tools
 from pace_async.evaluate.scorer.scorer_log import printed, scorer_log
+from pace_async.fitness import Fitness, fitness_of
 from pace_async.implement.assemble import MOVE_MARKS, unused_block
 from pace_async.implement.catalogue import Mechanism, MechanismEdit, apply_edit, load_catalogue
 from pace_async.observe.formatting import SHARED_MEANS
@@ -35,7 +36,6 @@ from pace_async.outside import sound_file
 from pace_async.programs.compiled import compiled, program_hash
 from pace_async.programs.languages import PYTHON, Language
 from pace_async.programs.text import assignments
-from pace_async.reward import better, progress
 from pace_async.runtime.children.advisor_choice import with_advisor
 from pace_async.runtime.children.catalogue_reading import read_by
 from pace_async.runtime.start.adversarial_programs import CHEATS, ENDLESS, STRICT, Cheat
@@ -75,18 +75,19 @@ async def examine(name: str, seed: int, say: Callable[[Check], None], chosen: Ma
     said = ", ".join(f"{name}={value}" for name, value in changed.items())
     say(Check("loads", True, f"{task.folder}{' with ' if said else ''}{said}"))
     task = replace(task, spec=task.spec.model_copy(update={"settings": settings_of(task.spec, changed)}))
+    kind = task.spec.of_kind
     if why := unused_block(task):
         said = f"{why}: what a model writes there is ignored"
-        say(Check("the block can matter", task.spec.is_command, said, MOVE_MARKS, warns=task.spec.is_command))
-    if task.spec.is_command:
+        say(Check("the block can matter", not kind.hides_scorer, said, MOVE_MARKS, warns=not kind.hides_scorer))
+    if not kind.hides_scorer:
         say(Check("trust is shared", True, f"{SHARED_MEANS}; look at a best program before you believe it"))
     granted = _resources(task, say)
     if granted is None:
         say(_catalogue(task))
         return
-    if task.spec.is_command and not granted.environment.has_python and not _modules(task, say):
+    if not kind.hides_scorer and not granted.environment.has_python and not _modules(task, say):
         return
-    if not task.spec.has_entry and (lacking := lacks_tools(task)):
+    if not kind.calls_function and (lacking := lacks_tools(task)):
         say(Check("commands are installed", False, lacking, "or check it on a machine that has them"))
         say(_catalogue(task))
         return
@@ -98,7 +99,7 @@ async def examine(name: str, seed: int, say: Callable[[Check], None], chosen: Ma
             named = task.spec.evaluator_file or "task.yaml"
             say(Check("evaluator loads", False, str(error), f"fix {named}", printed(log)))
             return
-        if sound and not task.spec.is_command:
+        if sound and kind.hides_scorer:
             await _cheats(task, seed, tier, log, say)
             await _endless(task, seed, tier, log, say)
     applies = _catalogue(task)
@@ -144,7 +145,7 @@ async def _answers(task: Task, seed: int, tier: Tier, log: Path, say: Callable[[
         if first.outcome != "ok" or first.score is None:
             return False
         say(_repeats(task, first, await scoring.score(task.program)))
-        if not task.spec.is_command:
+        if task.spec.of_kind.hides_scorer:
             say(await _fresh(task, scoring.evaluator))
         scorers = scoring.evaluator.parts.scorers
         if scorers is not None and scorers.practises:
@@ -152,7 +153,7 @@ async def _answers(task: Task, seed: int, tier: Tier, log: Path, say: Callable[[
             say(Check("practice is apart", *await practice_checked(task, scorers, seed, practise)))
         say(_bounds(task, first.score))
         for stage in task.spec.cascade:
-            say(_stage(stage, task.spec.direction, first, await scoring.score(task.program, stage.name)))
+            say(_stage(stage, task.spec.fitness, first, await scoring.score(task.program, stage.name)))
         for file in sorted((task.folder / CHEATS_FOLDER).glob(f"*.{task.spec.written_in.suffix or '*'}")):
             say(await _known_cheat(task, file, first.score, scoring))
     return True
@@ -168,7 +169,7 @@ async def _cheats(task: Task, seed: int, tier: Tier, log: Path, say: Callable[[C
 def _as_function(task: Task) -> Task:
     """The task for programs that are Python functions, like those that have cheated other tasks. For its evaluator it
     is the same task."""
-    if not task.spec.is_process:
+    if not task.spec.of_kind.is_built:
         return task
     changed = {"kind": "function", "entry": ENTRY, "language": PYTHON, "build": (), "run": ()}
     return replace(task, program="", spec=task.spec.model_copy(update=changed))
@@ -233,7 +234,7 @@ def _seed_program(task: Task, found: Evaluation, log: Path) -> Check:
         said = f"{found.score:.10g} in {found.seconds:.2f} s of {limit:g} s"
         if told := reported_error(found.feedback):
             said += f"; the evaluator reports {told}"
-        elif task.spec.is_command and found.score == 0:
+        elif not task.spec.of_kind.hides_scorer and found.score == 0:
             said += "; many evaluators score a failure 0, so see what this one prints when it is run by hand"
         if found.seconds > 0.8 * limit:
             return Check(name, False, said, "raise timeout_s: a slower machine would fail it")
@@ -248,7 +249,7 @@ def _seed_program(task: Task, found: Evaluation, log: Path) -> Check:
         return Check(
             name, False, detail, f"name its function in task.yaml (`entry`), or define it in {task.spec.program}"
         )
-    what = f"the evaluator or {task.spec.program}" if task.spec.is_command else task.spec.program
+    what = task.spec.program if task.spec.of_kind.hides_scorer else f"the evaluator or {task.spec.program}"
     return Check(name, False, detail, f"fix {what}: `pace eval` on {task.spec.program} should say ok")
 
 
@@ -269,21 +270,20 @@ def _bounds(task: Task, score: float) -> Check:
         bounds = spec.bounds if spec.has_bounds else bounds_from(spec, score)
     except UsageError as error:
         return Check(name, False, f"score {score:.6g}, target {spec.target:g}", str(error))
-    edges = (bounds.lower, bounds.upper)
-    worse, best = edges if spec.direction == "maximize" else edges[::-1]
-    share = progress(score, direction=spec.direction, lower=edges[0], upper=edges[1])
-    said = f"score {score:.6g}, bounds {worse:g} to {best:g}: progress {share:.0%}"
-    if not better(spec.direction, best, score):
+    fitness = fitness_of(spec.direction, bounds.lower, bounds.upper)
+    share = fitness.progress(score)
+    said = f"score {score:.6g}, bounds {fitness.worse_bound:g} to {fitness.goal:g}: progress {share:.0%}"
+    if fitness.reaches(score, fitness.goal):
         return Check(name, False, said, f"nothing is left to gain: set the better bound beyond {score:.6g}")
     if share > 0.5:
         return Check(name, False, said, f"rewards hardly differ: set the worse bound near {score:.6g} or beyond it")
     target = spec.target
-    if target is not None and not better(spec.direction, target, score):
+    if target is not None and fitness.reaches(score, target):
         return Check(name, False, f"{said}; target {target:g}", "set the target to a score better than the seed's")
     return Check(name, True, said)
 
 
-def _stage(stage: CascadeStage, direction: str, full: Evaluation, found: Evaluation) -> Check:
+def _stage(stage: CascadeStage, fitness: Fitness, full: Evaluation, found: Evaluation) -> Check:
     """Whether the seed program passes a cheap stage, which it must, because every program begins from it."""
     name = f"stage {stage.name} lets the seed program pass"
     if found.score is None:
@@ -292,7 +292,7 @@ def _stage(stage: CascadeStage, direction: str, full: Evaluation, found: Evaluat
     said = (
         f"{found.score:.6g} of {stage.threshold:g} in {found.seconds:.2f} s, the full evaluation {full.seconds:.2f} s"
     )
-    if better(direction, stage.threshold, found.score):
+    if not fitness.reaches(found.score, stage.threshold):
         return Check(name, False, said, f"set its threshold to {found.score:.6g} or worse")
     return Check(name, True, said)
 
@@ -319,7 +319,7 @@ async def _known_cheat(task: Task, file: Path, honest: float, scoring: _Scoring)
     if found.score is None:
         return Check(name, True, f"{found.outcome}: {found.detail}")
     said = f"scored {found.score:.6g}, the seed program {honest:.6g}"
-    if better(task.spec.direction, found.score, honest):
+    if task.spec.fitness.better(found.score, honest):
         return Check(name, False, said, STRICT.format(evaluator=task.spec.evaluator))
     return Check(name, True, said)
 

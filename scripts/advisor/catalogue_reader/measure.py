@@ -22,6 +22,7 @@ from pace_async.advise.catalogue_wording import FIRST_IDEA, MENU, CatalogueWordi
 from pace_async.advise.wording import Detail, read_words
 from pace_async.answers import parse_assess, parse_propose, parse_select
 from pace_async.errors import CandidateFault
+from pace_async.fitness import fitness_of
 from pace_async.implement.catalogue import Catalogue, Mechanism, find_edit, load_catalogue
 from pace_async.search.ideas import admit, recognised
 from pace_async.search.state import Idea, Member, SearchContext, Trial
@@ -32,6 +33,7 @@ from scripts.advisor.tiny_advisor.worlds import program
 
 IDEAS_KEPT = 5
 SPREAD_OF = 20
+HIGHER = fitness_of("maximize", 0.0, 1.0)
 """Times that each mechanism is listed, about, in the prompts whose choice of a mechanism is computed."""
 BUNDLED = ("circle_packing", "eplb", "multi_evolve", "txn_scheduling")
 
@@ -115,7 +117,7 @@ def measure(folder: Path, catalogues: Sequence[Options], chains: int, seed: int,
             rng = random.Random(f"measure {seed} {number}")
             bound = bound_folder(folder, options, Path(temporary) / str(number))
             sampler = Sampler(bound, seed + number)
-            wording = CatalogueWording(options, "maximize", None, slots_of(folder, options).shared)
+            wording = CatalogueWording(options, HIGHER, None, slots_of(folder, options).shared)
             _look_at_spread(sampler, options, wording, rng, figures)
             for begin in range(0, chains, batch):
                 contexts = [random_context(options, rng) for _ in range(min(batch, chains - begin))]
@@ -132,7 +134,7 @@ def first_ideas(folder: Path, catalogues: Sequence[Options], questions: int, see
         for number, options in enumerate(catalogues):
             rng = random.Random(f"measure {seed} {number}")
             sampler = Sampler(bound_folder(folder, options, Path(temporary) / str(number)), seed + number)
-            wording = CatalogueWording(options, "maximize", None, slots_of(folder, options).shared)
+            wording = CatalogueWording(options, HIGHER, None, slots_of(folder, options).shared)
             found += [_only(sampler, options, wording, rng) for _ in range(questions)]
     names = ("answers that parse", "ideas that change the parent", "entropy in one prompt")
     return {name: sum(column) / len(found) for name, column in zip(names, zip(*found, strict=True), strict=True)}

@@ -4,7 +4,6 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,7 @@ import torch
 
 from pace_async.advise.client import HttpEngine
 from pace_async.advise.engines.served_copy import serve_from
-from pace_async.advise.engines.vllm_found import Build, find_vllm
-from pace_async.advise.engines.vllm_managed import VllmHandle, VllmSettings, managed_vllm
+from pace_async.advise.engines.vllm_managed import managed_vllm
 from pace_async.publish import broadcast
 from pace_async.publish.base import PushFailed
 from pace_async.publish.file import FilePublisher
@@ -25,10 +23,10 @@ from pace_async.runtime.children.advisor_folder import TINY
 from pace_async.transfer import Transfer
 from pace_async.weights import checkpoint_digests, record_digests
 from tests.doubles.simulated_nccl import stand_in
-from tests.support.engine_models import plain_logprobs
 from tests.support.noisy_versions import version_of
 from tests.support.tensor_files import load_file
 from tests.support.transfers import InMemory, begun, receiver, transfer_of
+from tests.support.vllm_servers import SIMULATED_NCCL, Server, installed_vllm, small_server
 
 pytestmark = [
     pytest.mark.anyio,
@@ -37,9 +35,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # in this process vLLM loads what torch means to drop
     pytest.mark.filterwarnings("ignore:Tensor .* exceeds buffer_size_bytes:UserWarning"),
 ]
-
-NOISE = 2e-4
-"""Nats between two float32 engines that add in another order."""
 
 TOKENS = 12
 """Of an answer. Ranks on a processor wait for each other by spinning, many times a token, which is slow beside load."""
@@ -56,27 +51,12 @@ def versions(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return [version_of(folder / str(seed), seed) for seed in range(3)]
 
 
-@dataclass
-class Server:
-    """A server of two ranks, its client and its publisher."""
-
-    handle: VllmHandle
-    engine: HttpEngine
-    publisher: FilePublisher
-
-
 @pytest.fixture(scope="module")
 async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Server]:
-    folder = tmp_path_factory.mktemp("vllm")
-    build = find_vllm()
-    assert isinstance(build, Build)
+    """Of two ranks."""
+    folder, build = tmp_path_factory.mktemp("vllm"), installed_vllm()
     model = serve_from(TINY, folder / "model")
-    settings = VllmSettings(
-        kv_cache_gib=0.25 if build.device == "cpu" else None,
-        gpu_memory=0.3,
-        gpus=("0", "1"),
-        arguments=("--worker-extension-cls", "tests.doubles.simulated_nccl_worker.Extension"),
-    )
+    settings = small_server(build, gpus=("0", "1"), arguments=SIMULATED_NCCL)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
         async with (
@@ -84,22 +64,14 @@ async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Serv
             HttpEngine(handle.url, timeout_s=600.0) as engine,
             FilePublisher(handle.url, phase_s=300.0) as publisher,
         ):
-            yield Server(handle, engine, publisher)
-
-
-async def refuse_unless_serves(server: Server, version: int, weights: Path) -> None:
-    """Fail unless a new answer carries the version and has the log-probabilities of the weights."""
-    prompt = await server.engine.encode("The best idea so far")
-    answer = await server.engine.generate(prompt, max_tokens=TOKENS, temperature=1.0, seed=version)
-    assert [(span.version, span.start, span.end) for span in answer.spans] == [(version, 0, TOKENS)]
-    assert answer.logprobs == pytest.approx(plain_logprobs(weights, prompt, answer.token_ids, 1.0), abs=NOISE)
+            yield Server(handle, engine, publisher, model)
 
 
 async def test_a_version_is_proven_by_the_slices_of_both_ranks_and_served(server: Server, versions: list[Path]) -> None:
     for version, weights in ((1, versions[1]), (2, versions[2])):
         receipt = await server.publisher.publish(version, weights)
         assert receipt.digests == checkpoint_digests(weights)
-        await refuse_unless_serves(server, version, weights)
+        await server.refuse_unless_served(version, weights, TOKENS)
 
 
 @pytest.mark.fault("Weights", "a push that fails before the transfer")
@@ -118,7 +90,7 @@ async def test_a_version_that_was_damaged_on_its_way_leaves_the_old_one_served_b
     with pytest.raises(PushFailed) as caught:
         await server.publisher.publish(11, damaged)
     assert (caught.value.kind, caught.value.began) == ("receipt_differs", False)
-    await refuse_unless_serves(server, 10, versions[1])
+    await server.refuse_unless_served(10, versions[1], TOKENS)
 
 
 async def test_one_transfer_brings_a_version_to_both_ranks_and_to_another_engine(
@@ -139,7 +111,7 @@ async def test_one_transfer_brings_a_version_to_both_ranks_and_to_another_engine
         receipt = await publisher.publish(31, versions[2])
         assert receipt.digests == checkpoint_digests(versions[2])
     assert [transfer.members for transfer in sender.asked] == [4]
-    await refuse_unless_serves(server, 31, versions[2])
+    await server.refuse_unless_served(31, versions[2], TOKENS)
     arrived: Any = arrivals[0].result(60)
     assert all(torch.equal(arrived[name], tensor) for name, tensor in held.items())
 
@@ -155,7 +127,7 @@ async def test_a_tensor_that_is_damaged_on_its_way_to_the_ranks_leaves_the_old_v
         with pytest.raises(PushFailed) as caught:
             await publisher.publish(41, versions[0])
     assert (caught.value.kind, caught.value.began) == ("receipt_differs", False)
-    await refuse_unless_serves(server, 40, versions[1])
+    await server.refuse_unless_served(40, versions[1], TOKENS)
 
 
 async def test_a_rank_that_dies_ends_the_others_and_no_version_is_labelled(

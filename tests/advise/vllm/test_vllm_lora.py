@@ -13,17 +13,15 @@ from transformers import AutoModelForCausalLM
 
 from pace_async.advise.base import Completion
 from pace_async.advise.engines.served_copy import serve_from
-from pace_async.advise.engines.vllm_found import Build, find_vllm
-from pace_async.advise.engines.vllm_managed import AdapterSlots, VllmSettings, managed_vllm
+from pace_async.advise.engines.vllm_managed import AdapterSlots, managed_vllm
 from pace_async.publish.base import PushFailed
 from pace_async.runtime.children.advisor_folder import TINY
 from pace_async.runtime.children.replica import Delivery, Probing, Replica
 from pace_async.weights import checkpoint_digests, write_atomically
 from tests.support.tensor_files import load_file, save_file
+from tests.support.vllm_servers import NOISE, installed_vllm, small_server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs_vllm, pytest.mark.timeout(900)]
-
-NOISE = 2e-4
 
 
 @pytest.fixture(scope="module")
@@ -68,11 +66,8 @@ def logprobs(weights: Path, prompt: tuple[int, ...], answer: tuple[int, ...]) ->
 @pytest.fixture(scope="module")
 async def replica(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Replica]:
     folder = tmp_path_factory.mktemp("vllm")
-    build = find_vllm()
-    assert isinstance(build, Build)
-    settings = VllmSettings(
-        kv_cache_gib=0.25 if build.device == "cpu" else None, gpu_memory=0.3, adapters=AdapterSlots(rank=4, count=4)
-    )
+    build = installed_vllm()
+    settings = small_server(build, adapters=AdapterSlots(rank=4, count=4))
     async with (
         managed_vllm(build, serve_from(TINY, folder / "model"), settings, log=folder / "engine.log") as handle,
         Replica(handle.url, probing=Probing(), delivery=Delivery(adapters=True)) as replica,

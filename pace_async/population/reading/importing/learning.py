@@ -12,6 +12,7 @@ from pace_async.events import (
     FaultSeen,
     GroupEnded,
     GroupShipped,
+    IdeaGiven,
     LoopMeasured,
     RescoreBegan,
     Rescored,
@@ -25,6 +26,7 @@ from pace_async.population.models import (
     EpochScoreRow,
     EvaluationEpochRow,
     FaultRow,
+    GivenIdeaRow,
     GroupRow,
     LeaseRow,
     RunRow,
@@ -117,6 +119,9 @@ def steps_of_run(connection: Connection, run_id: int) -> Iterator[Step]:
     for row in connection.execute(_of_run(SettingChangeRow, run_id)):
         changed = SettingChanged(row.key, row.before, row.after, row.at)
         yield Step(("setting", row.number, 0), row.at, 0, changed, (("setting", row.number - 1, 0),))
+    for row in connection.execute(_of_run(GivenIdeaRow, run_id)):
+        given = IdeaGiven(row.entry, row.description, row.after, row.at)
+        yield Step(("given", row.entry, 0), row.at, 0, given, (("opened", row.after, 0),))
     for row in connection.execute(_of_run(FaultRow, run_id)):
         fault = FaultSeen(row.stage, row.kind, row.detail, row.lease, row.at)
         after = (("fault", row.number - 1, 0), ("opened", row.lease or 0, 0))

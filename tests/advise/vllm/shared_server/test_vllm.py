@@ -1,92 +1,35 @@
-"""A real vLLM server: the numbers of transformers, versions that are proven and distinguished, nothing left behind."""
+"""A real vLLM server: the numbers of transformers, and versions that are proven and distinguished."""
 
 import json
-import os
-import signal
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
-import psutil
 import pytest
 
 from pace_async.advise.base import Completion
 from pace_async.advise.client import HttpEngine
 from pace_async.advise.engines.managed import EngineHandle, managed_engine
-from pace_async.advise.engines.served_copy import serve_from
-from pace_async.advise.engines.vllm_found import Build, find_vllm
-from pace_async.advise.engines.vllm_managed import VllmHandle, VllmSettings, managed_vllm
 from pace_async.advise.engines.vllm_parameter_map import HEAD
-from pace_async.errors import InfrastructureFault
 from pace_async.population.checking import check_population
 from pace_async.population.reading.reader import open_readonly
-from pace_async.publish.base import PushFailed
-from pace_async.publish.file import FilePublisher
-from pace_async.runtime.children.advisor_folder import TINY
 from pace_async.weights import checkpoint_digests
 from tests.support.command_line import PACE
 from tests.support.engine_models import plain_logprobs
 from tests.support.noisy_versions import version_of
 from tests.support.tensor_files import load_file
+from tests.support.vllm_servers import NOISE, SharedServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs_vllm, pytest.mark.timeout(900)]
 
-LONG = 1200
-"""Tokens that take longer than a push."""
-
-NOISE = 2e-4
-"""Nats between two float32 engines that add in another order."""
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-def versions(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    folder = tmp_path_factory.mktemp("versions")
-    return [version_of(folder / str(seed), seed) for seed in range(3)]
-
-
-@dataclass
-class Server:
-    """A server, and what was seen of it before anything had been pushed to it."""
-
-    handle: VllmHandle
-    engine: HttpEngine
-    publisher: FilePublisher
-    version_at_first: int | None
-    fault_at_first: str
-
-
-@pytest.fixture(scope="module")
-async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Server]:
-    folder = tmp_path_factory.mktemp("vllm")
-    build = find_vllm()
-    assert isinstance(build, Build)
-    model = serve_from(TINY, folder / "model")
-    settings = VllmSettings(kv_cache_gib=0.25 if build.device == "cpu" else None, gpu_memory=0.3)
-    async with (
-        managed_vllm(build, model, settings, log=folder / "engine.log") as handle,
-        HttpEngine(handle.url, timeout_s=120.0) as engine,
-        FilePublisher(handle.url) as publisher,
-    ):
-        at_first = await engine.served_version()
-        with pytest.raises(InfrastructureFault) as caught:
-            await engine.generate((0, 5, 6), max_tokens=2, temperature=1.0, seed=0)
-        yield Server(handle, engine, publisher, at_first, caught.value.kind)
-
 
 @pytest.mark.fault("Weights", "an engine restarted with old weights")
-async def test_a_server_that_has_just_come_up_has_no_version_and_its_tokens_are_refused(server: Server) -> None:
+async def test_a_server_that_has_just_come_up_has_no_version_and_its_tokens_are_refused(server: SharedServer) -> None:
     assert server.version_at_first is None
     assert server.fault_at_first == "bad_spans"
 
 
 async def test_the_same_tokens_have_the_same_logprobs_as_in_the_embedded_engine(
-    server: Server, versions: list[Path], tmp_path: Path
+    server: SharedServer, versions: list[Path], tmp_path: Path
 ) -> None:
     await server.publisher.publish(1, versions[1])
     prompts = [await server.engine.encode(text) for text in ("The best idea so far", "1. Try more restarts.")]
@@ -106,7 +49,9 @@ async def test_the_same_tokens_have_the_same_logprobs_as_in_the_embedded_engine(
     assert worst < NOISE
 
 
-async def test_a_push_is_proven_by_a_receipt_and_served_from_then_on(server: Server, versions: list[Path]) -> None:
+async def test_a_push_is_proven_by_a_receipt_and_served_from_then_on(
+    server: SharedServer, versions: list[Path]
+) -> None:
     prompt = await server.engine.encode("The best idea so far")
     for version, weights in ((2, versions[2]), (3, versions[0]), (4, versions[2])):
         receipt = await server.publisher.publish(version, weights)
@@ -119,7 +64,7 @@ async def test_a_push_is_proven_by_a_receipt_and_served_from_then_on(server: Ser
 
 
 async def test_a_request_that_spans_a_push_has_both_versions_and_each_part_its_own_logprobs(
-    server: Server, versions: list[Path]
+    server: SharedServer, versions: list[Path]
 ) -> None:
     prompt = await server.engine.encode("The best idea so far")
     await server.publisher.publish(10, versions[1])
@@ -149,7 +94,7 @@ async def test_a_request_that_spans_a_push_has_both_versions_and_each_part_its_o
 
 
 async def test_a_version_with_tied_embeddings_moves_the_head_too(
-    server: Server, versions: list[Path], tmp_path: Path
+    server: SharedServer, versions: list[Path], tmp_path: Path
 ) -> None:
     tied = version_of(tmp_path / "tied", 5, lm_head__weight=None)
     prompt = await server.engine.encode("The best idea so far")
@@ -162,7 +107,9 @@ async def test_a_version_with_tied_embeddings_moves_the_head_too(
     assert answer.logprobs == pytest.approx(expected, abs=NOISE)
 
 
-async def test_a_run_by_url_searches_and_learns_on_a_server_that_stands_already(server: Server, tmp_path: Path) -> None:
+async def test_a_run_by_url_searches_and_learns_on_a_server_that_stands_already(
+    server: SharedServer, tmp_path: Path
+) -> None:
     run = tmp_path / "run"
     asked = ["run", "circle_packing", "--async", "--max-staleness", "2", "--engine", server.handle.url]
     rest = ["--updates", "4", "--seed", "0", "--run-dir", str(run), "--display", "none"]
@@ -175,26 +122,3 @@ async def test_a_run_by_url_searches_and_learns_on_a_server_that_stands_already(
         assert json.loads(receipt) == checkpoint_digests(Path(weights))
         assert 0 <= k3 < 5e-3
     assert versions
-
-
-async def test_a_checkpoint_that_does_not_fit_is_never_labelled(
-    server: Server, versions: list[Path], tmp_path: Path
-) -> None:
-    """The last use of this server: what it holds is unknown afterwards, and only a restart helps."""
-    await server.publisher.publish(200, versions[1])
-    half = version_of(tmp_path / "half", 6, model__norm__weight=None)
-    with pytest.raises(PushFailed) as caught:
-        await server.publisher.publish(201, half)
-    assert caught.value.began
-    assert await server.engine.served_version() == 200
-    pid = server.handle.pid
-    family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
-    assert len(family) >= 3
-    maps = {mapped.path for process in family for mapped in process.memory_maps()}
-    segments = [Path(path) for path in maps if path.startswith("/dev/shm/psm_")]
-    os.kill(pid, signal.SIGKILL)
-    assert await server.handle.wait_died() == -signal.SIGKILL
-    _, alive = psutil.wait_procs(family, timeout=20)
-    assert alive == []
-    await server.handle.stop()
-    assert [segment for segment in segments if segment.exists()] == []

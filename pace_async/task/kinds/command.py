@@ -1,15 +1,20 @@
-"""The fields of a `command` task: an evaluator of the user's, run in one sandbox together with the candidate's program.
+"""A `command` task: an evaluator of the user's, run in one sandbox together with the candidate's program.
 
 Nothing protects such an evaluator from the candidate. A candidate can read it, change its own copy of it, and write any
 score. So a run of such a task is marked as shared trust, and a score can be trusted only as far as its program.
 """
 
 import re
-from collections.abc import Sequence
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from pace_async.programs.languages import PYTHON
+from pace_async.task.kinds.base import TaskKind
+
+if TYPE_CHECKING:
+    from pace_async.task.spec import TaskSpec
 
 LAST_LINE = "last_line"
 """`metrics` of a task whose evaluator writes them as the last line of its standard output that is a JSON object, or
@@ -19,11 +24,10 @@ PRINTED = "printed"
 a number. The last number of such a line is the metric `score`, beside those of the last object before it."""
 MEAN = "mean"
 """The name, in `score`, of the mean of all numbers, unless a metric has that name."""
+PYTHONS = ("python", "python3")
+"""Words of a command that stand for the Python of the task's prefix, or the one that runs pace."""
 FEEDBACK_FILE = "feedback.txt"
 """A text in the folder of results that is meant for the author of the next program."""
-SHARED_TRUST = "shared"
-HIDDEN_SCORER = "hidden"
-"""Whose program can reach the scorer, as in the run's row."""
 
 
 class PythonMetrics(BaseModel):
@@ -97,31 +101,54 @@ class CommandFields(BaseModel):
         if given:
             raise ValueError(f"{', '.join(given)}: only for tasks that say kind: command")
 
-    def check_command(self, program: str, stages: Sequence[tuple[str, str]]) -> None:
-        """Raises ValueError if the fields of a command task do not fit together. `stages` are the names and functions
-        of its cascade."""
-        python = isinstance(self.metrics, PythonMetrics)
-        if python and self.evaluate:
-            raise ValueError("evaluate and metrics: {python: …} exclude each other: one of them evaluates a program")
-        if not python and not self.evaluate:
-            raise ValueError(
-                "evaluate is missing: the command that evaluates a program, as in "
-                '[python, evaluate.py, "{program}", "{results}"]'
-            )
-        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", program):
-            raise ValueError("program must name a file of the task's folder, as in initial.sh")
-        for name, function in stages:
-            if python and not function:
-                raise ValueError(f"stage {name} of the cascade names no function, as in function: evaluate_stage1")
-            if not python and (function or not any("{stage}" in word for word in self.evaluate)):
-                raise ValueError(
-                    f"stage {name} of the cascade: let a word of evaluate contain {{stage}}, and name no function"
-                )
-
     @property
     def python_function(self) -> str:
         """The function of the evaluator's file that evaluates a program, or nothing."""
         return self.metrics.python if isinstance(self.metrics, PythonMetrics) else ""
+
+
+class CommandTask(TaskKind):
+    """See `TaskKind`."""
+
+    name = "command"
+    hides_scorer = False
+
+    def check(self, spec: "TaskSpec") -> None:
+        if spec.entry or spec.build or spec.run:
+            raise ValueError("a task of kind command has no entry, build or run: its evaluator starts the program")
+        if spec.language == PYTHON and not spec.program.endswith(".py"):
+            raise ValueError(f"{spec.program} is not a Python file: name its language, as in language: shell")
+        python = bool(spec.python_function)
+        if python and spec.evaluate:
+            raise ValueError("evaluate and metrics: {python: …} exclude each other: one of them evaluates a program")
+        if not python and not spec.evaluate:
+            raise ValueError(
+                "evaluate is missing: the command that evaluates a program, as in "
+                '[python, evaluate.py, "{program}", "{results}"]'
+            )
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", spec.program):
+            raise ValueError("program must name a file of the task's folder, as in initial.sh")
+        for stage in spec.cascade:
+            if python and not stage.function:
+                raise ValueError(
+                    f"stage {stage.name} of the cascade names no function, as in function: evaluate_stage1"
+                )
+            if not python and (stage.function or not any("{stage}" in word for word in spec.evaluate)):
+                raise ValueError(
+                    f"stage {stage.name} of the cascade: let a word of evaluate contain {{stage}}, and name no function"
+                )
+
+    def contract(self, spec: "TaskSpec") -> str:
+        return f"The program is the file {spec.program}, which an evaluator runs and scores"
+
+    def commands(self, spec: "TaskSpec") -> list[tuple[str, str]]:
+        """Its evaluator starts the tools of another language. `python` there is the prefix's Python or the one that
+        runs pace, which are there."""
+        own = [name for name in spec.evaluate[:1] if name not in PYTHONS]
+        return [(name, "evaluates") for name in (*own, *(spec.written_in.tools if spec.language != PYTHON else ()))]
+
+    def evaluator_file(self, spec: "TaskSpec") -> str | None:
+        return None if spec.evaluate else spec.evaluator
 
 
 def is_inside(name: str) -> bool:

@@ -14,10 +14,7 @@ import psutil
 import pytest
 import torch
 
-from pace_async.advise.client import HttpEngine, ServedAnswer
-from pace_async.advise.engines.served_copy import serve_from
-from pace_async.advise.engines.vllm_found import Build, find_vllm
-from pace_async.advise.engines.vllm_managed import VllmSettings, managed_vllm
+from pace_async.advise.client import ServedAnswer
 from pace_async.advise.engines.wire import SamplingParams
 from pace_async.children import python_module
 from pace_async.configure import resolve
@@ -29,7 +26,6 @@ from pace_async.publish import probe
 from pace_async.publish.base import PushFailed, Sender
 from pace_async.publish.broadcast import Broadcast
 from pace_async.publish.nccl import NcclPublisher
-from pace_async.runtime.children.advisor_folder import TINY
 from pace_async.runtime.children.external import refuse_unless_fit
 from pace_async.runtime.children.replica import Delivery, Probing, Replica
 from pace_async.transfer import Transfer
@@ -39,6 +35,7 @@ from tests.support.engine_models import plain_logprobs
 from tests.support.learn_toys import written_groups
 from tests.support.tensor_files import load_file
 from tests.support.transfers import InMemory, begun, receiver, transfer_of
+from tests.support.vllm_servers import NOISE, SharedServer
 
 pytestmark = [
     pytest.mark.anyio,
@@ -48,9 +45,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Tensor .* exceeds buffer_size_bytes:UserWarning"),
 ]
 
-NOISE = 2e-4
-"""Nats between two float32 engines that add in another order."""
-
 HELD = {
     "larger than a chunk": torch.arange(70.0).reshape(7, 10),
     "one number": torch.tensor(3.0),
@@ -58,11 +52,6 @@ HELD = {
     "not in one piece": torch.arange(12.0).reshape(3, 4).T,
     "last": torch.tensor([5.0, 6.0]),
 }
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture
@@ -174,37 +163,20 @@ def test_either_end_breaks_off_when_the_other_has_stopped(monkeypatch: pytest.Mo
 class Together:
     """A server and a learner, each in a process of its own, and copies of the versions that the learner has made."""
 
-    engine: HttpEngine
-    url: str
+    server: SharedServer
     learner: ProcessLearner
     groups: list[Path]
-    given: Path
     kept: Path
-    pid: int
 
 
 @pytest.fixture(scope="module")
-async def together(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Together]:
+async def together(server: SharedServer, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Together]:
     folder = tmp_path_factory.mktemp("nccl")
-    build = find_vllm()
-    assert isinstance(build, Build)
-    settings = VllmSettings(
-        kv_cache_gib=0.25 if build.device == "cpu" else None,
-        gpu_memory=0.3,
-        gpus=("0",),
-        arguments=("--worker-extension-cls", "tests.doubles.simulated_nccl_worker.Extension"),
-    )
+    groups, given = written_groups(folder / "groups", 2, vocab=700), server.given
     with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-        patch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
         patch.setattr(client, "python_module", _with_stand_in)
-        groups, given = written_groups(folder / "groups", 2, vocab=700), serve_from(TINY, folder / "model")
-        async with (
-            managed_vllm(build, given, settings, log=folder / "engine.log") as handle,
-            HttpEngine(handle.url, timeout_s=120.0) as engine,
-            ProcessLearner(given, folder / "learner", TrainerConfig(learning_rate=1e-3)) as learner,
-        ):
-            yield Together(engine, handle.url, learner, groups, given, folder / "kept", handle.pid)
+        async with ProcessLearner(given, folder / "learner", TrainerConfig(learning_rate=1e-3)) as learner:
+            yield Together(server, learner, groups, folder / "kept")
 
 
 @dataclass
@@ -223,13 +195,15 @@ class Counted:
 
 
 async def test_each_version_that_the_learner_trains_is_sent_from_its_memory_and_served(together: Together) -> None:
-    prompt = await together.engine.encode("The best idea so far")
+    prompt = await together.server.engine.encode("The best idea so far")
     sender = Counted(together.learner)
     async with Replica(
-        together.url, probing=Probing(together.learner), delivery=Delivery(transport="nccl", sender=Broadcast(sender))
+        together.server.handle.url,
+        probing=Probing(together.learner),
+        delivery=Delivery(transport="nccl", sender=Broadcast(sender)),
     ) as replica:
         for version in (0, 1, 2):
-            weights = together.given
+            weights = together.server.given
             if version:
                 step = await together.learner.train(together.groups[version - 1])
                 assert step.weights is not None
@@ -255,11 +229,11 @@ async def test_a_learner_without_a_receiver_reports_it_and_keeps_running(togethe
 
 
 async def test_a_server_that_reports_a_cpu_is_refused(together: Together) -> None:
-    settings = {"advisor.model": "tiny", "advisor.transport": "nccl", "advisor.engine": together.url}
+    settings = {"advisor.model": "tiny", "advisor.transport": "nccl", "advisor.engine": together.server.handle.url}
     config = resolve(None, settings, environment={})
     with pytest.raises(UsageError, match="serves on: cpu"):
         await refuse_unless_fit(config, all_up=True)
-    assert psutil.Process(together.pid).environ()["CUDA_VISIBLE_DEVICES"] == "0"
+    assert psutil.Process(together.server.handle.pid).environ()["CUDA_VISIBLE_DEVICES"] == "0"
 
 
 def write_copy(weights: Path, folder: Path) -> Path:
@@ -275,19 +249,24 @@ def write_copy(weights: Path, folder: Path) -> Path:
 
 @pytest.mark.usefixtures("simulated")
 async def test_a_request_goes_on_while_versions_arrive_and_has_the_numbers_of_each(together: Together) -> None:
-    prompt = await together.engine.encode("The best idea so far")
+    prompt = await together.server.engine.encode("The best idea so far")
     folders = [together.kept / "1", together.kept / "2"]
     sender, answers, version = InMemory(), list[ServedAnswer](), 10
 
     def spanning() -> list[ServedAnswer]:
         return [answer for answer in answers if len(answer.spans or ()) >= 2]
 
-    async with NcclPublisher(together.url, Broadcast(sender)) as publisher, anyio.create_task_group() as tasks:
+    async with (
+        NcclPublisher(together.server.handle.url, Broadcast(sender)) as publisher,
+        anyio.create_task_group() as tasks,
+    ):
 
         async def ask() -> None:
             """One request after another: so there is one when a version arrives, however fast the server is."""
             while not spanning():
-                sampled = await together.engine.sample(prompt, SamplingParams(max_tokens=800, seed=3, ignore_eos=True))
+                sampled = await together.server.engine.sample(
+                    prompt, SamplingParams(max_tokens=800, seed=3, ignore_eos=True)
+                )
                 answers.append(sampled)
 
         sender.held = load_file(folders[0] / "model.safetensors")
@@ -311,7 +290,7 @@ async def test_a_request_goes_on_while_versions_arrive_and_has_the_numbers_of_ea
 async def test_a_missing_or_damaged_tensor_leaves_the_old_version_served(together: Together) -> None:
     old, new = together.kept / "1", together.kept / "2"
     sender = InMemory(load_file(old / "model.safetensors"))
-    async with NcclPublisher(together.url, Broadcast(sender), phase_s=20.0) as publisher:
+    async with NcclPublisher(together.server.handle.url, Broadcast(sender), phase_s=20.0) as publisher:
         await publisher.publish(40, old)
         damaged = load_file(new / "model.safetensors")
         damaged["model.norm.weight"].view(torch.int32)[0] ^= 1
@@ -320,8 +299,8 @@ async def test_a_missing_or_damaged_tensor_leaves_the_old_version_served(togethe
             with pytest.raises(PushFailed) as caught:
                 await publisher.publish(41, new)
             assert (caught.value.kind, caught.value.began) == (kind, False)
-            prompt = await together.engine.encode("The best idea so far")
-            answer = await together.engine.generate(prompt, max_tokens=20, temperature=1.0, seed=1)
+            prompt = await together.server.engine.encode("The best idea so far")
+            answer = await together.server.engine.generate(prompt, max_tokens=20, temperature=1.0, seed=1)
             assert [span.version for span in answer.spans] == [40]
             assert answer.logprobs == pytest.approx(plain_logprobs(old, prompt, answer.token_ids, 1.0), abs=NOISE)
         sender.held = load_file(new / "model.safetensors")

@@ -1,0 +1,54 @@
+"""pace idea: ideas of one's own for a run that searches."""
+
+import typer
+
+from pace_async.cli.completing import run_names
+from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json, tell
+
+app = typer.Typer(help="Ideas of your own for a run.", no_args_is_help=True)
+
+
+@app.callback()
+def idea() -> None:
+    """Ideas of your own for a run."""
+
+
+@app.command("add")
+def add(
+    run: str = typer.Argument(
+        ..., help="Run folder, or its name under ./runs.", autocompletion=run_names, metavar="RUN"
+    ),
+    text: str = typer.Argument(..., help="What to try, as you would tell a colleague.", metavar="IDEA"),
+) -> None:
+    """Put an idea into a run, which may be going on in another terminal. Its advisor sees it from the next candidate
+    on, before other untried ideas, and decides whether and how to try it. A run that has ended takes it in when it is
+    resumed.
+
+    Example: pace idea add eplb-1 "Place the two hottest experts on different nodes before anything else."
+    """
+    from pace_async.interface.ideas import add_idea
+
+    tell(f"idea {add_idea(run, text)}: the advisor sees it from the next candidate on")
+
+
+@app.command("list")
+def list_ideas(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
+    """The ideas of people in a run, and what came of each.
+
+    Example: pace idea list eplb-1
+    """
+    from pace_async.interface.ideas import ideas_given
+    from pace_async.observe.formatting import clean, count, score
+
+    ideas = ideas_given(run)
+    if as_json:
+        print_json(ideas)
+        return
+    for each in ideas:
+        came = "not taken in yet" if each["after"] is None else "not tried yet"
+        if each["tried"]:
+            came = f"tried {count(each['tried'], 'time')}"
+            came += ", no score" if each["score"] is None else f", best {score(each['score'])} ({each['candidate']})"
+        tell(f"{each['number']}  {came}: {clean(each['text'])}")
+    if not ideas:
+        tell("nobody has put an idea into this run: `pace idea add RUN IDEA`")

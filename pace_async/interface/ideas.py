@@ -1,0 +1,44 @@
+"""Ideas of people: put into a run from outside while it searches, and how far each has come."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, cast
+
+from pace_async.errors import UsageError
+from pace_async.interface.opening import open_anywhere
+
+if TYPE_CHECKING:
+    from pace_async.interface.documents import GivenIdeaShown
+
+
+def add_idea(run: str | None, text: str) -> int:
+    """Put an idea into the run's inbox. The advisor sees it from the next lease on, before other untried ideas, under
+    the number that is returned. A run that has ended takes it in when it is resumed. Raises UsageError for an idea
+    that cannot be shown, and for a run whose advisor reads no ideas in words, GaveUp if the database cannot be
+    written."""
+    from pace_async.configure import flat
+    from pace_async.events.people import GIVEN
+    from pace_async.population.reading.inbox import LONGEST_IDEA, one_line
+    from pace_async.population.writing.write_people import put
+
+    idea = one_line(text)
+    if not idea:
+        raise UsageError("An idea must say something.")
+    if len(" ".join(text.split())) > LONGEST_IDEA:
+        raise UsageError(f"An idea may have {LONGEST_IDEA:,} characters at most.")
+    with open_anywhere(run) as (_, reader):
+        header, place, run_id = reader.header(), reader.place, reader.run_id()
+    if flat(header.config).get("search.memory") not in ("run", "island"):
+        raise UsageError(
+            f"The advisor of {header.name} ({header.advisor}) reads no ideas in words: they are for runs with a "
+            "language model as advisor (search.memory: run or island)."
+        )
+    return GIVEN + put(place, run_id, idea)
+
+
+def ideas_given(run: str | None) -> "list[GivenIdeaShown]":
+    """The ideas of people, the oldest first: the keys of `pace idea list --json`. Raises UsageError."""
+    from pace_async.events.people import GIVEN
+
+    with open_anywhere(run) as (_, reader):
+        given = [asdict(idea) for idea in reader.ideas_given()]
+    return [cast("GivenIdeaShown", {"number": GIVEN + idea.pop("entry"), **idea}) for idea in given]

@@ -1,0 +1,31 @@
+"""Tables of what people put into a run: their inbox, and what the run has taken in."""
+
+from sqlalchemy import ForeignKeyConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from pace_async.population.models.base import Base
+
+
+class InboxRow(Base):
+    """An idea as somebody wrote it. The only table into which other processes than the run's own may insert, and into
+    which that one never writes. `entry` counts from 1 within the run."""
+
+    __tablename__ = "inbox"
+    run_id: Mapped[int] = mapped_column(primary_key=True)
+    entry: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    text: Mapped[str]
+    at: Mapped[float]
+    __table_args__ = (ForeignKeyConstraint(("run_id",), ["runs.run_id"]),)
+
+
+class GivenIdeaRow(Base):
+    """An entry that the run has taken in, as the idea of that number. `after` is the newest lease then."""
+
+    __tablename__ = "given_ideas"
+    run_id: Mapped[int] = mapped_column(primary_key=True)
+    entry: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    idea: Mapped[int]
+    description: Mapped[str]
+    after: Mapped[int]
+    at: Mapped[float]
+    __table_args__ = (ForeignKeyConstraint(("run_id",), ["runs.run_id"]),)

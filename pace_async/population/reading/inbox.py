@@ -1,0 +1,89 @@
+"""Reads what people put into a run, and how far each idea of theirs has come."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, and_, select
+from sqlalchemy.exc import DBAPIError
+
+from pace_async.outside import readable
+from pace_async.population.base import Population
+from pace_async.population.models import CandidateRow, ExperimentRow, GivenIdeaRow, InboxRow, RunRow
+
+LONGEST_IDEA = 2_000
+"""Characters of an idea that are taken in."""
+
+
+def one_line(text: str) -> str:
+    """An idea as models see it, whoever wrote the row: one line of printable characters, and not too long."""
+    return " ".join(readable(text).split())[:LONGEST_IDEA]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A row of the inbox. `at` is in seconds since the epoch."""
+
+    entry: int
+    text: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class GivenIdea:
+    """An entry, the newest lease when the run took it in, None if it has not yet, how many candidates tried it out, and
+    the candidate and score of the best one, None without a score."""
+
+    entry: int
+    text: str
+    at: float
+    after: int | None
+    tried: int
+    candidate: int | None
+    score: float | None
+
+
+def untaken(connection: Connection, run: str) -> Sequence[Entry]:
+    """The entries that the run called `run` has not taken in, by number."""
+    row, given = InboxRow, GivenIdeaRow
+    taken = and_(given.run_id == row.run_id, given.entry == row.entry)
+    rows = connection.execute(
+        select(row.entry, row.text, row.at)
+        .join(RunRow, RunRow.run_id == row.run_id)
+        .outerjoin(given, taken)
+        .where(RunRow.name == run, given.entry.is_(None))
+        .order_by(row.entry)
+    )
+    return [Entry(*each) for each in rows]
+
+
+async def waiting_in(population: Population, run: str) -> Sequence[Entry]:
+    """The same for a running run. Nothing from a database that is away: it is asked again at the next lease."""
+    try:
+        return await population.read(lambda connection: untaken(connection, run))
+    except (DBAPIError, OSError):
+        return ()
+
+
+def ideas_given(connection: Connection, run_id: int) -> Sequence[GivenIdea]:
+    """Every entry of a run, by number."""
+    row, given, tried, scored = InboxRow, GivenIdeaRow, ExperimentRow, CandidateRow
+    entries = connection.execute(
+        select(row.entry, row.text, row.at, given.after)
+        .outerjoin(given, and_(given.run_id == row.run_id, given.entry == row.entry))
+        .where(row.run_id == run_id)
+        .order_by(row.entry)
+    )
+    experiments = connection.execute(
+        select(given.entry, scored.candidate, scored.score)
+        .join(tried, and_(tried.run_id == given.run_id, tried.idea == given.idea))
+        .join(scored, and_(scored.run_id == tried.run_id, scored.candidate == tried.lease))
+        .where(given.run_id == run_id)
+        .order_by(given.entry, scored.merit.desc().nulls_last(), tried.lease)
+    )
+    of_entry: dict[int, list[tuple[int | None, float | None]]] = {}
+    for entry, candidate, score in experiments:
+        of_entry.setdefault(entry, []).append((candidate if score is not None else None, score))
+    return [
+        GivenIdea(entry, text, at, after, len(tries := of_entry.get(entry, [])), *(tries[0] if tries else (None, None)))
+        for entry, text, at, after in entries
+    ]

@@ -1,0 +1,49 @@
+"""Writes what people put into a run: their own insertion into the inbox, and what the run takes in."""
+
+import time
+
+from sqlalchemy import Connection, func, insert, select
+from sqlalchemy.exc import DBAPIError, IntegrityError
+
+from pace_async.errors import GaveUp
+from pace_async.events import IdeaGiven
+from pace_async.population.connect import Place, engine, in_words
+from pace_async.population.models import GivenIdeaRow, InboxRow
+from pace_async.population.writing.scope import Scope
+
+TRIES = 20
+"""Of an insertion: two processes may draw the same number at once."""
+
+
+def idea_given(scope: Scope, fact: IdeaGiven) -> None:
+    """An entry of the inbox that is taken in, once."""
+    row = {"entry": fact.entry, "idea": fact.number, "description": fact.text, "after": fact.after, "at": fact.at}
+    scope.add(GivenIdeaRow, row)
+
+
+def put(place: Place, run_id: int, text: str) -> int:
+    """Insert an entry into the inbox of a run that another process may be driving. Returns its number. Raises GaveUp if
+    the database cannot be written."""
+    writer = engine(place, "write")
+    try:
+        for attempt in range(1, TRIES + 1):
+            try:
+                with writer.begin() as connection:
+                    return inserted(connection, run_id, text)
+            except IntegrityError:
+                if attempt == TRIES:
+                    raise
+    except DBAPIError as error:
+        raise GaveUp(f"{place} cannot be written ({in_words(error)}): try again.") from None
+    finally:
+        writer.dispose()
+    raise AssertionError("the last attempt returns or raises")
+
+
+def inserted(connection: Connection, run_id: int, text: str) -> int:
+    """Insert an entry into the open transaction. Returns its number. Raises IntegrityError if another process drew the
+    same one."""
+    last = select(func.coalesce(func.max(InboxRow.entry), 0)).where(InboxRow.run_id == run_id)
+    entry = connection.execute(last).scalar_one() + 1
+    connection.execute(insert(InboxRow).values(run_id=run_id, entry=entry, text=text, at=time.time()))
+    return entry

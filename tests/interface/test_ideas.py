@@ -1,0 +1,96 @@
+"""Ideas of people from outside: put in beside the run's own commits, each once, and listed with what came of them."""
+
+import json
+from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+
+import pace_async
+from pace_async.errors import UsageError
+from pace_async.events import IdeaGiven
+from pace_async.events.people import GIVEN
+from pace_async.population.checking import check_population
+from pace_async.population.reading.inbox import untaken
+from pace_async.population.reading.reader import open_readonly
+from pace_async.population.store import Store
+from tests.support.command_line import Shell
+from tests.support.finished_runs import make_run
+from tests.support.population_facts import HEADER, advised, evaluated, fresh, opened
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@asynccontextmanager
+async def remembering(folder: Path) -> AsyncGenerator[tuple[Store, pace_async.Run]]:
+    """A run whose models read ideas in words."""
+    config = {**HEADER.config, "search": {"memory": "run"}}
+    async with fresh(folder, replace(HEADER, config=config)) as store:
+        yield store, pace_async.Run(str(folder / "population.db"))
+
+
+async def test_ideas_of_many_processes_beside_a_runs_commits_are_each_there_once(tmp_path: Path) -> None:
+    async with remembering(tmp_path) as (store, run):
+
+        async def commits() -> None:
+            for lease in range(1, 40):
+                await store.commit(opened(lease))
+
+        def ideas() -> list[int]:
+            with ThreadPoolExecutor(8) as pool:
+                return list(pool.map(run.add_idea, [f"idea {number}" for number in range(100)]))
+
+        numbers: list[int] = []
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(commits)
+            numbers += await anyio.to_thread.run_sync(ideas)
+        assert sorted(numbers) == [GIVEN + entry for entry in range(1, 101)]
+        assert len({idea["text"] for idea in run.ideas()}) == 100
+
+
+async def test_an_entry_is_taken_in_once_and_the_list_says_what_came_of_it(tmp_path: Path) -> None:
+    async with remembering(tmp_path) as (store, run):
+        number = run.add_idea("  rings around\n the middle ")
+        waiting = run.add_idea("nothing of the kind")
+        (entry, _) = await store.read(partial(untaken, run="demo"))
+        await store.commit(opened(1), IdeaGiven(entry.entry, entry.text, 0, 1.0))
+        assert [each.entry for each in await store.read(partial(untaken, run="demo"))] == [waiting - GIVEN]
+        await store.commit(advised(1, ideas=(), idea=number), evaluated(1, score=2.5))
+        await store.commit(opened(2), advised(2, ideas=(), idea=number), evaluated(2, score=2.4))
+        first, second = run.ideas()
+        assert (first["number"], first["text"], first["after"]) == (number, "rings around the middle", 0)
+        assert (first["tried"], first["candidate"], first["score"]) == (2, 1, 2.5)
+        assert (second["number"], second["after"], second["tried"]) == (waiting, None, 0)
+    with open_readonly(tmp_path / "population.db") as reader:
+        assert not [line for check in check_population(reader) for line in check.wrong]
+
+
+async def test_an_idea_that_cannot_be_shown_is_refused(tmp_path: Path) -> None:
+    async with remembering(tmp_path) as (_, run):
+        with pytest.raises(UsageError, match="must say something"):
+            run.add_idea(" \x1b \n ")
+        with pytest.raises(UsageError, match="2,000 characters at most"):
+            run.add_idea("x" * 2001)
+        assert run.ideas() == []
+
+
+def test_a_run_whose_advisor_reads_no_words_refuses_ideas(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell = Shell(tmp_path, monkeypatch, capsys)
+    folder = make_run(tmp_path / "run")
+    said = shell.pace("idea", "add", str(folder), "rings")
+    assert said.code == 2 and "reads no ideas in words" in said.err
+    assert json.loads(shell.pace("idea", "list", str(folder), "--json").out) == []
+    assert "nobody has put an idea into this run" in shell.pace("idea", "list", str(folder)).out
