@@ -22,7 +22,7 @@ from pace_async.errors import CandidateFault
 from pace_async.events import AdvisorCall, IdeaNote, Purpose
 from pace_async.events.causes import DID_NOT_END
 from pace_async.search.draws import derive
-from pace_async.search.novelty import nearest, repeated
+from pace_async.search.novelty import nearest
 from pace_async.search.results import KnownIdea, idea_number
 from pace_async.search.state import Idea
 
@@ -94,7 +94,8 @@ class _Rollout:
             if same is not None:
                 self.notes.append(replace(same, known=True))
             elif known is not None:
-                self.notes.append(IdeaNote(known, view.ideas[known].text, True))
+                idea = view.ideas.get(known)
+                self.notes.append(IdeaNote(known, idea.text if idea is not None else text, True))
             else:
                 self.notes.append(IdeaNote(idea_number(self.lease, place), text, False))
 
@@ -109,15 +110,17 @@ class _Rollout:
         return Idea(number, known.text)
 
     async def one(self) -> Advice:
-        """The advice of one call. A number that is no idea covers nothing."""
+        """The advice of one call. A number that is no idea covers nothing. An idea that another thread is trying out
+        may be covered too: then it is no untried one if the machine loses that experiment."""
         answer = parse_one(await self.ask("propose", self.questions.one))
         texts, view = answer.texts, self.questions.view
-        self.admit(texts, [repeated(view, text) for text in texts])
+        self.admit(texts, [self.questions.repeats(text) for text in texts])
         number = answer.number if answer.place is None else self.notes[answer.place - 1].number
         if number is None:
             raise CandidateFault("unparsed", "no idea is chosen")
         own = {self.notes[place - 1].number for place in answer.covers_places}
-        covers = (own | (view.ideas.keys() & set(answer.covers))) - {number}
+        known = view.ideas.keys() | self.questions.under_way.keys()
+        covers = (own | (known & set(answer.covers))) - {number}
         advice = self.advice(self.chosen(number), answer.specification)
         return replace(advice, covers=tuple(sorted(covers)), base=answer.base)
 
@@ -145,7 +148,7 @@ class _Rollout:
 
     async def _verdicts(self, texts: Sequence[str]) -> list[int | None]:
         view = self.questions.view
-        verdicts = [repeated(view, text) for text in texts]
+        verdicts = [self.questions.repeats(text) for text in texts]
         near: list[Near] = []
         for place, (text, known) in enumerate(zip(texts, verdicts, strict=True), start=1):
             found = nearest(view, text) if known is None else None

@@ -11,10 +11,11 @@ from typing import Any
 from pace_async.context.figures import digits_for, score_text
 from pace_async.context.practice import practice_levels
 from pace_async.context.questions import Prompts, Rendered, rendered
+from pace_async.context.rows import Row
 from pace_async.context.sections import Levels
 from pace_async.context.table import line_of, listed
-from pace_async.context.texts import answer_length_text, beside, limits_text, one_line, task_text
-from pace_async.context.value import Row, failed_on, program_of, view_of
+from pace_async.context.texts import answer_length_text, beside, limits_text, measured_text, one_line, task_text
+from pace_async.context.value import failed_on, program_of, view_of
 from pace_async.programs.folding import changed_names, folded, names_in
 from pace_async.programs.languages import PYTHON
 from pace_async.search.state import Island, Member
@@ -59,6 +60,7 @@ class Briefing:
         levels: dict[str, Levels] = {
             "task": whole(task_text(spec)),
             "limits": whole(limits_text(spec, self.prompts.around)),
+            "measured": whole(measured_text(spec)),
             "named": named,
             "failed": self._failed(digits),
             "program": program,
@@ -85,6 +87,7 @@ class Briefing:
         """The same as a file for an author who works in a folder, without the task and the program."""
         digits = self.digits(parent)
         parts = {
+            "How a program is scored": measured_text(self.prompts.task.spec),
             "Why": one_line(self.reasoning),
             "Programs that the experiment may use": self._named(parent, digits, whole=True),
             "Failed on this program and its ancestors": self._failed(digits)(0) or "",

@@ -14,7 +14,9 @@ from pace_async.context.sections import Levels, fitted
 from pace_async.context.templates import Templates
 from pace_async.context.texts import answer_form, answer_length_text, one_line
 from pace_async.context.value import NOT_KNOWN, Context, Surroundings, context_of, view_of
-from pace_async.search.results import KnownIdea, Results
+from pace_async.search.ideas import words
+from pace_async.search.novelty import repeated
+from pace_async.search.results import KnownIdea, Results, bare
 from pace_async.search.state import Island, Member
 from pace_async.state.run_state import RunState
 from pace_async.task import Task
@@ -82,6 +84,19 @@ class Questions:
     context: Context
     view: Results
     _levels: dict[str, Levels] = field(default_factory=dict[str, Levels])
+
+    @property
+    def under_way(self) -> Mapping[int, str]:
+        """The ideas that other threads are trying out, by number. They are known, and in no view yet."""
+        return {each.idea: each.what for each in self.context.under_way if each.idea is not None}
+
+    def repeats(self, text: str) -> int | None:
+        """The number of the idea that a proposal certainly repeats, one that is under way included."""
+        same = repeated(self.view, text)
+        if same is not None:
+            return same
+        proposed = words(bare(text))
+        return next((number for number, known in self.under_way.items() if words(known) == proposed), None)
 
     def render(self, name: str, budget: int, system: str = "system", **extra: Any) -> Rendered:
         """The question of this template in at most `budget` characters, as far as the template itself allows it.

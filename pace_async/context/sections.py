@@ -18,8 +18,9 @@ from dataclasses import dataclass
 NOTE = "[{} characters of the middle are left out]"
 SHARES: Mapping[str, float] = {
     "limits": 0.15,
-    "results": 0.028,
-    "ideas": 0.0125,
+    "measured": 0.1,
+    "results": 0.0245,
+    "ideas": 0.012,
     "notes": 0.03,
     "lineage": 0.015,
     "practice": 0.045,
@@ -31,7 +32,19 @@ SHARES: Mapping[str, float] = {
 }
 LEAST = 56_000
 """Characters from which shares are counted where the budget has fewer: those of the usual one."""
-ORDER = ("practice", "other", "under_way", "best", "lineage", "failed", "ideas", "notes", "named", "results")
+ORDER = (
+    "practice",
+    "other",
+    "under_way",
+    "best",
+    "lineage",
+    "failed",
+    "ideas",
+    "notes",
+    "named",
+    "measured",
+    "results",
+)
 """What shows less first."""
 CUT = ("task", "program")
 """What loses its middle, in this order, once all else is gone."""

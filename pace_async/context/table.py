@@ -1,25 +1,43 @@
 """What was tried, as lists: the table of results, the parent's line, failures, untried ideas, what is under way. Pure.
 
 A row names an idea by its sentence, because the specification that carries it out begins with details. What one list
-says another does not repeat.
+says another does not repeat. The metrics of all rows are columns, whose names stand above them once.
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from pace_async.context.figures import gain_text, score_text
+from pace_async.context.rows import COLUMNS, Row, widest
 from pace_async.context.sections import Levels
-from pace_async.context.texts import gist, one_line
-from pace_async.context.value import Context, Row, UnderWay
+from pace_async.context.texts import gist, in_short, one_line
+from pace_async.context.value import Context, UnderWay
 from pace_async.search.results import KnownIdea, counted
 
-ROWS: tuple[tuple[int, int, int, int], ...] = (
-    *((8, 8, 260, 260), (8, 8, 200, 120), (8, 8, 150, 80), (8, 8, 110, 70)),
-    *((6, 6, 110, 70), (5, 4, 100, 70), (3, 2, 80, 70), (1, 0, 70, 70)),
+
+class Size(NamedTuple):
+    """What a level of the table shows: best rows, recent rows, columns, characters of what was tried in the WHOLE rows
+    of each kind, and in the others."""
+
+    best: int
+    recent: int
+    columns: int
+    long: int
+    short: int
+
+
+SIZES = (
+    *(Size(8, 8, COLUMNS, 300, 260), Size(8, 8, COLUMNS, 220, 120), Size(8, 8, COLUMNS, 160, 80)),
+    *(Size(8, 8, COLUMNS, 110, 70), Size(8, 8, 3, 110, 70), Size(8, 8, 2, 110, 60)),
+    *(Size(5, 4, 2, 210, 90), Size(5, 4, 2, 190, 60), Size(4, 4, 2, 190, 60), Size(4, 3, 2, 190, 60)),
+    *(Size(4, 3, 2, 170, 60), Size(3, 3, 2, 170, 60), Size(3, 2, 2, 170, 60), Size(3, 2, 2, 120, 60)),
+    Size(1, 0, 1, 70, 60),
 )
-"""Levels of the table of results: best ones, recent ones, characters of an experiment among the FIRST of each, and of
-the others."""
+"""Levels of the table: first words go, then columns, then rows. Fewer rows have more words again, because a few whole
+ideas say more than many without their ends."""
 LISTED: tuple[tuple[int, int, int], ...] = (
-    *((12, 300, 300), (12, 200, 120), (10, 160, 110), (8, 150, 90), (6, 130, 90), (4, 100, 80), (2, 80, 60)),
+    *((12, 300, 300), (12, 200, 120), (10, 160, 110), (8, 150, 90), (4, 250, 130), (4, 160, 100), (4, 110, 80)),
+    (2, 80, 60),
 )
 """Levels of a list: its items, characters of each of the FIRST, and of the others."""
 UNDER_WAY: tuple[tuple[int, int, int], ...] = (
@@ -31,57 +49,91 @@ TITLE = 50
 """Characters from which on a candidate under way is named with its parent."""
 BRIEF = 120
 """Characters of an experiment outside the table."""
-USUAL = 4
+USUAL = 6
 """The level of the table in the middle of a run."""
 FIRST = 3
-BEST_HEAD = "Best (score, gain over its parent, in brackets over the best before it, seconds of evaluation):"
+"""Items of a list that have more words."""
+WHOLE = 2
+"""Rows of each kind in the table that have more words."""
+BEST_HEAD = (
+    "Best (number from parent: score, gain, in brackets that over the best before it, "
+    "seconds of evaluation{columns}: what was tried):"
+)
 AND = " / "
-FEWEST = 50
-"""Characters of what was tried that metrics leave."""
-LONG = 100
-"""Characters of what was tried beyond which a row has metrics too."""
-WORTH_SAYING = 60
+WORTH_SAYING = 180
 """Characters of an experiment below which it is not worth a place beside its idea."""
 LONGEST_METRIC = 40
+PRACTICE = "practice score"
+"""The column of scores on practice instances, which count for nothing."""
+PRACTICE_DIGITS = 4
+MOST_LEFT_OUT = 6
+"""Metrics without a column that are named."""
 
 
 def results_levels(context: Context, digits: int) -> Levels:
-    """The table of results: best ones, recent ones, the rest counted."""
+    """The table of results: best ones, recent ones, the task's own program, the rest counted."""
 
     def text(level: int) -> str | None:
-        if level >= len(ROWS):
+        if level >= len(SIZES):
             return None
-        best, recent, long, short = ROWS[level]
-        tops = context.best_rows[:best]
+        size = SIZES[level]
+        tops = context.best_rows[: size.best]
         shown = {row.tested.candidate for row in tops}
-        news = [row for row in context.recent_rows if row.tested.candidate not in shown][:recent]
+        news = [row for row in context.recent_rows if row.tested.candidate not in shown][: size.recent]
+        columns = widest(context.columns, size.columns) if tops else []
+        practised = any(row.tested.practice is not None for row in (*tops, *news))
+        names = [one_line(name, LONGEST_METRIC) for name in columns]
+        named = "".join(f" | {name}" for name in [*([PRACTICE] if practised else []), *names])
         lines: list[str] = []
-        for name, rows in (
-            (BEST_HEAD, tops),
-            ("Latest others:", news),
-        ):
+        for head, rows in ((BEST_HEAD.format(columns=named), tops), ("Latest others:", news)):
             if rows:
-                first = [row_text(row, digits, long, metrics=True) for row in rows[:FIRST]]
-                lines += [name, *first, *(row_text(row, digits, short) for row in rows[FIRST:])]
-        return "\n".join([*lines, _counts(context, len({row.tested.candidate for row in (*tops, *news)}))])
+                lengths = (size.long if place < WHOLE else size.short for place in range(len(rows)))
+                texts = (
+                    row_text(row, digits, most, columns, practised) for row, most in zip(rows, lengths, strict=False)
+                )
+                lines += [head, *texts]
+        if tops and context.seed is not None:
+            lines.append(row_text(context.seed, digits, size.short, columns, practised))
+        count = _counts(context, len({row.tested.candidate for row in (*tops, *news)}))
+        return "\n".join([*lines, f"{count}{_left_out(context, columns)}"])
 
     return text
 
 
-def row_text(row: Row, digits: int, longest: int, *, metrics: bool = False) -> str:
-    """One result on one line. With `metrics` it has them even where there is little room, and fewer words instead."""
-    tested = row.tested
-    outcome = _outcome(row, digits, metrics=metrics or longest > LONG)
-    if longest <= LONG:
-        longest = max(min(longest, FEWEST), longest - len(outcome) + len(_outcome(row, digits)))
-    head = f"- candidate {tested.candidate} from {tested.parent}: {outcome}"
-    corrected = f" [{one_line(tested.deviation, longest)}]" if tested.deviation else ""
+def row_text(row: Row, digits: int, longest: int, columns: Sequence[str] | None = None, practised: bool = False) -> str:
+    """One result on one line. In the table it has a cell for each of the columns, if it has a score, after that of its
+    practice where programs `practised`, and leaves out the word candidate."""
+    tested, name = row.tested, "candidate " if columns is None else ""
+    outcome = _outcome(row, digits)
+    if tested.score is not None:
+        outcome += (
+            f" | {score_text(tested.practice, PRACTICE_DIGITS) if tested.practice is not None else '-'}" * practised
+        )
+        outcome += "".join(f" | {_cell(row, column)}" for column in columns or ())
+    if not tested.candidate:
+        return f"- {name}0: {outcome}: the task's own program"
+    head = f"- {name}{tested.candidate} from {tested.parent}: {outcome}"
+    corrected = f" [{in_short(tested.deviation, longest)}]" if tested.deviation else ""
     return f"{head}: {what_of(row, longest)}{corrected}"
+
+
+def _cell(row: Row, column: str) -> str:
+    return f"{row.metrics[column]:g}" if column in row.metrics else "-"
+
+
+def _left_out(context: Context, columns: Sequence[str]) -> str:
+    """Which metrics have no column."""
+    names = [one_line(name, LONGEST_METRIC) for name in context.columns if name not in columns]
+    if not names or not columns:
+        return ""
+    told = ", ".join(names[:MOST_LEFT_OUT])
+    more = f" and {len(names) - MOST_LEFT_OUT} more" if len(names) > MOST_LEFT_OUT else ""
+    return f" Metrics without a column: {told}{more}."
 
 
 def what_of(row: Row, longest: int) -> str:
     """What was tried: the idea, and where there is room the experiment."""
-    idea = one_line(row.idea, longest)
+    idea = in_short(row.idea, longest)
     left = longest - len(idea) - len(AND)
     if idea and left < WORTH_SAYING:
         return idea
@@ -94,7 +146,7 @@ def line_of(row: Row, digits: int) -> Callable[[int], str]:
     return lambda longest: row_text(row, digits, min(longest, BRIEF))
 
 
-def _outcome(row: Row, digits: int, *, metrics: bool = False) -> str:
+def _outcome(row: Row, digits: int) -> str:
     tested = row.tested
     same = f", exactly as {row.same_as}" if row.same_as is not None else ""
     if row.same_program is not None:
@@ -103,21 +155,13 @@ def _outcome(row: Row, digits: int, *, metrics: bool = False) -> str:
         return f"{tested.outcome}{same}{f' ({one_line(tested.cause, 120)})' if tested.cause else ''}"
     gain = f", {gain_text(tested.gain)}" if tested.gain is not None else ""
     best = f" ({row.over_best:+.3g})" if row.over_best is not None else ""
-    parts = [_metric(name, value, row.before.get(name)) for name, value in row.metrics.items()] if metrics else []
-    told = "".join(f", {part}" for part in parts)
     again = f" (again {score_text(tested.again, digits)})" if row.says_again and tested.again is not None else ""
     again = " (worse in a second evaluation)" if row.doubted else again
-    return f"{score_text(tested.score, digits)}{again}{gain}{best}{same}{told}, {_seconds(tested.seconds)}"
+    return f"{score_text(tested.score, digits)}{again}{gain}{best}{same}, {_seconds(tested.seconds)}"
 
 
 def _seconds(seconds: float) -> str:
     return f"{seconds:.2g} s" if seconds else "not run again"
-
-
-def _metric(name: str, value: float, before: float | None) -> str:
-    """A metric, after that of the parent where it differs."""
-    was = f"{before:g} to " if before is not None and before != value else ""
-    return f"{one_line(name, LONGEST_METRIC)} {was}{value:g}"
 
 
 def _counts(context: Context, shown: int) -> str:
@@ -157,7 +201,7 @@ def lineage_levels(context: Context) -> Levels:
     chain = " from ".join(
         [
             *(
-                f"{each.tested.candidate} ({gain_text(each.tested.gain) or each.tested.outcome})"
+                f"{each.tested.candidate} ({gain_text(each.tested.gain) or each.tested.outcome}{_practice(each)})"
                 for each in context.lineage
             )
         ]
@@ -174,6 +218,11 @@ def lineage_levels(context: Context) -> Levels:
         return None if below is None or (level and not others) else f"{chain}\n{below}".rstrip()
 
     return text
+
+
+def _practice(row: Row) -> str:
+    practice = row.tested.practice
+    return "" if practice is None else f", in practice {score_text(practice, PRACTICE_DIGITS)}"
 
 
 def _step_of(row: Row) -> Callable[[int], str]:
@@ -194,16 +243,16 @@ def failed_levels(context: Context, digits: int) -> Levels:
 
 def _in_table(context: Context) -> set[int]:
     """Candidates that the table usually has."""
-    best, recent, _, _ = ROWS[USUAL]
-    tops = {row.tested.candidate for row in context.best_rows[:best]}
+    size = SIZES[USUAL]
+    tops = {row.tested.candidate for row in context.best_rows[: size.best]}
     news = [row.tested.candidate for row in context.recent_rows if row.tested.candidate not in tops]
-    return {*tops, *news[:recent]}
+    return {*tops, *news[: size.recent]}
 
 
 def ideas_levels(context: Context) -> Levels:
     """The untried ideas, with their numbers."""
     lines: list[Callable[[int], str]] = [
-        (lambda longest, idea=idea: f"- idea {idea.number}{_whose(idea)}: {one_line(idea.text, longest)}")
+        (lambda longest, idea=idea: f"- idea {idea.number}{_whose(idea)}: {in_short(idea.text, longest)}")
         for idea in context.ideas
     ]
     return listed(lines, context.untried - len(context.ideas), "untried ideas are not shown")

@@ -12,6 +12,7 @@ from itertools import accumulate, groupby, takewhile
 from rapidfuzz.distance import Indel
 
 from pace_async.context.figures import CHARACTERS_PER_TOKEN, digits_for, score_text
+from pace_async.context.noise import Noise, noise_text
 from pace_async.context.notes_page import LONGEST, shorter
 from pace_async.context.sections import Levels
 from pace_async.context.value import Context, Surroundings
@@ -33,6 +34,7 @@ BEGINNINGS = (0.67, 0.4, 0.2)
 """Shares of a long difference that are shown where it has no room."""
 _BULLET = re.compile(r"^(?:[-*+]|\d{1,2}[.)])\s+")
 _NEEDS = "needs:"
+_SENTENCE = re.compile(r"[^.\s]{2,}([.!?;])\s")
 PAGES = (LONGEST, 900, 500, 250)
 """Levels of the page of notes: its characters."""
 
@@ -43,9 +45,22 @@ def one_line(text: str, longest: int | None = None) -> str:
     return line if longest is None or len(line) <= longest else f"{line[: longest - 3]}..."
 
 
+def in_short(text: str, longest: int) -> str:
+    """The text on one line, of at most `longest` characters: whole, or its first sentences if they are half of that, or
+    cut between two words."""
+    line = one_line(text)
+    if len(line) <= longest:
+        return line
+    ends = [match.end(1) for match in _SENTENCE.finditer(line[: longest + 1])]
+    if ends and ends[-1] >= longest / 2:
+        return line[: ends[-1]]
+    words, _, _ = line[: longest - 2].rpartition(" ")
+    return f"{words.rstrip(',;:')}..." if len(words) >= longest / 2 else one_line(line, longest)
+
+
 def gist(experiment: str, longest: int) -> str:
     """An experiment on one line, without the numbers of its steps, and without what its author was shown."""
-    return one_line(_plain(experiment), longest)
+    return in_short(_plain(experiment), longest)
 
 
 @lru_cache(maxsize=4096)
@@ -125,13 +140,21 @@ def answer_length_text(tokens: int | None) -> str:
     return f"{tokens} tokens, about {int(tokens * CHARACTERS_PER_TOKEN)} characters" if tokens is not None else ""
 
 
-def metrics_text(spec: TaskSpec, noise: float | None = None) -> str:
-    """What the metrics of a hidden scorer mean, and how far scores are exact."""
+def metrics_text(spec: TaskSpec, noise: Noise | None = None) -> str:
+    """What makes a score, and how far scores are exact."""
+    return "\n".join(text for text in (measured_text(spec), noise_text(spec, noise)) if text)
+
+
+def measured_text(spec: TaskSpec) -> str:
+    """What the metrics of a hidden scorer mean, between which scores progress counts, and how large the data are."""
     told = [f"{name}: {meaning}" for name, meaning in spec.shown_metrics.items() if meaning]
     lines = [f"What is measured: {'. '.join(told)}."] if told else []
-    if not spec.deterministic:
-        apart = f"two evaluations of one program differ by about {noise:.2g}" if noise else "a small gain may be chance"
-        lines.append(f"Scores are noisy: {apart}.")
+    if spec.has_bounds:
+        ends = (spec.bounds.lower, spec.bounds.upper)
+        worst, best = ends if spec.direction == "maximize" else ends[::-1]
+        lines.append(f"Progress counts from a score of {worst:g} to {best:g}.")
+    if spec.told_sizes:
+        lines.append(f"Data: {spec.told_sizes}.")
     return "\n".join(lines)
 
 

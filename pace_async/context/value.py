@@ -9,11 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from operator import attrgetter
-from statistics import median
 
+from pace_async.context.noise import Noise, noise_of
+from pace_async.context.rows import Row, columns_of, row_of, shown_metrics
 from pace_async.events import Advised, NotesPage
 from pace_async.search.parents import fitter
-from pace_async.search.results import KnownIdea, Results, TriedOut, bare, gain_of
+from pace_async.search.results import KnownIdea, Results, TriedOut, bare
 from pace_async.search.state import Island, Member
 from pace_async.state.notes import page_seen
 from pace_async.state.run_state import RunState
@@ -27,12 +28,6 @@ DIFFERS = 0.3
 """Share of lines from which on a program differs much."""
 MOST_LEFT = 3
 """Ideas that a thread is asked to leave to others."""
-CONFIRMED = 40
-"""The best results, among which those are that were evaluated again."""
-METRICS = 6
-"""Metrics of a result."""
-REPEATED = frozenset(("score", "combined_score"))
-"""Names of metrics that repeat the score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,26 +43,6 @@ class Surroundings:
 
 
 NOT_KNOWN = Surroundings()
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A result as shown. `idea` is the sentence of its idea, empty if that is not known. `metrics` are those that
-    models may see, `before` those of its parent. `same_as` is the first candidate with exactly the same score, and
-    `same_program` the first one with the same program. `over_best` is the gain over the best of the candidates with a
-    lower number, None where that is the parent or not known.
-    `says_again`: the score of its second evaluation may be told, which has no instances of its own. `doubted`: it may
-    not be told, and puts the candidate behind one with a worse score."""
-
-    tested: TriedOut
-    idea: str = ""
-    metrics: Mapping[str, float] = field(default_factory=dict[str, float])
-    before: Mapping[str, float] = field(default_factory=dict[str, float])
-    same_as: int | None = None
-    same_program: int | None = None
-    over_best: float | None = None
-    says_again: bool = False
-    doubted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +64,9 @@ class Context:
     on this parent and on those that it came from. `tested`, `scored` and `failures` count all that was tried. `ideas`
     are untried ones that can be chosen, of `untried` in all. `asked` counts other threads whose advisor is being asked
     at this moment, and `left` the ideas that this one leaves them.
-    `noise` is what two evaluations of one program usually differ by, None if that is not known or not told.
-    `notes` is the newest page that may be seen."""
+    `noise` is what two evaluations of one program usually differ by, None if that is not known.
+    `notes` is the newest page that may be seen. `seed` is the task's own program, and `columns` are the metrics of all
+    these results with their spreads."""
 
     parent: Member
     best: Member | None
@@ -107,16 +83,18 @@ class Context:
     untried: int
     asked: int = 0
     left: int = 0
-    noise: float | None = None
+    noise: Noise | None = None
     failures: Mapping[str, int] = field(default_factory=dict[str, int])
     notes: NotesPage | None = None
+    seed: Row | None = None
+    columns: Mapping[str, float] = field(default_factory=dict[str, float])
 
     @property
     def scores(self) -> list[float]:
         """Every score that is shown."""
         members = [member.score for member in (self.parent, self.best, self.other) if member is not None]
         rows = [row.tested.score for row in (*self.best_rows, *self.recent_rows)]
-        line = [row.tested.score for row in self.lineage]
+        line = [row.tested.score for row in (*self.lineage, *([self.seed] if self.seed is not None else []))]
         return [*members, *(score for score in (*rows, *line) if score is not None)]
 
 
@@ -130,26 +108,30 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
     ahead = best if _worth(view, spec, best) != _worth(view, spec, parent) else None
     recent = view.recent(RECENT)
     top = view.best(BEST)
-    own = view.tested.get(parent.candidate)
+    first = state.memory.first
+    own = view.tested.get(parent.candidate) or (first if parent.candidate == 0 else None)
     under_way = _under_way(state, island, view)
     taken = {number for each in under_way for number in (each.idea, *each.covers) if number is not None}
     asked = _asked(state, island)
-    seed = state.seed_program.score if state.seed_program is not None else None
+    seed = first.score if first is not None else None
+    best_rows = tuple(_judged(row_of(view, tested, spec, seed), view, spec, best) for tested in top)
+    recent_rows = tuple(
+        replace(_judged(row_of(view, tested, spec, seed), view, spec, best), same_as=view.equal_to(tested))
+        for tested in recent
+    )
+    seed_row = _seed_row(state, spec)
     return Context(
         parent=parent,
         best=ahead,
         other=_other([parent, *([ahead] if ahead is not None else [])], members),
-        metrics=_shown(own.metrics if own is not None else {}, spec),
-        best_rows=tuple(_judged(row_of(view, tested, spec, seed), view, spec, best) for tested in top),
-        recent_rows=tuple(
-            replace(_judged(row_of(view, tested, spec, seed), view, spec, best), same_as=view.equal_to(tested))
-            for tested in recent
-        ),
+        metrics=shown_metrics(own.metrics, spec) if own is not None else {},
+        best_rows=best_rows,
+        recent_rows=recent_rows,
         lineage=tuple(row_of(view, tested, spec) for tested in view.lineage(parent.candidate, LINEAGE)),
         failed=failed_on(view, parent, spec),
         ideas=tuple(view.waiting(untried, taken)),
         under_way=under_way,
-        noise=_noise(view, spec),
+        noise=noise_of(view, spec, first),
         tested=len(view.tested),
         scored=len(view.worth),
         untried=sum(number not in taken for _, number in view.untried),
@@ -157,7 +139,18 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
         left=(island.number - 1) % (MOST_LEFT + 1) if asked else 0,
         failures=dict(view.failures),
         notes=page_seen(state) if state.memory.mode == "run" else None,
+        seed=seed_row,
+        columns=columns_of((*best_rows, *recent_rows, *([seed_row] if seed_row is not None else []))),
     )
+
+
+def _seed_row(state: RunState, spec: TaskSpec) -> Row | None:
+    """The task's own program as a result."""
+    first, member = state.memory.first, state.seed_program
+    if first is None or member is None:
+        return None
+    practice = member.practice.score if member.practice is not None else None
+    return Row(replace(first, practice=practice), metrics=shown_metrics(first.metrics, spec))
 
 
 def _worth(view: Results, spec: TaskSpec, member: Member | TriedOut) -> float:
@@ -165,7 +158,7 @@ def _worth(view: Results, spec: TaskSpec, member: Member | TriedOut) -> float:
     there was one, so that a program with luck in the first is not the best for it."""
     tested = view.tested.get(member.candidate)
     assert member.score is not None
-    if tested is None or tested.again is None or (spec.deterministic and spec.of_kind.hides_scorer):
+    if tested is None or tested.again is None or spec.repeats:
         return member.score
     return (member.score + tested.again) / 2
 
@@ -187,60 +180,9 @@ def _judged(row: Row, view: Results, spec: TaskSpec, best: Member) -> Row:
     return replace(row, doubted=behind)
 
 
-def row_of(view: Results, tested: TriedOut, spec: TaskSpec, seed: float | None = None) -> Row:
-    """A result as it is shown. `seed` is the score of the task's own program."""
-    known = view.ideas.get(tested.idea) if tested.idea is not None else None
-    parent = view.tested.get(tested.parent)
-    metrics, before = _few(tested, parent, spec)
-    idea = bare(known.text) if known is not None else ""
-    return Row(
-        as_told(tested, spec),
-        idea,
-        metrics,
-        before,
-        same_program=view.same_program(tested),
-        over_best=_over_best(view, tested, seed),
-        says_again=not spec.of_kind.hides_scorer,
-    )
-
-
-def _over_best(view: Results, tested: TriedOut, seed: float | None) -> float | None:
-    """The gain over the best of the candidates with a lower number, None where it is that over the parent."""
-    before = [score for score in (seed, view.best_before(tested.candidate)) if score is not None]
-    gains = [gain for score in before if (gain := gain_of(view.fitness, tested.score, score)) is not None]
-    over = min(gains, default=None)
-    return None if over == tested.gain else over
-
-
-def _few(tested: TriedOut, parent: TriedOut | None, spec: TaskSpec) -> tuple[Mapping[str, float], Mapping[str, float]]:
-    """The metrics in which a result differs most from its parent, and those of the parent."""
-    metrics, before = _shown(tested.metrics, spec), _shown(parent.metrics if parent is not None else {}, spec)
-
-    def change(name: str) -> float:
-        was = before.get(name, metrics[name])
-        return abs(metrics[name] - was) / max(abs(metrics[name]), abs(was), 1e-9)
-
-    chosen = sorted(metrics, key=change, reverse=True)[:METRICS]
-    return {name: metrics[name] for name in metrics if name in chosen}, before
-
-
-def _noise(view: Results, spec: TaskSpec) -> float | None:
-    """What two evaluations of one program usually differ by. Not where the second one has fresh instances, of which
-    nothing is told."""
-    both = [(tested.score, tested.again) for tested in view.best(CONFIRMED)]
-    apart = [abs(score - again) for score, again in both if score is not None and again is not None]
-    return median(apart) if apart and not spec.of_kind.hides_scorer else None
-
-
 def failed_on(view: Results, parent: Member, spec: TaskSpec) -> tuple[Row, ...]:
     """What has no score on this parent and on those that it came from."""
     return tuple(row_of(view, tested, spec) for tested in view.failed_from(parent.candidate, FAILED))
-
-
-def as_told(tested: TriedOut, spec: TaskSpec) -> TriedOut:
-    """The result as a model may see it. A program sees hidden instances, so nothing that it wrote is the cause, unless
-    the task's evaluator hides nothing from it and the task allows its words."""
-    return tested if spec.feedback else replace(tested, cause=tested.told)
 
 
 def view_of(state: RunState, island: Island) -> Results:
@@ -294,12 +236,6 @@ def unlike(program: str, other: str) -> float:
 @lru_cache(maxsize=512)
 def _lines(program: str) -> frozenset[str]:
     return frozenset(stripped for line in program.splitlines() if (stripped := line.strip()))
-
-
-def _shown(metrics: Mapping[str, float], spec: TaskSpec) -> Mapping[str, float]:
-    """All of a command task, whose programs can read them anyway. Of a hidden scorer those that the task lists."""
-    names = spec.shown_metrics if spec.of_kind.hides_scorer else metrics
-    return {name: float(f"{metrics[name]:.3g}") for name in names if name in metrics and name not in REPEATED}
 
 
 def _asked(state: RunState, island: Island) -> int:

@@ -54,7 +54,8 @@ class TriedOut:
     is what of it cannot hold a hidden instance. `gain` is how much better than its parent it scored, in units of the
     score, below 0 if it scored worse. `seconds` of evaluation. Of the `metrics` a context shows only those that models
     may see. `again` is the score of the evaluation that confirmed it, None if it claimed no best. `deviation` is what
-    the implementer corrected in the experiment, in its words."""
+    the implementer corrected in the experiment, in its words. `practice` is the score on practice instances, which
+    counts for nothing, None without one."""
 
     candidate: int
     island: int
@@ -72,6 +73,7 @@ class TriedOut:
     again: float | None = None
     covers: tuple[int, ...] = ()
     program: str = ""
+    practice: float | None = None
 
 
 def idea_number(lease: int, place: int) -> int:
@@ -87,7 +89,7 @@ class Results:
     """See the module. `worth` has (key, candidate) of each scored one, the best first.
     `by_words` has the lowest number of ideas with the same words, and `ordered` all numbers of ideas. `covered` are
     ideas that an experiment on another one has answered. `records` are candidates that were better than all with a
-    lower number. `by_program` has the candidates of each program."""
+    lower number. `by_program` has the candidates of each program, and `repeated` the programs of several, in order."""
 
     fitness: Fitness
     ideas: dict[int, KnownIdea] = field(default_factory=dict[int, KnownIdea])
@@ -103,6 +105,7 @@ class Results:
     covered: set[int] = field(default_factory=set[int])
     records: list[int] = field(default_factory=list[int])
     by_program: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    repeated: list[str] = field(default_factory=list[str])
 
     @classmethod
     def of(cls, fitness: Fitness, ideas: Iterable[KnownIdea], tested: Iterable[TriedOut]) -> "Results":
@@ -125,6 +128,7 @@ class Results:
             if one.idea is not None:
                 made.of_idea.setdefault(one.idea, []).append(candidate)
         made.worth.sort()
+        made.repeated = sorted(program for program, candidates in made.by_program.items() if len(candidates) > 1)
         for number in made.ordered:
             made.by_words.setdefault(words(bare(made.ideas[number].text)), number)
         made.untried = sorted((idea.last, number) for number, idea in made.ideas.items() if not made._answered(number))
@@ -162,6 +166,8 @@ class Results:
             self.failures[one.outcome] += 1
         if one.program:
             insort(self.by_program.setdefault(one.program, []), one.candidate)
+            if len(self.by_program[one.program]) == 2:
+                insort(self.repeated, one.program)
         for number in one.covers:
             self._wait_no_longer(number)
             self.covered.add(number)

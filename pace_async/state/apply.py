@@ -43,6 +43,7 @@ from pace_async.search.islands import after_advice, after_evaluation, first_isla
 from pace_async.search.parents import fitter
 from pace_async.search.state import Island, Member, Trial
 from pace_async.staleness.gate import Lease
+from pace_async.state.memory import confirmation_of
 from pace_async.state.notes import taken
 from pace_async.state.run_state import Rollout, RunState, Terms, Turn, Underway, counts_of
 
@@ -292,8 +293,11 @@ def _evaluated(state: RunState, fact: Evaluated) -> None:
         return
     island, rollout = rollout_of(state, fact)
     member, advice = rollout.member, state.running[fact.lease].advice
+    if (again := confirmation_of(fact)) is not None:
+        state.confirmed[fact.lease] = again
     if state.memory.active and advice is not None:
-        state.memory.complete(advice, fact)
+        practised = practice_with(fact.program or "", state.running[fact.lease].practice)
+        state.memory.complete(advice, fact, practised.score if practised is not None else None)
     _known_best(state, member)
     state.islands[fact.island] = island
     state.evaluated += 1

@@ -55,8 +55,8 @@ class Scored(Protocol):
 @dataclass(slots=True)
 class Memory:
     """`mode` is that of `search.memory`. `views` are by island, or the one of the run under
-    RUN. `scores` are those of every candidate by number. `ended` are rollouts that nobody may see yet. `given` are the
-    ideas of people, which are in every view."""
+    RUN. `scores` are those of every candidate by number. `ended` are rollouts that nobody may see yet. `first` is the
+    result of the task's own program, which is in no view. `given` are the ideas of people, which are in every view."""
 
     fitness: Fitness
     mode: str
@@ -64,6 +64,7 @@ class Memory:
     scores: dict[int, float] = field(default_factory=dict[int, float])
     ended: dict[int, Ended] = field(default_factory=dict[int, Ended])
     given: tuple[KnownIdea, ...] = ()
+    first: TriedOut | None = None
 
     @property
     def active(self) -> bool:
@@ -81,11 +82,19 @@ class Memory:
 
     def seed(self, fact: Evaluated) -> None:
         """The task's own program has been scored."""
-        if fact.score is not None:
-            self.scores[0] = fact.score
+        if fact.score is None:
+            return
+        self.scores[0] = fact.score
+        if self.active:
+            self.first = TriedOut(
+                *(0, fact.island, 0, None, "", fact.outcome, fact.score, None),
+                seconds=round(fact.seconds, 3),
+                metrics=fact.metrics,
+                program=fact.program_hash or "",
+            )
 
-    def complete(self, advice: Advised, fact: Evaluated) -> None:
-        """A rollout is complete. It is remembered once `show` names it."""
+    def complete(self, advice: Advised, fact: Evaluated, practice: float | None = None) -> None:
+        """A rollout is complete. It is remembered once `show` names it. `practice` is its program's score there."""
         if fact.score is not None:
             self.scores[fact.lease] = fact.score
         tested = None
@@ -105,9 +114,10 @@ class Memory:
                 seconds=round(fact.seconds, 3),
                 metrics=fact.metrics if scored else {},
                 deviation=fact.deviation,
-                again=next((tried.score for tried in fact.fresh if tried.held), None),
+                again=confirmation_of(fact),
                 covers=advice.covers,
                 program=fact.program_hash or "",
+                practice=practice,
             )
         self.ended[fact.lease] = Ended(fact.island, fact.lease, _ideas_of(advice), tested)
 
@@ -138,6 +148,7 @@ class Memory:
         none any more."""
         self.scores = {candidate: new.score for candidate, new in scores.items() if new.score is not None}
         self.views = {number: self._again(view, scores) for number, view in self.views.items()}
+        self.first = self._of(self.first, scores) if self.first is not None and 0 in scores else self.first
         self.ended = {
             lease: replace(ended, tested=self._of(ended.tested, scores) if ended.tested is not None else None)
             for lease, ended in self.ended.items()
@@ -157,7 +168,8 @@ class Memory:
         else:
             outcome, score = ("below_threshold", None) if one.score is not None else (one.outcome, None)
         gain = gain_of(self.fitness, score, self.scores.get(one.parent))
-        return replace(one, outcome=outcome, score=score, gain=gain, metrics={} if score is None else one.metrics)
+        metrics: Mapping[str, float] = {} if score is None else one.metrics
+        return replace(one, outcome=outcome, score=score, gain=gain, metrics=metrics, again=None, practice=None)
 
     def _remember(self, ended: Ended) -> None:
         view = self._view(RUN if self.mode == "run" else ended.island)
@@ -177,6 +189,11 @@ class Memory:
 
     def _new(self) -> Results:
         return Results.of(self.fitness, self.given, ())
+
+
+def confirmation_of(fact: Evaluated) -> float | None:
+    """The score of the evaluation that confirmed a claim."""
+    return next((tried.score for tried in fact.fresh if tried.held), None)
 
 
 def cause_of(fact: Evaluated) -> str:

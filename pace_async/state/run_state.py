@@ -186,7 +186,8 @@ class RunState:
     """Used only on the event loop. `islands` are those that have opened a lease, and in a running process all islands.
     `reserved` is USD by the number of the call in flight, `reservations` the last number given out. `shipped` is the
     group in training. `attempts` has the number of the newest attempt to evaluate a program, by (lease, stage, fresh),
-    for leases that are not complete. `notes` are the newest pages by number (see `state.notes`). `lent` and
+    for leases that are not complete. `notes` are the newest pages by number (see `state.notes`).
+    `confirmed` has the score of the evaluation that confirmed a candidate. `lent` and
     `lent_programs` are used only while a run is rebuilt: the pools, by lease, that later leases take in, and the
     programs, by candidate, that open leases start from."""
 
@@ -212,6 +213,7 @@ class RunState:
     attempts: dict[tuple[int, str, int], int] = field(default_factory=dict[tuple[int, str, int], int])
     turns: dict[int, Turn] = field(default_factory=dict[int, Turn])
     notes: dict[int, NotesPage] = field(default_factory=dict[int, NotesPage])
+    confirmed: dict[int, float] = field(default_factory=dict[int, float])
     lent: dict[int, Pool] = field(default_factory=dict[int, Pool])
     lent_programs: dict[int, Member] = field(default_factory=dict[int, Member])
     visible: Visible = field(init=False)

@@ -117,6 +117,11 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields):
         description="Metrics of a hidden scorer that models are told, with three digits, and what each means; or only "
         "their names, as a list. Those of a command task are all told.",
     )
+    sizes: str | dict[str, str] = Field(
+        default="",
+        description="How many instances there are and how large, for models; {layers} stands for the value of the "
+        "setting layers. By the value of the setting data, where that chooses the data.",
+    )
     longest_program: int | None = Field(
         default=None, gt=0, description="Characters that a whole program may have; a longer one is not evaluated."
     )
@@ -180,10 +185,31 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields):
             )
         return self
 
+    @model_validator(mode="after")
+    def _sizes_name_settings(self) -> "TaskSpec":
+        for text in self.sizes.values() if isinstance(self.sizes, dict) else (self.sizes,):
+            try:
+                text.format_map(self.settings)
+            except (KeyError, IndexError, ValueError, AttributeError):
+                raise ValueError(f"sizes {text!r} must name settings of the task, as in {{layers}}") from None
+        return self
+
+    @property
+    def told_sizes(self) -> str:
+        """How large the data are under the settings, without a full stop at its end. Empty if the task does not say."""
+        chosen = str(self.settings.get("data", ""))
+        text = self.sizes.get(chosen, "") if isinstance(self.sizes, dict) else self.sizes
+        return text.format_map(self.settings).strip().rstrip(".")
+
     @property
     def of_kind(self) -> TaskKind:
         """What a task of its kind does in its own way."""
         return TASK_KINDS[self.kind]
+
+    @property
+    def repeats(self) -> bool:
+        """Whether one evaluation of a program says as much as two: a command task may say so in error."""
+        return self.deterministic and self.of_kind.hides_scorer
 
     @property
     def evaluator_file(self) -> str | None:

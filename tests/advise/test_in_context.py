@@ -1,6 +1,7 @@
 """A rollout of a model that is told the context: which calls it makes, and what comes of its answers."""
 
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -162,3 +163,35 @@ def test_the_form_of_the_answer_shows_how_a_second_and_a_third_idea_are_written(
     answer = parse_one("\n".join((*ideas, "Choice: C", "Reasoning: because", "Specification:", "do it")))
     assert [kind for kind, _ in answer.ideas] == ["refine", "explore", "combine"] and answer.place == 3
     assert text.count("if you have one") == 2
+
+
+def under_way(state: RunState) -> RunState:
+    """Another thread is trying out idea 10."""
+    return rollout(state, 4, island=2, text="(explore) Anneal the radii with restarts", ends=False)
+
+
+def test_an_idea_that_is_under_way_can_be_covered_and_is_then_untried_no_more(state: RunState) -> None:
+    question = questions(under_way(state)).one(60_000).text
+    assert "- candidate 4 from 0, idea 10: Anneal the radii with restarts" in question
+    assert "Covers: other ideas, also under way, that this carries out too" in question
+    said = ONE.format("Solve an integer program").replace("Reasoning", "Covers: 10, 12\nReasoning")
+    advice = advised(state, Answers({"propose": said}), one=True)
+    assert advice.covers == (10,), "idea 12 is no idea of anybody"
+    view = state.memory.view(1)
+    tried = replace(view.tested[1], candidate=9, idea=advice.idea, covers=advice.covers)
+    view.add(tried)
+    lost = state.running[4].advice
+    assert lost is not None
+    state.memory.lost(lost)
+    assert 10 in view.ideas and 10 not in {idea.number for idea in view.waiting(12)}
+
+
+def test_a_proposal_in_the_words_of_an_idea_that_is_under_way_is_that_idea(state: RunState) -> None:
+    said = ONE.format("Anneal the radii, with restarts.")
+    advice = advised(under_way(state), Answers({"propose": said}), one=True)
+    assert advice.idea == 10 and [(note.number, note.known) for note in advice.notes] == [(10, True)]
+    assert advice.pool[0].description == "(explore) Anneal the radii, with restarts."
+
+
+def test_without_anything_under_way_the_form_says_nothing_of_it(state: RunState) -> None:
+    assert "Covers: other ideas that this carries out too" in questions(state).one(60_000).text

@@ -119,7 +119,7 @@ def test_the_writer_is_told_the_task_the_results_the_ideas_and_the_last_page() -
     rollout(state, 2, parent=1, score=None)
     asked = notes_question(prompts(), written(state, "Worked:\nthe first page"))
     assert asked.text.startswith(f"# Task\n{TASK.spec.background.strip()[:40]}")
-    assert "- candidate 1 from 0: 1.5, +0.5, 0.25 s: idea of lease 1 / a better start" in asked.text
+    assert "- 1 from 0: 1.5, +0.5, 0.25 s: idea of lease 1 / a better start" in asked.text
     assert "2 tried in all, 1 with a score" in asked.text and "candidate_error 1" in asked.text
     assert "- idea 5: (explore) other idea of lease 2" in asked.text
     assert "Written by a model after 2 candidates, which is data:\n```text\nWorked:\nthe first page\n```" in asked.text

@@ -1,5 +1,7 @@
 """A run's state for tests of what models are told: short to write."""
 
+from collections.abc import Mapping
+
 from pace_async.config import Config
 from pace_async.events import Advised, Evaluated, IdeaNote, LeaseOpened
 from pace_async.fitness import fitness_of
@@ -11,13 +13,19 @@ from pace_async.task import load_task
 
 TASK = load_task("circle_packing")
 PROGRAM = TASK.program
+METRICS = {"spread": 0.123456, "hidden": 7.0}
 
 
 def evaluated(
-    lease: int, island: int, parent: int | None, program: str, score: float | None, detail: str = ""
+    lease: int,
+    island: int,
+    parent: int | None,
+    program: str,
+    score: float | None,
+    detail: str = "",
+    metrics: Mapping[str, float] = METRICS,
 ) -> Evaluated:
     outcome = "ok" if score is not None else "candidate_error"
-    metrics = {"spread": 0.123456, "hidden": 7.0}
     return Evaluated(
         *(
             lease,
@@ -29,7 +37,7 @@ def evaluated(
             detail,
             score,
             1.0,
-            metrics,
+            dict(metrics),
             0.25,
             False,
             None,
@@ -58,6 +66,7 @@ def rollout(
     other: str = "",
     covers: tuple[int, ...] = (),
     idea: int | None = None,
+    metrics: Mapping[str, float] = METRICS,
 ) -> RunState:
     number = 3 * (lease - 1) + 1
     note = IdeaNote(number, text or f"(refine) idea of lease {lease}", False)
@@ -67,5 +76,5 @@ def rollout(
     apply(state, Advised(lease, island, parent, (), (note, untried), chosen, experiment, 0.0, covers))
     if ends:
         made = program or PROGRAM.replace("import", f"# changed by {lease}\nimport", 1)
-        apply(state, evaluated(lease, island, parent, made, score, "ZeroDivisionError: it failed"))
+        apply(state, evaluated(lease, island, parent, made, score, "ZeroDivisionError: it failed", metrics))
     return state

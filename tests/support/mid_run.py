@@ -262,9 +262,11 @@ def mid_run(task: Task) -> RunState:
     """The state after these candidates, on four islands."""
     config = Config.model_validate({"advisor": {"model": "api:m"}})
     rules = rules_of(config.search, task.spec.fitness)
-    seed = task.program
+    seed, names = task.program, tuple(task.spec.shown_metrics)
     state = RunState(Terms(8, 2, rules, trains=False))
-    apply(state, evaluated(0, 0, None, seed, task.spec.bounds.lower))
+    apply(
+        state, evaluated(0, 0, None, seed, task.spec.bounds.lower, metrics=_metrics(names, task.spec.bounds.lower, 0))
+    )
     programs = {0: seed}
     for lease, step in enumerate(steps_of(task), start=1):
         programs[lease] = changed(programs[step.parent], step)
@@ -279,8 +281,14 @@ def mid_run(task: Task) -> RunState:
             program=programs[lease],
             ends=not step.under_way,
             other=UNTRIED[lease - 1],
+            metrics=_metrics(names, step.score or 0.0, lease),
         )
     return state
+
+
+def _metrics(names: Sequence[str], score: float, lease: int) -> Mapping[str, float]:
+    """Metrics of these names around the score, each with other digits."""
+    return {name: score * (1 + 0.037 * (place + 1) * (-1) ** (place + lease)) for place, name in enumerate(names)}
 
 
 def prompts_for(task: Task, **settings: object) -> Prompts:

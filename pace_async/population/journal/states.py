@@ -37,7 +37,7 @@ from pace_async.state.run_state import Rollout, RunState, Terms, Turn, Underway
 PLAIN = ("learner", "served", "groups", "evaluated", "last_lease", "spend_usd", "reservations", "weights")
 """Fields of the state that are numbers and texts."""
 VALUES = ("spreads", "health", "shipped")
-TABLES = ("reserved", "attempts", "turns", "notes")
+TABLES = ("reserved", "attempts", "turns", "notes", "confirmed")
 """Fields that are values, and mappings to values."""
 
 
@@ -122,6 +122,8 @@ class _State(msgspec.Struct, frozen=True):
     scores: dict[int, float]
     ended: dict[int, Ended]
     given: tuple[KnownIdea, ...] = ()
+    first: TriedOut | None = None
+    confirmed: dict[int, float] = {}
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -147,7 +149,7 @@ def encoding_of(state: RunState) -> Callable[[], bytes]:
         number: _Remembered(tuple(view.ideas.values()), tuple(view.tested.values()))
         for number, view in memory.views.items()
     }
-    scores, ended, given = dict(memory.scores), dict(memory.ended), memory.given
+    scores, ended, given, first = dict(memory.scores), dict(memory.ended), memory.given, memory.first
 
     def encode() -> bytes:
         parts: dict[str, Any] = {
@@ -169,6 +171,7 @@ def encoding_of(state: RunState) -> Callable[[], bytes]:
             scores=scores,
             ended=ended,
             given=given,
+            first=first,
         )
         return sealed(_ENCODER.encode(whole))
 
@@ -297,7 +300,8 @@ def _state(stored: _State, terms: Terms, reading: Reading) -> RunState:
     seen.elites = {number: members[place] for number, place in stored.elites.items()}
     seen.pools, seen.results, seen.edits = stored.pools, stored.results, dict(stored.edits)
     memory.views = {number: Results.of(memory.fitness, *_both(view)) for number, view in stored.memory.items()}
-    memory.scores, memory.ended, memory.given = stored.scores, stored.ended, stored.given
+    memory.scores, memory.ended, memory.first = stored.scores, stored.ended, stored.first
+    memory.given = stored.given
     return state
 
 

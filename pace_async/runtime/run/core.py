@@ -12,7 +12,7 @@ first of the islands that wait for admission can go on, so a change costs the sa
 import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar, get_args
 
@@ -58,7 +58,7 @@ from pace_async.search.parents import choose_migrant
 from pace_async.search.state import Member, Neighbours
 from pace_async.state.run_state import Opening, RunState, Turn
 from pace_async.state.stop_rules import STOP_RULES, StopValues, reason_to_stop
-from pace_async.task import Task
+from pace_async.task import Task, settings_of
 
 INTERRUPTED = "interrupted"
 """Why a run ends that a person or the system ends. Every other reason is the name of a stop rule."""
@@ -357,6 +357,8 @@ def prompts_of(config: Config, task: Task, around: Surroundings) -> Prompts:
     search = config.search
     longest: dict[str, int] = {purpose: config.advisor.longest(purpose) for purpose in get_args(Purpose)}
     longest["implement"] = config.implementer.longest_answer
+    chosen = settings_of(task.spec, config.evaluation.settings)
+    task = replace(task, spec=task.spec.model_copy(update={"settings": chosen}))
     return Prompts(
         *(task, templates, around, config.prompts.tokens, search.untried_kept, search.notes_every, longest),
         end_to_end=config.advisor.writes_code,

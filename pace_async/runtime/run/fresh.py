@@ -45,9 +45,19 @@ SHARE = 0.5
 SLACK = 0.05
 
 
-def claims_best(score: float, members: Iterable[Member], fitness: Fitness) -> bool:
-    """Whether the score is strictly better than that of every member."""
-    return all(fitness.better(score, member.score) for member in members)
+def claims_best(
+    score: float, members: Iterable[Member], fitness: Fitness, again: Mapping[int, float] | None = None
+) -> bool:
+    """Whether the score is strictly better than the bar of every member. `again` are the scores of second evaluations,
+    by candidate, in a task whose scores are noisy: a member with luck in its first evaluation does not keep others from
+    being confirmed, so its bar is the mean of both. It is never above the first score, which any new best exceeds."""
+    known = again or {}
+    return all(fitness.better(score, _bar(member, known, fitness)) for member in members)
+
+
+def _bar(member: Member, again: Mapping[int, float], fitness: Fitness) -> float:
+    mean = (member.score + again.get(member.candidate, member.score)) / 2
+    return mean if fitness.better(member.score, mean) else member.score
 
 
 def bears_out(claimed: float, own: float, fresh: float, own_fresh: float | None, fitness: Fitness) -> bool:

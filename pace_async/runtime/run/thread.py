@@ -255,8 +255,9 @@ async def _confirm(
 def _claims_best(core: Core, island: int, score: float) -> bool:
     """Whether a score of an island would be a new best among the programs that the island sees. So under `--sync` it
     does not depend on which rollout ends first, and no best of the whole run is missed."""
-    members = (*core.state.islands[island].members, *core.state.seen.elites.values())
-    return claims_best(score, members, core.task.spec.fitness)
+    state, spec = core.state, core.task.spec
+    members = (*state.islands[island].members, *state.seen.elites.values())
+    return claims_best(score, members, spec.fitness, None if spec.repeats else state.confirmed)
 
 
 async def _complete(core: Core, work: LeaseWork, decision: Decision, tried: Tried) -> None:

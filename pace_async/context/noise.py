@@ -1,0 +1,62 @@
+"""By how much the scores of one program differ between evaluations, from facts that models may know. Pure.
+
+Pairs are equal programs of different candidates, each evaluated by itself, and in a command task the two evaluations of
+one candidate. Not taken are evaluations on fresh instances, of which nothing is told, and scores from memory.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import median
+
+from pace_async.search.results import Results, TriedOut
+from pace_async.task import TaskSpec
+
+FEWEST = 3
+"""Pairs from which on the noise has a size."""
+CONFIRMED = 40
+"""The best results, among which those are that were evaluated again."""
+REPEATED = 100
+"""Programs of several candidates that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """`size` is the median distance of the two scores of a pair, in units of the score."""
+
+    size: float
+    pairs: int
+
+
+def noise_of(view: Results, spec: TaskSpec, first: TriedOut | None) -> Noise | None:
+    """The noise of a task that is not deterministic, None with fewer than FEWEST pairs. `first` is the result of the
+    task's own program."""
+    if spec.deterministic:
+        return None
+    apart = [*_of_equal_programs(view, first), *(_of_second_evaluations(view) if not spec.of_kind.hides_scorer else ())]
+    return Noise(median(apart), len(apart)) if len(apart) >= FEWEST else None
+
+
+def _of_equal_programs(view: Results, first: TriedOut | None) -> Iterator[float]:
+    own = first.program if first is not None else ""
+    for program in dict.fromkeys([*([own] if own in view.by_program else ()), *view.repeated[:REPEATED]]):
+        tested = [view.tested[candidate] for candidate in view.by_program[program]]
+        if program == own and first is not None:
+            tested.insert(0, first)
+        scores = [one.score for one in tested if one.score is not None and one.seconds]
+        yield from (abs(score - scores[0]) for score in scores[1:])
+
+
+def _of_second_evaluations(view: Results) -> Iterator[float]:
+    for one in view.best(CONFIRMED):
+        if one.score is not None and one.again is not None:
+            yield abs(one.score - one.again)
+
+
+def noise_text(spec: TaskSpec, noise: Noise | None) -> str:
+    """One sentence, empty where equal programs have equal scores."""
+    if spec.deterministic:
+        return ""
+    if noise is None:
+        return "Scores are noisy, by how much is not known yet: a small gain may be chance."
+    size = f"by about ± {noise.size:.2g}" if noise.size else "hardly"
+    return f"Scores of one program differ {size} between evaluations ({noise.pairs} pairs)."

@@ -1,0 +1,90 @@
+"""A result as models may see it, and the metrics that a table of results has as columns. Pure.
+
+Invariant: of the metrics of a hidden scorer only those are taken that the task lists, and no word that a program wrote
+in a scored evaluation unless the task's evaluator hides nothing from it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from pace_async.search.results import Results, TriedOut, bare, gain_of
+from pace_async.task import TaskSpec
+
+COLUMNS = 6
+"""Metrics that a table has as columns."""
+REPEATED = frozenset(("score", "combined_score"))
+"""Names of metrics that repeat the score."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A result as shown. `idea` is the sentence of its idea, empty if that is not known. `metrics` are those that
+    models may see. `same_as` is the first candidate with exactly the same score, and `same_program` the first one with
+    the same program. `over_best` is the gain over the best of the candidates with a lower number, None where that is
+    the parent or not known.
+    `says_again`: the score of its second evaluation may be told, which has no instances of its own. `doubted`: it may
+    not be told, and puts the candidate behind one with a worse score."""
+
+    tested: TriedOut
+    idea: str = ""
+    metrics: Mapping[str, float] = field(default_factory=dict[str, float])
+    same_as: int | None = None
+    same_program: int | None = None
+    over_best: float | None = None
+    says_again: bool = False
+    doubted: bool = False
+
+
+def row_of(view: Results, tested: TriedOut, spec: TaskSpec, seed: float | None = None) -> Row:
+    """A result as it is shown. `seed` is the score of the task's own program."""
+    known = view.ideas.get(tested.idea) if tested.idea is not None else None
+    return Row(
+        as_told(tested, spec),
+        bare(known.text) if known is not None else "",
+        shown_metrics(tested.metrics, spec),
+        same_program=view.same_program(tested),
+        over_best=_over_best(view, tested, seed),
+        says_again=not spec.of_kind.hides_scorer,
+    )
+
+
+def _over_best(view: Results, tested: TriedOut, seed: float | None) -> float | None:
+    """The gain over the best of the candidates with a lower number, None where it is that over the parent."""
+    before = [score for score in (seed, view.best_before(tested.candidate)) if score is not None]
+    gains = [gain for score in before if (gain := gain_of(view.fitness, tested.score, score)) is not None]
+    over = min(gains, default=None)
+    return None if over == tested.gain else over
+
+
+def as_told(tested: TriedOut, spec: TaskSpec) -> TriedOut:
+    """The result as a model may see it. A program sees hidden instances, so nothing that it wrote is the cause, unless
+    the task's evaluator hides nothing from it and the task allows its words."""
+    return tested if spec.feedback else replace(tested, cause=tested.told)
+
+
+def shown_metrics(metrics: Mapping[str, float], spec: TaskSpec) -> Mapping[str, float]:
+    """All of a command task, whose programs can read them anyway. Of a hidden scorer those that the task lists."""
+    names = spec.shown_metrics if spec.of_kind.hides_scorer else metrics
+    return {name: float(f"{metrics[name]:.3g}") for name in names if name in metrics and name not in REPEATED}
+
+
+def columns_of(rows: Iterable[Row]) -> Mapping[str, float]:
+    """The metrics of these rows in their order, each with its spread: the distance between its least and its greatest
+    value, as a share of the largest size. One that every row has with the same value is no column."""
+    values = dict[str, list[float]]()
+    for row in rows:
+        for name, value in row.metrics.items():
+            values.setdefault(name, []).append(value)
+    most = max(map(len, values.values()), default=0)
+    spreads = {name: _spread(numbers) if len(numbers) == most else 1.0 for name, numbers in values.items()}
+    return spreads if most < 2 else {name: spread for name, spread in spreads.items() if spread}
+
+
+def _spread(numbers: list[float]) -> float:
+    return (max(numbers) - min(numbers)) / max(*map(abs, numbers), 1e-9)
+
+
+def widest(columns: Mapping[str, float], count: int) -> list[str]:
+    """The names of the `count` columns that spread most, in the order of the columns."""
+    chosen = sorted(columns, key=lambda name: -columns[name])[:count]
+    return [name for name in columns if name in chosen]
