@@ -71,10 +71,12 @@ class Listening:
 
 
 class EngineServer:
-    """An engine that was started by somebody else: what it serves at first has the label `none`."""
+    """An engine that was started by somebody else: what it serves at first has the label `none`. An answer ends with
+    one of `ends`."""
 
-    def __init__(self, model: Path) -> None:
+    def __init__(self, model: Path, ends: frozenset[int] = frozenset()) -> None:
         self._model = model
+        self._ends = ends
         self._port = 0
         self.start()
 
@@ -85,7 +87,7 @@ class EngineServer:
     def start(self, label: str = "none") -> None:
         """With the weights that it had at first, at the address that it had before."""
         model = load_model(self._model, "cpu")
-        self.batcher = Batcher(model, end_ids=frozenset(), max_rows=16, threads=1, version=label)
+        self.batcher = Batcher(model, end_ids=self._ends, max_rows=16, threads=1, version=label)
         tokenizer = cast("Any", AutoTokenizer).from_pretrained(self._model)
         app = build_app(self.batcher, tokenizer, name="toy", vocabulary=300, max_model_len=2048)
         self._thread = threading.Thread(target=self._decode, daemon=True)

@@ -1,6 +1,6 @@
 """Publishing to a real engine: proven, labelled, and served from the next token on."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import anyio
@@ -10,11 +10,11 @@ import torch
 
 from pace_async.advise.base import Completion
 from pace_async.advise.client import HttpEngine
-from pace_async.advise.engines.managed import EngineHandle, managed_engine
 from pace_async.events import TokenSpan
 from pace_async.publish.base import PushFailed
 from pace_async.publish.file import FilePublisher
 from pace_async.weights import COMPLETE, checkpoint_digests
+from tests.doubles.engine_servers import EngineServer
 from tests.support.engine_models import plain_logprobs, save_tiny_model
 from tests.support.tensor_files import load_file, save_file
 
@@ -35,20 +35,21 @@ def versions(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-async def handle(versions: list[Path]) -> AsyncIterator[EngineHandle]:
-    async with managed_engine(EngineHandle(log=versions[0].parent / "engine.log"), versions[0]) as handle:
-        yield handle
+def server(versions: list[Path]) -> Iterator[EngineServer]:
+    server = EngineServer(versions[0])
+    yield server
+    server.kill()
 
 
 @pytest.fixture
-async def engine(handle: EngineHandle) -> AsyncIterator[HttpEngine]:
-    async with HttpEngine(handle.url, timeout_s=60.0) as engine:
+async def engine(server: EngineServer) -> AsyncIterator[HttpEngine]:
+    async with HttpEngine(server.url, timeout_s=60.0) as engine:
         yield engine
 
 
 @pytest.fixture
-async def publisher(handle: EngineHandle) -> AsyncIterator[FilePublisher]:
-    async with FilePublisher(handle.url) as publisher:
+async def publisher(server: EngineServer) -> AsyncIterator[FilePublisher]:
+    async with FilePublisher(server.url) as publisher:
         yield publisher
 
 
@@ -127,7 +128,7 @@ async def test_a_request_that_spans_pushes_bears_each_version_and_its_probabilit
     ],
 )
 async def test_a_checkpoint_that_does_not_fit_is_not_served_and_a_good_one_is_afterwards(
-    handle: EngineHandle,
+    server: EngineServer,
     engine: HttpEngine,
     publisher: FilePublisher,
     versions: list[Path],
@@ -149,7 +150,7 @@ async def test_a_checkpoint_that_does_not_fit_is_not_served_and_a_good_one_is_af
         answers.append(await engine.generate(PROMPT, max_tokens=20, temperature=1.0, seed=7))
 
     async with (
-        httpx.AsyncClient(base_url=handle.url, timeout=60.0) as http,
+        httpx.AsyncClient(base_url=server.url, timeout=60.0) as http,
         anyio.create_task_group() as tasks,
     ):
         assert (await http.post("/resume")).status_code == 409
@@ -184,10 +185,10 @@ async def test_numbers_that_are_not_finite_never_leave_the_publisher(
 
 @pytest.mark.fault("Weights", "numbers that are not finite are never published")
 async def test_the_engine_itself_refuses_numbers_that_are_not_finite(
-    handle: EngineHandle, publisher: FilePublisher, versions: list[Path], tmp_path: Path
+    server: EngineServer, publisher: FilePublisher, versions: list[Path], tmp_path: Path
 ) -> None:
     bad = spoiled(versions[2], tmp_path / "bad", "model.norm.weight", torch.full((64,), float("nan")))
-    async with httpx.AsyncClient(base_url=handle.url, timeout=60.0) as http:
+    async with httpx.AsyncClient(base_url=server.url, timeout=60.0) as http:
         assert (await http.post("/start_weight_update")).status_code == 409
         assert (await http.post("/pause?mode=keep&clear_cache=true")).status_code == 200
         assert (await http.post("/update_weights", json={"update_info": {"path": str(bad)}})).status_code == 409
@@ -201,9 +202,9 @@ async def test_the_engine_itself_refuses_numbers_that_are_not_finite(
 
 
 async def test_an_update_that_was_abandoned_half_way_can_be_begun_again(
-    handle: EngineHandle, engine: HttpEngine, publisher: FilePublisher, versions: list[Path]
+    server: EngineServer, engine: HttpEngine, publisher: FilePublisher, versions: list[Path]
 ) -> None:
-    async with httpx.AsyncClient(base_url=handle.url, timeout=60.0) as http:
+    async with httpx.AsyncClient(base_url=server.url, timeout=60.0) as http:
         await http.post("/pause?mode=keep&clear_cache=true")
         await http.post("/start_weight_update")
         await http.post("/update_weights", json={"update_info": {"path": str(versions[2])}})

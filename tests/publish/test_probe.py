@@ -1,17 +1,19 @@
 """The probe after a push sees gross error, whatever the model answers to its question."""
 
 import math
-from collections.abc import AsyncIterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from pace_async.advise.client import HttpEngine
-from pace_async.advise.engines.managed import EngineHandle, managed_engine
+from pace_async.advise.engines.wire import SamplingParams
 from pace_async.errors import InfrastructureFault
 from pace_async.publish import probe
 from pace_async.publish.base import PushFailed
 from pace_async.runtime.children.replica import Delivery, Probing, Replica
+from tests.doubles.engine_servers import EngineServer
 from tests.support.engine_models import END, plain_logprobs, save_tiny_model
 from tests.support.tensor_files import load_file, save_file
 
@@ -73,19 +75,29 @@ def models(tmp_path: Path) -> list[Path]:
     return [ends_at_once(tmp_path / str(seed), seed) for seed in range(2)]
 
 
+@contextmanager
+def serving(model: Path) -> Generator[str]:
+    """The URL of an engine with these weights."""
+    server = EngineServer(model, frozenset({END}))
+    try:
+        yield server.url
+    finally:
+        server.kill()
+
+
 @pytest.fixture
-async def handle(models: list[Path], tmp_path: Path) -> AsyncIterator[EngineHandle]:
-    async with managed_engine(EngineHandle(log=tmp_path / "engine.log"), models[0]) as handle:
-        yield handle
+def url(models: list[Path]) -> Iterator[str]:
+    with serving(models[0]) as url:
+        yield url
 
 
 @pytest.mark.fault("Weights", "the alarm for weights grossly wrong")
-async def test_a_model_that_is_certain_to_end_at_once_is_probed_too(handle: EngineHandle, models: list[Path]) -> None:
-    async with HttpEngine(handle.url) as engine:
-        answer = await engine.generate(await engine.encode(probe.TEXT), max_tokens=64, temperature=1.0, seed=0)
+async def test_a_model_that_is_certain_to_end_at_once_is_probed_too(url: str, models: list[Path]) -> None:
+    async with HttpEngine(url) as engine:
+        answer = await engine.sample(await engine.encode(probe.TEXT), SamplingParams(max_tokens=64, seed=0))
         assert (answer.token_ids, answer.logprobs) == ((END,), (0.0,))
     judge = Judge(models[1])
-    async with Replica(handle.url, probing=Probing(judge), delivery=Delivery(numbered=True)) as replica:
+    async with Replica(url, probing=Probing(judge), delivery=Delivery(numbered=True)) as replica:
         receipt = await replica.publish(1, models[1])
         assert receipt.k3 is not None
         assert 0 < receipt.k3 < 1e-6
@@ -95,23 +107,20 @@ async def test_a_model_that_is_certain_to_end_at_once_is_probed_too(handle: Engi
 
 
 @pytest.mark.parametrize(("off", "proven"), [(1, True), (2, False)])
-@pytest.mark.long
 async def test_a_probe_above_the_limit_is_repeated_with_another_sample(tmp_path: Path, off: int, proven: bool) -> None:
     model = save_tiny_model(tmp_path / "model", seed=3)
     judge = Judge(model, off)
-    async with (
-        managed_engine(EngineHandle(log=tmp_path / "engine.log"), model) as handle,
-        Replica(handle.url, probing=Probing(judge), delivery=Delivery(numbered=True)) as replica,
-    ):
-        if proven:
-            receipt = await replica.publish(1, model)
-            assert receipt.k3 is not None
-            assert receipt.k3 < 1e-6
-        else:
-            with pytest.raises(PushFailed, match=r"k3 0\.368 and 0\.368 on a fixed prompt"):
-                await replica.publish(1, model)
-        assert len(judge.asked) == 2
-        assert judge.asked[0] != judge.asked[1]
+    with serving(model) as url:
+        async with Replica(url, probing=Probing(judge), delivery=Delivery(numbered=True)) as replica:
+            if proven:
+                receipt = await replica.publish(1, model)
+                assert receipt.k3 is not None
+                assert receipt.k3 < 1e-6
+            else:
+                with pytest.raises(PushFailed, match=r"k3 0\.368 and 0\.368 on a fixed prompt"):
+                    await replica.publish(1, model)
+            assert len(judge.asked) == 2
+            assert judge.asked[0] != judge.asked[1]
 
 
 def test_a_limit_lies_above_what_was_measured_and_below_other_weights() -> None:
@@ -123,9 +132,7 @@ def test_a_limit_lies_above_what_was_measured_and_below_other_weights() -> None:
         assert probe.limit_of(gross) is None
 
 
-async def test_the_first_push_measures_the_limit_and_later_ones_keep_it(
-    handle: EngineHandle, models: list[Path]
-) -> None:
+async def test_the_first_push_measures_the_limit_and_later_ones_keep_it(url: str, models: list[Path]) -> None:
     judge = Shifted(models[1])
     said: list[InfrastructureFault] = []
 
@@ -133,7 +140,7 @@ async def test_the_first_push_measures_the_limit_and_later_ones_keep_it(
         said.append(fault)
 
     probing = Probing(judge, limit=None, tell=note)
-    async with Replica(handle.url, probing=probing, delivery=Delivery(numbered=True)) as replica:
+    async with Replica(url, probing=probing, delivery=Delivery(numbered=True)) as replica:
         judge.shift = None
         receipt = await replica.publish(1, models[1])
         assert (receipt.k3, said) == (None, []), "the learner was away, so nothing was measured"
