@@ -24,6 +24,7 @@ from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest
 from pace_async.evaluate.local import LocalEvaluator
 from pace_async.evaluate.metrics import reported_error
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
+from pace_async.fitness import fitness_of
 from pace_async.peers.draft import draft_of, read_example, wanted_json
 from pace_async.peers.example import Example, Wanted
 from pace_async.peers.importers import importer_of
@@ -38,7 +39,6 @@ from pace_async.peers.write import (
     write_settings,
 )
 from pace_async.programs.helpers import TooMuchWork, in_helper, with_helpers
-from pace_async.reward import better
 from pace_async.runtime.start.task_environment import install_into
 from pace_async.task import FULL, load_task
 
@@ -177,7 +177,8 @@ def _tried(draft: Draft, folder: Path, prefix: str) -> tuple[Draft, Bounds, Stag
         said = "seed program: it has the score 0, perhaps because files were left out"
         told.append(f"{said}: {_include(draft.named or draft.skipped)} takes them along")
     target = draft.example.target
-    if tried.score is not None and target is not None and not better(draft.example.direction, target, tried.score):
+    fitness = fitness_of(draft.example.direction, *bounds)
+    if tried.score is not None and target is not None and fitness.reaches(tried.score, target):
         told.append(f"target: none, because the seed program scores {tried.score:g}, no worse than {target:g}")
         draft = replace(draft, example=replace(draft.example, target=None))
     stages, lowered = thresholds(draft.example.stages, tried)
@@ -202,7 +203,7 @@ async def _try(folder: Path, stages: Stages) -> SeedTrial:
     """Score the seed program once, and in each stage several times."""
     task = load_task(str(folder))
     own = task.spec.timeout_s
-    spec = task.spec.model_copy(update={"timeout_s": own if task.spec.is_process else min(TRY_S, own)})
+    spec = task.spec.model_copy(update={"timeout_s": own if task.spec.of_kind.is_built else min(TRY_S, own)})
     task = replace(task, spec=spec)
     settings = EvaluationConfig(warm=False, retries=0)
     found: dict[str, list[float]] = {}
@@ -240,13 +241,13 @@ def guessed_bounds(tried: SeedTrial, example: Example) -> tuple[Bounds, str]:
     if score is None:
         low, high = unknown_bounds(example)
         return (low, high), f"bounds: {low:g} to {high:g}, because the seed program has no score yet ({tried.why})"
-    sign = -1.0 if example.direction == "minimize" else 1.0
+    fitness = fitness_of(example.direction, 0.0, 1.0)
     worse = float(f"{score:.6g}")
     end, where = example.target if example.upper is None else example.upper, "the best that the example names"
-    if end is None or sign * end <= sign * worse:
-        room = max(1.0, 3 * worse) - worse if sign * worse >= 0 else max(1.0, 2 * abs(worse))
-        end, where = worse + sign * room, "a guess"
-        end = float(f"{end:.3g}") if sign * float(f"{end:.3g}") > sign * worse else end
+    if end is None or fitness.reaches(worse, end):
+        room = max(1.0, 3 * worse) - worse if fitness.merit(worse) >= 0 else max(1.0, 2 * abs(worse))
+        end, where = worse + fitness.merit(room), "a guess"
+        end = float(f"{end:.3g}") if fitness.better(float(f"{end:.3g}"), worse) else end
     bounds = (min(worse, end), max(worse, end))
     said = f"bounds: {bounds[0]:g} to {bounds[1]:g}, from the seed program's score to {where}"
     return bounds, said if where != "a guess" else f"{said}: set them to yours"
