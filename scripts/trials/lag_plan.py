@@ -1,7 +1,8 @@
 """The plans of `forced_lag.py`: lags, corrections, guards, seeds.
 
 USUAL was planned on 28 November 2026, before its first run. FAST was added after the first of five seeds of USUAL had
-shown how little their policies move. GUARDS has not been run.
+shown how little their policies move. GUARDS was planned with them. WARMUP was planned the same day, after GUARDS had
+shown its five seeds, and has not been run.
 
 Development: figures with intervals, each against its control and paired by seed. Arms of equal seeds have equal hidden
 tables and equal draws.
@@ -73,7 +74,19 @@ GUARDS = Design(
     limits=(),
 )
 """The default limits of a step, and each guard left out alone."""
-DESIGNS = {design.name: design for design in (USUAL, FAST, GUARDS)}
+WARMUP = Design(
+    "warmup",
+    1000,
+    OWN_RATE["pace"],
+    (2,),
+    {name: GUARDS.arms[name] for name in ("all guards", "no warm-up")},
+    "all guards",
+    range(105, 115),
+    limits=(),
+)
+"""The arm that GUARDS told apart, on fresh seeds and for as long as the verdicts on learning: on this testbed a higher
+rate is ahead after 480 candidates and behind after 1,000 (`plan.RATE`)."""
+DESIGNS = {design.name: design for design in (USUAL, FAST, GUARDS, WARMUP)}
 
 
 def trials(design: Design) -> Sequence[Trial]:
