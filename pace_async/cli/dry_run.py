@@ -14,10 +14,6 @@ from typing_extensions import TypedDict
 from pace_async.config import Config, StopConfig
 from pace_async.configure import dump
 from pace_async.errors import UsageError
-from pace_async.registry.advisors import advisor_of
-from pace_async.registry.evaluators import EVALUATORS
-from pace_async.registry.objectives import trains
-from pace_async.registry.trainers import TRAINERS
 from pace_async.state.stop_rules import STOP_RULES
 
 
@@ -52,48 +48,30 @@ def dry_run_of_series(config: Config, run_dir: Path | None, number: int) -> Plan
 def dry_run(config: Config, run_dir: Path | None, runs: int = 1) -> Planned:
     """The configuration with the advisor that it names or that is chosen, and the plan, one line for each part. The
     bill is that of `runs` runs. Raises UsageError."""
+    from pace_async.runtime.start.asked import bill_of, hours_of
+    from pace_async.runtime.start.resolved import resolve_run
     from pace_async.task import load_task
 
-    asked = load_task(config.task)
-    from pace_async.evaluate.assemble import of_this_machine
-    from pace_async.evaluate.resources import resources_of
-    from pace_async.runtime.children.advisor_choice import in_words, with_advisor
-    from pace_async.runtime.children.cards import taken_cards
-    from pace_async.runtime.start.asked import bill_of, hours_of, refuse_without_prices
-    from pace_async.runtime.start.launch import prepare
-    from pace_async.runtime.start.missing import note_the_rest, noted
-    from pace_async.runtime.start.usual_cards import planned_for_dry_run
-
-    missing: list[str] = []
-    named, config = config, with_advisor(config, asked)
-    task, paths = prepare(config, asked, run_dir, missing)
-    made, elsewhere = planned_for_dry_run(config, paths.folder)
-    refuse_without_prices(config)
-    note_the_rest(config, task, missing)
-    taken: Mapping[str, str] = {}
-    with noted(missing):
-        taken = taken_cards(config)
-    granted = resources_of(task, of_this_machine(config.evaluation), taken)
-    kind = EVALUATORS[config.evaluation.evaluators]
-    slots, where = (config.evaluation.slots, f" ({kind.name})") if kind.elsewhere else (len(granted.slots), "")
+    run = resolve_run(config, load_task(config.task), run_dir, dry=True)
+    config, task, slots = run.config, run.task, run.slots
+    where = f" ({run.evaluator.name})" if run.evaluator.elsewhere else ""
     evaluations = f"{slots} evaluation{'s' if slots > 1 else ''} at once{where}"
     staleness = "behind a barrier (sync)" if config.bound == 0 else f"at most {config.bound} updates behind"
-    learns = trains(config.learner.objective)
-    hours = hours_of(config, task, made, slots)
+    hours = hours_of(config, task, run.memory, slots)
     lines = {
         "bill": bill_of(config, task, runs),
         **({"hours": hours + (", for each of them" if runs > 1 else "")} if hours else {}),
         "task": f"{task.name}, from {task.folder}",
-        "writes": f"{paths.folder}/ (population, configuration, weights, groups, logs)",
+        "writes": f"{run.paths.folder}/ (population, configuration, weights, groups, logs)",
         "search": f"{config.search.threads} threads, {evaluations}, "
         f"each at most {task.spec.timeout_s:g} s and {task.spec.memory_mb} MiB",
-        **({"resources": said} if (said := granted.in_words()) else {}),
-        "cards": _cards(taken, elsewhere),
-        "advisor": in_words(config, task, chosen=advisor_of(named.advisor.model).chosen_for_task),
+        **({"resources": said} if (said := run.granted.in_words()) else {}),
+        "cards": _cards(run.cards, run.elsewhere),
+        "advisor": run.advisor,
         "implementer": config.implementer.model,
         "learning": f"objective {config.learner.objective}, groups of {config.learner.group_size}, {staleness}"
-        + (f", by {trainer.about}" if (trainer := TRAINERS[config.learner.trainer]).elsewhere else "")
-        if learns
+        + (f", by {run.trainer.about}" if run.trainer.elsewhere else "")
+        if run.trainer is not None
         else "none",
         "stops": _stops(config.stop),
         "sandbox": "none: candidates run with your user's rights"
@@ -101,7 +79,7 @@ def dry_run(config: Config, run_dir: Path | None, runs: int = 1) -> Planned:
         else "the strongest that passes its self-check at the start; see `pace doctor`",
         "first": "the seed program is scored; if that fails, nothing is written (exit code 5)",
     }
-    return {"plan": lines, "missing": missing, "config": config}
+    return {"plan": lines, "missing": list(run.missing), "config": config}
 
 
 def lines_of(planned: Planned) -> dict[str, str]:

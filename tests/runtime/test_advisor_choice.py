@@ -23,7 +23,7 @@ from pace_async.runtime.children.advisor_choice import (
     with_advisor,
 )
 from pace_async.runtime.children.advisor_folder import TINY
-from pace_async.runtime.start.launch import prepare
+from pace_async.runtime.start.resolved import prepare
 from pace_async.task import Task, load_task, task_folders
 from tests.support.catalogues import TASK, config_with, with_catalogue, with_unread_catalogue, without_catalogue
 

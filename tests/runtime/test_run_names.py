@@ -8,7 +8,8 @@ import pytest
 from pace_async.configure import resolve
 from pace_async.errors import UsageError
 from pace_async.population.store import Store
-from pace_async.runtime.start.launch import prepare, task_of
+from pace_async.runtime.start.launch import task_of
+from pace_async.runtime.start.resolved import prepare
 from pace_async.simulate.runs import header_of
 from tests.support.postgres import PostgresServer
 

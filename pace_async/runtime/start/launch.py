@@ -17,7 +17,6 @@ import anyio.to_thread
 from pace_async.config import Config
 from pace_async.configure import dump
 from pace_async.context.bill import NOTHING
-from pace_async.context.checked import check
 from pace_async.context.templates import Templates
 from pace_async.durable import write_whole
 from pace_async.errors import GaveUp, InfrastructureFault, UsageError
@@ -26,54 +25,37 @@ from pace_async.evaluate.resources import resources_of
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.events import Evaluated, ImplementerChecked, RunHeader
-from pace_async.implement.agent_checks import refuse_unless_runnable
 from pace_async.implement.agent_presets import login_missing
 from pace_async.implement.assemble import (
     lacks_catalogue,
     only_edits,
-    refuse_missing_mechanisms,
-    refuse_unless_possible,
-    refuse_unused_block,
     unused_block,
 )
 from pace_async.implement.notes_writer import refuse_unless_written
 from pace_async.implement.shares import parse_shares
 from pace_async.observe.watchers.choose import Chosen
-from pace_async.plan.served import refuse_unless_divisible
 from pace_async.population.lock import RunLock
 from pace_async.population.reading.load import NoRun
-from pace_async.population.reading.reader import names_of_runs
 from pace_async.population.store import Store
 from pace_async.providers.keys import refuse_without_keys
 from pace_async.providers.preflight import check_models, refuse_unless_ready
-from pace_async.registry.advisors import advisor_of
 from pace_async.registry.displays import DISPLAYS
-from pace_async.registry.trainers import TRAINERS
-from pace_async.runtime.children.advisor_choice import in_words, refuse_noise, with_advisor
-from pace_async.runtime.children.advisor_folder import (
-    advisor_folder,
-    refuse_incomplete,
-    refuse_unless_transformers_knows,
-    refuse_without_weights,
-)
-from pace_async.runtime.children.cards import cards_of, taken_cards
-from pace_async.runtime.children.catalogue_reading import refuse_unless_read
-from pace_async.runtime.children.engines import refuse_unless_served
+from pace_async.runtime.children.advisor_choice import refuse_noise
+from pace_async.runtime.children.cards import taken_cards
 from pace_async.runtime.children.external import refuse_unless_fit
 from pace_async.runtime.run.core import default_horizon
 from pace_async.runtime.run_index import remember_run
-from pace_async.runtime.run_paths import ROWS_LOST, RunPaths, claimed, find_run_paths, new_run_paths
+from pace_async.runtime.run_paths import ROWS_LOST, RunPaths, claimed, find_run_paths
 from pace_async.runtime.start.asked import bill_of
 from pace_async.runtime.start.assemble import RunResources, conduct, say, waiting
-from pace_async.runtime.start.descriptors import ensure_descriptors
 from pace_async.runtime.start.lost_rows import accept_loss, refuse_if_lost
-from pace_async.runtime.start.missing import noted, refuse_unless_data
+from pace_async.runtime.start.missing import refuse_unless_data
 from pace_async.runtime.start.own_memory import own_memory
-from pace_async.runtime.start.packages import refuse_without_packages
 from pace_async.runtime.start.planning import refuse_unless_it_fits
 from pace_async.runtime.start.rebuilding import refuse_unless_rebuilt
 from pace_async.runtime.start.refusals import asking, limits_of, with_bounds
 from pace_async.runtime.start.rescoring import refuse_unless_in_force
+from pace_async.runtime.start.resolved import ResolvedRun, names_taken, refuse_unknown_stages, resolve_run
 from pace_async.runtime.start.resuming import cut_off, nothing_left, resumed_config, setting_changes
 from pace_async.runtime.start.seed_program import score_seed_program
 from pace_async.runtime.start.signals import run_until_signal
@@ -93,43 +75,11 @@ def start(config: Config, asked: Task, run_dir: Path | None, shown: Shown) -> in
     PaceError."""
     if lacks_catalogue(config.implementer.model, asked) and asked.spec.of_kind.hides_scorer:
         anyio.run(refuse_unless_data, config, asked)  # missing data is reported before missing settings
-    chosen = with_advisor(config, asked)
-    task, paths = prepare(chosen, asked, run_dir)
-    refuse_unless_it_fits(chosen, paths.folder)
-    refuse_without_weights(chosen)
-    advisor = in_words(chosen, task, chosen=advisor_of(config.advisor.model).chosen_for_task)
+    run = resolve_run(config, asked, run_dir)
     try:
-        return run_until_signal(_start, chosen, task, (paths, run_dir), shown, advisor)
+        return run_until_signal(_start, run, run_dir, shown)
     except KeyboardInterrupt:
-        raise interrupted(paths) from None
-
-
-def prepare(
-    config: Config, asked: Task, run_dir: Path | None, missing: list[str] | None = None
-) -> tuple[Task, RunPaths]:
-    """The task and the folder of a run that can begin. Makes every check that needs no process. Writes nothing. Other
-    machines may have runs in a database on a server: a run that was given no folder takes no name of theirs. What this
-    machine lacks is added to `missing` where that is given. Raises UsageError."""
-    task = limits_of(config, asked)
-    _refuse_unknown_stages(config, task, missing)
-    with noted(missing):
-        refuse_incomplete(config)
-    refuse_unless_transformers_knows(config)
-    with noted(missing):
-        TRAINERS[config.learner.trainer].refuse_unless_there(config)
-    refuse_missing_mechanisms(config.implementer.model, task)
-    refuse_unused_block(config.implementer.model, task)
-    refuse_unless_written(config)
-    if config.search.remembers != "pool":
-        check(Templates.of(config.prompts, task.folder), task)
-    with noted(missing):
-        resources_of(task, of_this_machine(config.evaluation), taken_cards(config))
-    return task, new_run_paths(task.name, run_dir, _names_taken(config) if run_dir is None else ())
-
-
-def _names_taken(config: Config) -> tuple[str, ...]:
-    """Names of the runs in the database on a server, if the run writes to one. Raises UsageError."""
-    return () if config.population.url is None else names_of_runs(config.population.url)
+        raise interrupted(run.paths) from None
 
 
 def task_of(config: Config) -> Task:
@@ -147,9 +97,9 @@ def go_on(run: str | None, changes: Mapping[str, object], shown: Shown, *, despi
         raise interrupted(paths) from None
 
 
-async def _start(config: Config, task: Task, place: tuple[RunPaths, Path | None], shown: Shown, advisor: str) -> int:
-    """`place` is the run's folder, and the one that was asked for. `advisor` is what is said about it."""
-    (paths, run_dir), (display, _) = place, shown
+async def _start(run: ResolvedRun, run_dir: Path | None, shown: Shown) -> int:
+    """`run_dir` is the folder that was asked for."""
+    config, task, paths, display = run.config, run.task, run.paths, shown[0]
     await refuse_unless_fit(config, all_up=True)
     await refuse_unless_evaluated(config.evaluation, task.spec)
     announce(display, "proving the sandbox, and scoring the seed program in it")
@@ -158,7 +108,7 @@ async def _start(config: Config, task: Task, place: tuple[RunPaths, Path | None]
         seed_program = await score_seed_program(config, task, tier)
     config, task = with_bounds(config, task, next(fact.score for fact in seed_program if isinstance(fact, Evaluated)))
     checks = await _check_models(config)
-    announce(display, f"advisor {advisor}")
+    announce(display, f"advisor {run.advisor}")
     for share in parse_shares(config.implementer.model):
         if no_login := login_missing(share.model):
             announce(display, f"implementer {share.model}: {no_login.found}; if it has none: `{no_login.remedy}`")
@@ -167,7 +117,7 @@ async def _start(config: Config, task: Task, place: tuple[RunPaths, Path | None]
     if (costs := await anyio.to_thread.run_sync(bill_of, config, task)) != NOTHING:
         announce(display, costs)
     if run_dir is None:  # the checks took seconds: another run may have taken the name
-        paths = claimed(paths, await anyio.to_thread.run_sync(_names_taken, config))
+        paths = claimed(paths, await anyio.to_thread.run_sync(names_taken, config))
     with RunLock(paths.folder) as lock:
         async with Store.open(config.population.url or paths.file) as store:
             store.be_patient(config.faults.patience_s, waiting(lock))
@@ -207,7 +157,7 @@ async def _go_on(paths: RunPaths, changes: Mapping[str, object], shown: Shown, d
                 await say([f"{paths.folder} is finished: {finished}"])
                 return 0
             await refuse_unless_rebuilt(store, config.learner.objective, paths)
-            _refuse_unknown_stages(config, task)
+            refuse_unknown_stages(config, task)
             if config.implementer.model != standing.header.implementer:
                 refuse_noise(config, task)
             refuse_unless_written(config)
@@ -307,18 +257,3 @@ def header_of(config: Config, task: Task, name: str, tier: Tier) -> RunHeader:
         task_suffix=Path(task.spec.program).suffix,
         noisy=not task.spec.deterministic,
     )
-
-
-def _refuse_unknown_stages(config: Config, task: Task, missing: list[str] | None = None) -> None:
-    ensure_descriptors(config)
-    with noted(missing):
-        refuse_without_packages(config)
-    with noted(missing):
-        refuse_unless_served(config.advisor.engine)
-    with noted(missing):
-        if cards_of(config).engine and config.advisor.ranks > 1:
-            model = config.advisor.model
-            refuse_unless_divisible(model, advisor_folder(model), config.advisor.ranks)
-    refuse_unless_possible(config.implementer.model, task)
-    refuse_unless_runnable(config.implementer, config.stop.budget)
-    refuse_unless_read(config, task)

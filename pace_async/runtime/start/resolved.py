@@ -1,0 +1,147 @@
+"""A new run, resolved once: what it is made of, as values and as entries of the registries.
+
+`pace run` begins what `pace run --dry-run` prints. Nothing is written, and no model is asked.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pace_async.config import Config
+from pace_async.context.checked import check
+from pace_async.context.templates import Templates
+from pace_async.evaluate.assemble import of_this_machine
+from pace_async.evaluate.resources import Resources, resources_of
+from pace_async.implement.agent_checks import refuse_unless_runnable
+from pace_async.implement.assemble import (
+    refuse_missing_mechanisms,
+    refuse_unless_possible,
+    refuse_unused_block,
+)
+from pace_async.implement.notes_writer import refuse_unless_written
+from pace_async.plan.planned import Plan
+from pace_async.plan.served import refuse_unless_divisible
+from pace_async.population.reading.reader import names_of_runs
+from pace_async.registry.advisors import advisor_of
+from pace_async.registry.evaluators import EVALUATORS, EvaluatorKind
+from pace_async.registry.objectives import trains
+from pace_async.registry.trainers import TRAINERS, TrainerKind
+from pace_async.runtime.children.advisor_choice import in_words, with_advisor
+from pace_async.runtime.children.advisor_folder import (
+    advisor_folder,
+    refuse_incomplete,
+    refuse_unless_transformers_knows,
+    refuse_without_weights,
+)
+from pace_async.runtime.children.cards import cards_of, taken_cards
+from pace_async.runtime.children.catalogue_reading import refuse_unless_read
+from pace_async.runtime.children.engines import refuse_unless_served
+from pace_async.runtime.run_paths import RunPaths, new_run_paths
+from pace_async.runtime.start.asked import refuse_without_prices
+from pace_async.runtime.start.descriptors import ensure_descriptors
+from pace_async.runtime.start.missing import note_the_rest, noted
+from pace_async.runtime.start.packages import refuse_without_packages
+from pace_async.runtime.start.planning import refuse_unless_it_fits
+from pace_async.runtime.start.refusals import limits_of
+from pace_async.runtime.start.usual_cards import planned_for_dry_run
+from pace_async.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRun:
+    """`config` names the run's advisor, and `advisor` says it and how it serves the task. `task` has the limits of the
+    run. `trainer` is None if nothing is trained. `cards` are those that learner and engine own, with their owners.
+    `granted` is what this machine's slots may use, `slots` how many evaluations run at once, here or elsewhere.
+    `memory` says what the advisor needs of the cards, None if that is not planned, and `elsewhere` the cards that it
+    needs where this machine has none. `missing` is what this machine lacks."""
+
+    config: Config
+    task: Task
+    paths: RunPaths
+    advisor: str
+    trainer: TrainerKind | None
+    evaluator: EvaluatorKind
+    cards: Mapping[str, str]
+    granted: Resources
+    memory: Plan | None
+    elsewhere: str = ""
+    missing: tuple[str, ...] = ()
+
+    @property
+    def slots(self) -> int:
+        return self.config.evaluation.slots if self.evaluator.elsewhere else len(self.granted.slots)
+
+
+def resolve_run(named: Config, asked: Task, run_dir: Path | None, *, dry: bool = False) -> ResolvedRun:
+    """A run of a task, as `look` gives it. `dry`: what this machine lacks is noted instead of refused, and a model
+    without a price is refused under a budget. Raises UsageError."""
+    missing: list[str] | None = [] if dry else None
+    config = with_advisor(named, asked)
+    task, paths = prepare(config, asked, run_dir, missing)
+    cards: Mapping[str, str] = {}
+    with noted(missing):
+        cards = taken_cards(config)
+    granted, elsewhere = resources_of(task, of_this_machine(config.evaluation), cards), ""
+    if missing is None:
+        memory = refuse_unless_it_fits(config, paths.folder)
+        refuse_without_weights(config)
+    else:
+        memory, elsewhere = planned_for_dry_run(config, paths.folder)
+        refuse_without_prices(config)
+        note_the_rest(config, task, missing)
+    return ResolvedRun(
+        config,
+        task,
+        paths,
+        advisor=in_words(config, task, chosen=advisor_of(named.advisor.model).chosen_for_task),
+        trainer=TRAINERS[config.learner.trainer] if trains(config.learner.objective) else None,
+        evaluator=EVALUATORS[config.evaluation.evaluators],
+        cards=cards,
+        granted=granted,
+        memory=memory,
+        elsewhere=elsewhere,
+        missing=tuple(missing or ()),
+    )
+
+
+def prepare(
+    config: Config, asked: Task, run_dir: Path | None, missing: list[str] | None = None
+) -> tuple[Task, RunPaths]:
+    """The task and the folder of a run that can begin. Makes every check that needs no process. Writes nothing. Other
+    machines may have runs in a database on a server: a run that was given no folder takes no name of theirs. What this
+    machine lacks is added to `missing` where that is given. Raises UsageError."""
+    task = limits_of(config, asked)
+    refuse_unknown_stages(config, task, missing)
+    with noted(missing):
+        refuse_incomplete(config)
+    refuse_unless_transformers_knows(config)
+    with noted(missing):
+        TRAINERS[config.learner.trainer].refuse_unless_there(config)
+    refuse_missing_mechanisms(config.implementer.model, task)
+    refuse_unused_block(config.implementer.model, task)
+    refuse_unless_written(config)
+    if config.search.remembers != "pool":
+        check(Templates.of(config.prompts, task.folder), task)
+    return task, new_run_paths(task.name, run_dir, names_taken(config) if run_dir is None else ())
+
+
+def names_taken(config: Config) -> tuple[str, ...]:
+    """Names of the runs in the database on a server, if the run writes to one. Raises UsageError."""
+    return () if config.population.url is None else names_of_runs(config.population.url)
+
+
+def refuse_unknown_stages(config: Config, task: Task, missing: list[str] | None = None) -> None:
+    """Raises UsageError for an engine, an implementer or a catalogue that the run cannot use, and for packages that are
+    missing."""
+    ensure_descriptors(config)
+    with noted(missing):
+        refuse_without_packages(config)
+    with noted(missing):
+        refuse_unless_served(config.advisor.engine)
+    with noted(missing):
+        if cards_of(config).engine and config.advisor.ranks > 1:
+            model = config.advisor.model
+            refuse_unless_divisible(model, advisor_folder(model), config.advisor.ranks)
+    refuse_unless_possible(config.implementer.model, task)
+    refuse_unless_runnable(config.implementer, config.stop.budget)
+    refuse_unless_read(config, task)
