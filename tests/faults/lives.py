@@ -221,9 +221,9 @@ def _start_up(life: ProcessLife, at: Failpoints) -> None:
     event.listen(Engine, "connect", connected)
     folder = Path(life.folder)
     if life.starts == "run":
-        launch.start(settings(**life.settings), task, folder, "none")
+        launch.start(settings(**life.settings), task, folder, ("none", ()))
     else:
-        launch.go_on(str(folder), {}, "none")
+        launch.go_on(str(folder), {}, ("none", ()))
 
 
 def _live(life: ProcessLife) -> None:

@@ -97,7 +97,7 @@ def test_a_run_cut_off_before_its_seed_programs_row_scores_it_when_it_is_resumed
 
     anyio.run(begin, folder)
     monkeypatch.setattr(launch, "conduct", conduct)
-    assert launch.go_on(str(folder), {}, "none") == 0
+    assert launch.go_on(str(folder), {}, ("none", ())) == 0
     assert best and best[0] > 0
     assert_sound(folder / "population.db")
 
@@ -183,7 +183,7 @@ def test_a_run_whose_stages_do_not_start_is_listed_as_what_ended_it(
     monkeypatch.setattr(launch, "conduct", conduct)
     for expected in (state, ("interrupted", "interrupted")):  # an end that is recorded already stays
         with pytest.raises(type(error)):
-            launch.go_on(str(tmp_path), {}, "none")
+            launch.go_on(str(tmp_path), {}, ("none", ()))
         with open_readonly(tmp_path / "population.db") as reader:
             found = reader.status()
         assert (found["state"], found["reason"]) == expected

@@ -102,7 +102,7 @@ def test_a_run_trains_serves_and_pays_at_a_service_and_its_rows_say_so(
 ) -> None:
     folder, run = write_tokenizer(tmp_path / "toy", list(map(answer_of, OPTIONS))), tmp_path / "run"
     config = settings(folder)
-    assert launch.start(config, load_task(config.task), run, "none") == 0
+    assert launch.start(config, load_task(config.task), run, ("none", ())) == 0
 
     trained = rows_of(run, "select metrics from groups where state = 'trained'")
     assert len(trained) == service.calls["step"] >= 1
@@ -132,12 +132,12 @@ def test_a_step_beyond_the_budget_ends_the_search_and_a_resume_trains_its_group_
 ) -> None:
     folder, run = write_tokenizer(tmp_path / "toy", list(map(answer_of, OPTIONS))), tmp_path / "run"
     config = settings(folder, budget=0.04)  # of questions; a step on four of them costs more
-    assert launch.start(config, load_task(config.task), run, "none") == 3
+    assert launch.start(config, load_task(config.task), run, ("none", ())) == 3
     assert "step" not in service.calls
     shipped = rows_of(run, "select group_number from groups where state = 'shipped'")
     assert len(shipped) == 1
 
-    assert launch.go_on(str(run), {"stop.budget": 10.0}, "none") == 0
+    assert launch.go_on(str(run), {"stop.budget": 10.0}, ("none", ())) == 0
     states = {row["state"] for row in rows_of(run, "select state from groups")}
     assert "shipped" not in states
     assert len(rows_of(run, "select 1 from groups where state = 'trained'")) == service.calls["step"] >= 1
