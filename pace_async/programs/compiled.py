@@ -25,12 +25,13 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, Generic, TypeVar, cast
 
+from pace_async.programs.fileset import LONGEST_SET, NotAProgram, Program, is_fileset
 from pace_async.programs.helpers import TooMuchWork, helpers_run, in_helper
 from pace_async.programs.languages import PYTHON
 from pace_async.programs.text import parted
 
 LONGEST_PROGRAM = 1 << 18
-"""Characters. A program is some kilobytes; what is longer is refused before anything is made of it."""
+"""Characters of a file. A program is some kilobytes; what is longer is refused before anything is made of it."""
 SMALL = 2048
 """Characters that the compiler may be given in the event loop: of all kinds of text known to be slow to compile, so
 much takes it 20 ms at most."""
@@ -144,7 +145,12 @@ def program_hash(program: str, language: str = PYTHON) -> str:
 def compiled(program: str, most: int | None = None, language: str = PYTHON) -> Compiled:
     """Compile `program` without running it. A program in another language than Python is not compiled. Raises only
     TooMuchHere, and only with `most`: if the constants of one part have more characters, or if a text that is not small
-    has to be compiled as a whole to find its error."""
+    has to be compiled as a whole to find its error. Of a set of files (`fileset`) only the digest is made: a file that
+    does not compile may have been there before."""
+    if is_fileset(program):
+        found = known(program) or _compiled_set(program, most)
+        _programs.put(program, found, 0)
+        return found
     if language != PYTHON:
         return Compiled(_digest(f"{language}\n{program.rstrip()}"))
     found = known(program)
@@ -170,6 +176,21 @@ def _compiled(program: str, most: int | None) -> Compiled:
     return Compiled(stripped_digest(program), fault)
 
 
+def _compiled_set(program: str, most: int | None) -> Compiled:
+    """The digest over each path and the digest of its file, which is that of the normal form for Python."""
+    try:
+        files = Program.of(program).files
+    except NotAProgram as damaged:
+        return Compiled(stripped_digest(program), str(damaged))
+    digests = (compiled(text, most).digest if path.endswith(".py") else _digest(text) for path, text in files.items())
+    return Compiled(_digest("\n".join(f"{digest} {path}" for path, digest in zip(files, digests, strict=True))))
+
+
+def longest_of(program: str) -> int:
+    """Characters that a program may have: of a set of files, with the lines that name them."""
+    return 2 * LONGEST_SET if is_fileset(program) else LONGEST_PROGRAM
+
+
 def stripped_digest(program: str) -> str:
     """32 hex digits of the lines of a text that is not a program, without the space around them."""
     return _digest("\n".join(line.strip() for line in program.splitlines() if line.strip()))
@@ -183,7 +204,7 @@ def digest_as_it_is(program: str) -> str:
 def examined(program: str, language: str = PYTHON) -> dict[str, Any]:
     """For another process: the result of `compiled`, and the code of each file."""
     found = compiled(program, language=language)
-    read = language == PYTHON and not found.fault
+    read = language == PYTHON and not found.fault and not is_fileset(program)
     files = [_parts_made(text) for _, text in parted(program)] if read else []
     if sum(len(part.code) for parts in files for part in parts) > MOST_CODE:
         files = []
@@ -208,14 +229,14 @@ def remember(program: str, said: Mapping[str, Any]) -> Compiled:
 
 async def compiled_off_loop(program: str, language: str = PYTHON) -> Compiled:
     """As `compiled`, without blocking the event loop. Raises InfrastructureFault if no process can be started."""
-    if language != PYTHON:
+    if language != PYTHON and not is_fileset(program):
         return compiled(program, language=language)
     if (found := known(program)) is not None:
         return found
     if not helpers_run():
         return compiled(program)
-    if len(program) > LONGEST_PROGRAM:
-        return await _given_up(program, f"the program is longer than {LONGEST_PROGRAM} characters")
+    if len(program) > (longest := longest_of(program)):
+        return await _given_up(program, f"the program is longer than {longest} characters")
     if is_small(program):
         try:
             return compiled(program, MOST_CONSTANTS)
