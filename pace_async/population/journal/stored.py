@@ -3,7 +3,8 @@
 They are nearly all that a run writes. Where the fact's own row holds them and nothing ever replaces that row, they
 stand only there: programs, answers, and the prompts and tokens of a decided rollout. Other long texts are blobs: a byte
 that names its form, and the content as it is or deflated. The digest is of the content, so the form can change without
-changing what refers to it.
+changing what refers to it. A program of several files stands everywhere as its manifest, and each of its files is a
+blob.
 """
 
 import hashlib
@@ -22,6 +23,7 @@ from pace_async.population.blobs import (
     unpack_logprobs,
     unpack_spans,
 )
+from pace_async.programs.fileset import Program, from_manifest, is_fileset, is_manifest
 
 LONGEST_INLINE = 200
 """Characters of a text that stands in the body itself."""
@@ -57,13 +59,20 @@ class Blobs(dict[str, bytes]):
     def text(self, text: str, *, keep: bool) -> str | Ref:
         """The text, or what refers to it if it is long. With `keep` it becomes a blob, made sound as in the tables.
         Without, the fact's own row has it."""
-        if len(text) <= LONGEST_INLINE:
-            return text
-        content = sound(text).encode()
+        if is_fileset(text):
+            for file in Program.of(sound(text)).files.values():
+                self._blob(file.encode())
+        if len(stored := as_stored(text)) <= LONGEST_INLINE:
+            return stored
+        content = sound(stored).encode()
+        if keep:
+            self._blob(content)
+        return Ref(digest_of(content))
+
+    def _blob(self, content: bytes) -> None:
         digest = digest_of(content)
-        if keep and digest not in self:
+        if digest not in self:
             self[digest] = _shortest(content)
-        return Ref(digest)
 
     def call(self, call: AdvisorCall, *, keep: bool) -> CallBody:
         """The call. With `keep` its long texts become blobs."""
@@ -84,6 +93,11 @@ class Blobs(dict[str, bytes]):
             lengths=(len(parts[0]), len(parts[1]), len(parts[2]), len(parts[3])) if has_tokens else None,
             counts=(len(call.prompt_ids), len(call.completion_ids)) if has_tokens else None,
         )
+
+
+def as_stored(text: str) -> str:
+    """A text as its row has it: the manifest of a program of several files."""
+    return Program.of(sound(text)).manifest if is_fileset(text) else text
 
 
 def digest_of(content: bytes) -> str:
@@ -110,9 +124,10 @@ Lookup = Callable[[str], bytes]
 
 def text_of(stored: str | Ref, content: Lookup | None) -> str:
     """The text that a body holds or refers to. Without `content` a long one is empty."""
-    if isinstance(stored, str):
-        return stored
-    return "" if content is None else content(stored.digest).decode()
+    if content is None:
+        return stored if isinstance(stored, str) else ""
+    text = stored if isinstance(stored, str) else content(stored.digest).decode()
+    return from_manifest(text, lambda digest: content(digest).decode()) if is_manifest(text) else text
 
 
 def call_of(body: CallBody, content: Lookup | None) -> AdvisorCall:

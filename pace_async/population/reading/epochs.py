@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, func, select
 
 from pace_async.population.models import CandidateRow, EpochScoreRow, EvaluationEpochRow, LeaseRow
+from pace_async.population.reading.programs import whole
 from pace_async.search.state import Member
 from pace_async.state.rescored import NewScore, Rescoring
 
@@ -73,7 +74,7 @@ def program_of(connection: Connection, run_id: int, candidate: int) -> str:
     """The program of a candidate that has one."""
     row = CandidateRow
     found = connection.execute(select(row.program).where(row.run_id == run_id, row.candidate == candidate))
-    return found.scalar_one() or ""
+    return whole(connection, run_id, found.scalar_one() or "")
 
 
 def rescored_of(connection: Connection, run_id: int, epoch: int) -> set[int]:
@@ -122,6 +123,7 @@ def rescoring_of(connection: Connection, run_id: int, epoch: int) -> Rescoring:
         for found in connection.execute(statement.execution_options(yield_per=500)):
             scores[found.candidate] = NewScore(found.outcome, found.score, found.reward)
             if found.score is not None:
-                yield found.island or 0, Member(found.candidate, found.program, found.score)
+                program = whole(connection, run_id, found.program)
+                yield found.island or 0, Member(found.candidate, program, found.score)
 
     return Rescoring.of(scores, members())

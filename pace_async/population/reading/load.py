@@ -18,6 +18,7 @@ from pace_async.population.models import (
 )
 from pace_async.population.reading.confirmed import best_candidate
 from pace_async.population.reading.epochs import in_force_of
+from pace_async.population.reading.programs import whole
 from pace_async.population.reading.read_facts import (
     own_scores_of,
     secret_of,
@@ -124,4 +125,6 @@ def _member(connection: Connection, run_id: int, which: ColumnElement[bool]) -> 
         .order_by(CandidateRow.merit.desc(), CandidateRow.candidate)
         .limit(1)
     ).one_or_none()
-    return None if row is None else Member(row.candidate, row.program, row.score, row.feedback)
+    if row is None:
+        return None
+    return Member(row.candidate, whole(connection, run_id, row.program), row.score, row.feedback)

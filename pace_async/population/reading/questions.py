@@ -28,6 +28,7 @@ from pace_async.population.reading.epochs import last_lease_before
 from pace_async.population.reading.implementers_chosen import choices_of, models_of_bandit, results_of, tally
 from pace_async.population.reading.load import closings_of, find_run, state_of_run
 from pace_async.population.reading.machines import machines_of
+from pace_async.population.reading.programs import whole_or_none
 from pace_async.population.reading.progress import causes_of, outcomes_of
 from pace_async.population.reading.read_facts import advice_of, evaluations_of, fresh_of, practices_of, stages_of
 from pace_async.population.reading.read_spending import changes_of, spend_by_role, spend_of, tries_of, unpriced_of
@@ -307,4 +308,9 @@ def _program(connection: Connection, run_id: int, which: ColumnElement[bool]) ->
     shown = columns(*_PROGRAM, unpriced=unpriced_of(connection, run_id))
     statement = candidates_with_experiments(*shown).where(CandidateRow.run_id == run_id, which)
     row = connection.execute(statement).mappings().one_or_none()
-    return None if row is None else {str(name): value for name, value in row.items()}
+    if row is None:
+        return None
+    return {
+        **{str(name): value for name, value in row.items()},
+        "program": whole_or_none(connection, run_id, row["program"]),
+    }

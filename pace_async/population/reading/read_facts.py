@@ -47,6 +47,7 @@ from pace_async.population.models import (
     SecretRow,
 )
 from pace_async.population.reading.epochs import last_lease_before
+from pace_async.population.reading.programs import whole, whole_or_none
 from pace_async.task import PRACTICE
 
 NOTES_AT_A_TIME = 5000
@@ -148,7 +149,8 @@ def evaluations_of(connection: Connection, run_id: int, candidates: Collection[i
             lease=row.candidate,
             island=row.island or 0,
             fresh=fresh.get(row.candidate, ()),
-            **{name: getattr(row, name) for name in EVALUATED_FIELDS},
+            **{name: getattr(row, name) for name in EVALUATED_FIELDS if name != "program"},
+            program=whole_or_none(connection, run_id, row.program),
         )
         for row in rows
     }
@@ -175,7 +177,8 @@ def stages_of(connection: Connection, run_id: int, leases: Collection[int]) -> d
         .order_by(CascadeScoreRow.lease, CascadeScoreRow.ordinal)
     ):
         score = CascadeScore(**{name: getattr(row, name) for name in CASCADE_FIELDS})
-        ended = CascadeStageEnded(row.lease, row.number, score, row.program, row.mechanism, row.at)
+        program = whole_or_none(connection, run_id, row.program)
+        ended = CascadeStageEnded(row.lease, row.number, score, program, row.mechanism, row.at)
         found[row.lease].append(ended)
     return {lease: tuple(listed) for lease, listed in found.items()}
 
@@ -191,7 +194,8 @@ def claims_of(connection: Connection, run_id: int) -> dict[int, Claimed]:
     waits = _waits_of(connection, run_id)
     return {
         row.lease: Claimed(
-            **{name: getattr(row, name) for name in CLAIM_FIELDS},
+            **{name: getattr(row, name) for name in CLAIM_FIELDS if name != "program"},
+            program=whole(connection, run_id, row.program),
             tries=tuple(FreshScore(**tried) for tried in row.tries),
             queue_seconds=waits.get(row.lease, 0.0),
         )

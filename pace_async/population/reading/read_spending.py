@@ -17,6 +17,7 @@ from pace_async.population.models import (
     RunRow,
     SettingChangeRow,
 )
+from pace_async.population.reading.programs import whole_or_none
 
 
 def spend_of(connection: Connection, run_id: int) -> float:
@@ -105,7 +106,7 @@ def tries_by_call(
             model=row.model,
             outcome=row.outcome,
             detail=row.detail,
-            program=row.program,
+            program=whole_or_none(connection, run_id, row.program),
             answer=row.answer,
             evaluation=row.evaluation,
             evaluation_detail=row.evaluation_detail or "",

@@ -24,6 +24,7 @@ from pace_async.population.reading.candidates import same_rollout
 from pace_async.population.reading.epochs import rescoring_of
 from pace_async.population.reading.importing.facts import inferred_facts
 from pace_async.population.reading.journal import BATCH, Contents, DamagedJournal, has_journal
+from pace_async.population.reading.programs import whole, whole_or_none
 from pace_async.population.reading.read_facts import practices_of
 from pace_async.population.reading.snapshots import Snapshot, newest_snapshot
 from pace_async.registry.advisors import advisor_of
@@ -189,7 +190,8 @@ def _programs(connection: Connection, run_id: int, candidates: Sequence[int | No
     row, programs = CandidateRow, dict[int, str | None]()
     for batch in _batches(candidates):
         asked = select(row.candidate, row.program).where(row.run_id == run_id, row.candidate.in_(batch))
-        programs.update((candidate, program) for candidate, program in connection.execute(asked))
+        found = connection.execute(asked).all()
+        programs.update((candidate, whole_or_none(connection, run_id, program)) for candidate, program in found)
     return programs
 
 
@@ -204,4 +206,5 @@ def _program(connection: Connection, run_id: int, candidate: int) -> Member:
         )
     ).one()
     practice = practices_of(connection, run_id, [candidate]).get(candidate)
-    return Member(row.candidate, row.program, row.score, row.feedback, practice_with(row.program, practice))
+    program = whole(connection, run_id, row.program)
+    return Member(row.candidate, program, row.score, row.feedback, practice_with(program, practice))

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Executable, Text, bindparam, select, text
 
 from pace_async.population.models import CandidateRow
 from pace_async.population.reading.candidates import candidates_with_experiments, columns
+from pace_async.population.reading.programs import whole
 from pace_async.population.reading.read_spending import unpriced_of
 
 BATCH = 500
@@ -89,9 +90,10 @@ def stream(connection: Connection, run_id: int, kind: Kind) -> Iterator[dict[str
 
 def programs(connection: Connection, run_id: int) -> Iterator[dict[str, Any]]:
     """candidate, score, outcome, program of every candidate that has a program."""
-    whole = select(CandidateRow.candidate, CandidateRow.score, CandidateRow.outcome, CandidateRow.program)
-    written = whole.where(CandidateRow.run_id == run_id, CandidateRow.program.is_not(None))
-    return _rows(connection, written.order_by(CandidateRow.candidate))
+    asked = select(CandidateRow.candidate, CandidateRow.score, CandidateRow.outcome, CandidateRow.program)
+    written = asked.where(CandidateRow.run_id == run_id, CandidateRow.program.is_not(None))
+    for row in _rows(connection, written.order_by(CandidateRow.candidate)):
+        yield {**row, "program": whole(connection, run_id, row["program"])}
 
 
 def _rows(connection: Connection, statement: Executable) -> Iterator[dict[str, Any]]:

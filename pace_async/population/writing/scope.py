@@ -10,6 +10,7 @@ from sqlalchemy import BindParameter, Connection, bindparam, func, insert, selec
 from pace_async.errors import PaceBug
 from pace_async.events import RunHeader
 from pace_async.fitness import Fitness
+from pace_async.population.journal.stored import as_stored
 from pace_async.population.models import Base, LeaseRow
 from pace_async.population.prepared import Prepared
 from pace_async.registry.staleness_policies import policy_of
@@ -35,10 +36,13 @@ class Scope:
         return None if score is None else self.fitness.merit(score)
 
     def add(self, table: type[Base], *rows: dict[str, Any]) -> None:
-        """Insert rows, all with the same columns. Adds run_id to each."""
+        """Insert rows, all with the same columns. Adds run_id to each. A program of several files is written as its
+        manifest, and its files with the fact's entry in the journal."""
         if rows:
             for row in rows:
                 row["run_id"] = self.run_id
+                if isinstance(program := row.get("program"), str):
+                    row["program"] = as_stored(program)
             _insert(table, tuple(rows[0])).run(self.connection, *rows)
 
     def value(self, statement: Prepared, **of: object) -> Any:
