@@ -26,7 +26,7 @@ class EvaluateFlags:
     """What `pace eval` may be given."""
 
     task: str = typer.Argument(..., help="Task name or folder.", metavar="TASK", autocompletion=task_names)
-    file: Path = typer.Argument(..., help="The program.", metavar="FILE")
+    file: Path = typer.Argument(..., help="The program: a file, or a folder of files.", metavar="FILE")
     seed: int = typer.Option(0, "--seed", help="Seed of the hidden instances.")
     sets: list[str] | None = typer.Option(None, "--set", help="A setting of the task, as NAME=VALUE.", metavar="N=V")
     unsafe: bool = typer.Option(False, "--unsafe-no-sandbox", help="Without isolation: only code you trust.")

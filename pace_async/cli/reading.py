@@ -1,6 +1,7 @@
 """pace status and best: read a run, whether or not it is running."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -165,10 +166,18 @@ def _rollbacks(rollbacks: "Sequence[Rollback]") -> dict[str, str]:
     return {"rollbacks": ", ".join(told)} if rollbacks else {}
 
 
-def best(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
+def best(
+    run: str | None = RUN_ARGUMENT,
+    branch: str | None = typer.Option(
+        None, "--branch", help="New branch for it, in the Git repository that the task was made of.", metavar="NAME"
+    ),
+    as_json: bool = JSON_OPTION,
+) -> None:
     """The best program: its score, where it came from, and where it is.
 
     Example: pace best circle_packing-1
+
+    Example: pace best faster-1 --branch faster
     """
     from pace_async.errors import InfrastructureFault, UsageError
     from pace_async.runtime.best_program import how_to_apply, write_best
@@ -176,11 +185,13 @@ def best(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
 
     with open_run(run) as (paths, reader):
         found, header = best_of(reader), reader.header()
+        seed = reader.show(0)["program"] or ""
     suffix = suffix_of_programs(header)
     try:
-        path = write_best(paths, suffix, found["program"])
+        path = write_best(paths, suffix, found["program"], seed)
     except InfrastructureFault as fault:
         raise UsageError(f"Cannot write {paths.best(suffix)} ({fault}).") from None
+    committed = _branch(header, branch, seed, found) if branch is not None else ""
     if as_json:
         document: BestWithFile = {**found, "path": str(path)}
         print_json(document)
@@ -197,3 +208,20 @@ def best(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
     tell(f"\nThe program is in {path}")
     for line in how_to_apply(paths, suffix)[1:]:
         tell(line)
+    if committed:
+        tell(committed)
+
+
+def _branch(header: "RunHeader", name: str, seed: str, found: Mapping[str, Any]) -> str:
+    """Commit the best program in a new branch. Returns what was done. Raises UsageError."""
+    from pace_async.errors import UsageError
+    from pace_async.task import task_of_run
+    from pace_async.task.repository import make_branch
+
+    spec = task_of_run(header).spec
+    if not spec.commit:
+        raise UsageError(f"--branch: task {spec.name!r} was not made of a Git repository.")
+    about = found["idea"] or "The best program of a search"
+    message = f"{about}\n\nCandidate {found['candidate']}, score {found['score']:.10g}.\n"
+    made = make_branch(Path(spec.repository), spec.commit, name, seed, found["program"], message)
+    return f"Branch {name} of {spec.repository} has it as commit {made[:12]}; no checkout was touched"

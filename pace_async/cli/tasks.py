@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pace_async.runtime.start.importing import Imported
     from pace_async.runtime.start.task_check import Check
 
+MOST_LEFT_OUT = 8
+"""Files of a repository that are named as left out."""
 app = typer.Typer(help="Tasks: what can be searched for.", no_args_is_help=True)
 
 
@@ -95,19 +97,36 @@ class InitFlags:
         None, "--program", help="Your program, to make a task of it and --evaluate.", metavar="FILE"
     )
     evaluate: str | None = typer.Option(
-        None, "--evaluate", help="Command that prints its score, as for `pace optimize`.", metavar="COMMAND"
+        None, "--evaluate", help="Command that prints the score, or pytest with --from.", metavar="COMMAND"
+    )
+    source: Path | None = typer.Option(
+        None, "--from", help="A Git repository, to make a task of its files and --evaluate.", metavar="REPO"
+    )
+    commit: str = typer.Option("HEAD", "--commit", help="With --from: the commit.", metavar="REVISION")
+    change: list[str] | None = typer.Option(
+        None,
+        "--change",
+        help="With --from: glob of files that may change. Several may be given. [default: all but the tests]",
+        metavar="GLOB",
+    )
+    hide: list[str] | None = typer.Option(
+        None,
+        "--hide",
+        help="With --from: glob of files that no model sees. Several may be given.",
+        metavar="GLOB",
     )
     include: list[Path] | None = typer.Option(
         None, "--include", help="A file or folder that the command reads. May be given several times.", metavar="PATH"
     )
-    minimize: bool = typer.Option(False, "--minimize", help="With --program: a lower score is better.")
-    maximize: bool = typer.Option(False, "--maximize", help="With --program: a higher score is better.")
+    minimize: bool = typer.Option(False, "--minimize", help="With --program or --from: a lower score is better.")
+    maximize: bool = typer.Option(False, "--maximize", help="With --program or --from: a higher score is better.")
     as_json: bool = JSON_OPTION
 
 
 def init(flags: InitFlags) -> None:
     """Make a small working task to edit: evaluator, seed program, description, catalogue. With --program and --evaluate
-    it is made of a program of your own and the command that scores it, which is run twice in the sandbox.
+    it is made of a program of your own and the command that scores it, which is run twice in the sandbox. With --from
+    it is made of the files of a Git repository, whose checkout is not touched.
 
     Example: pace task init my_new_task
 
@@ -116,11 +135,15 @@ def init(flags: InitFlags) -> None:
     Example: pace task init my_benchmark --kind command
 
     Example: pace task init my_route --program my_program.py --evaluate 'python score.py {program}' --minimize
+
+    Example: pace task init faster --from ~/my_repository --evaluate 'pytest -q' --change 'src/**' --minimize
     """
     from pace_async.runtime.start.new_task import make_task
 
     target = flags.folder or Path(flags.name)
-    if flags.program is not None or flags.evaluate is not None:
+    if flags.source is not None:
+        _init_from(flags, target)
+    elif flags.program is not None or flags.evaluate is not None:
         _init_own(flags, target)
     else:
         make_task(flags.name, target, flags.language, flags.kind)
@@ -130,7 +153,7 @@ def init(flags: InitFlags) -> None:
         print_json(document)
         return
     where = f"./{target}" if not target.is_absolute() else str(target)
-    if flags.program is not None:
+    if flags.program is not None or flags.source is not None:
         tell(f"{target} holds the task; read {target}/task.yaml, whose bounds and limits are guesses, then:")
         model = " --implementer MODEL"
     else:
@@ -159,6 +182,36 @@ def _init_own(flags: InitFlags, target: Path) -> None:
     refuse_name(flags.name)
     own = own_program(flags.program, flags.evaluate, flags.include or (), Path.cwd())
     make_own_task(own, target, "minimize" if flags.minimize else "maximize", name=flags.name)
+
+
+def _init_from(flags: InitFlags, target: Path) -> None:
+    """Make a task of a repository. Raises UsageError and SeedProgramFails."""
+    from pace_async.errors import UsageError
+    from pace_async.interface.repository_task import make_repository_task
+    from pace_async.runtime.start.new_task import refuse_name
+
+    if flags.evaluate is None or flags.program is not None or flags.include or flags.kind is not None:
+        raise UsageError("--from goes with --evaluate, and not with --program, --include or --kind.")
+    if not one_of({"--minimize": flags.minimize, "--maximize": flags.maximize}, (True, True)):
+        raise UsageError("Say whether a lower score is better (--minimize) or a higher one (--maximize).")
+    refuse_name(flags.name)
+    assert flags.source is not None
+    made = make_repository_task(
+        flags.name,
+        flags.source,
+        target,
+        flags.evaluate,
+        "minimize" if flags.minimize else "maximize",
+        revision=flags.commit,
+        change=flags.change or (),
+        hide=flags.hide or (),
+    )
+    if not flags.as_json:
+        tell(f"commit {made.commit[:12]} scores {made.score:.6g}")
+        for why in made.left_out[:MOST_LEFT_OUT]:
+            tell(f"left out: {shown(why)}")
+        if (more := len(made.left_out) - MOST_LEFT_OUT) > 0:
+            tell(f"left out: {more} more")
 
 
 @dataclass(frozen=True, slots=True)

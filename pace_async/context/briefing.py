@@ -77,7 +77,7 @@ class Briefing:
     def seen(self, program: str, specification: str) -> str:
         """The program as its author sees it: without what the specification does not need, if it says what it needs."""
         needs = needed(specification)
-        if needs is None or self.prompts.task.spec.language != PYTHON:
+        if needs is None or self.prompts.task.spec.language != PYTHON or self.prompts.task.spec.has_folder:
             return program
         changed = changed_names(program, [member.program for member in self.named])
         seen = folded(program, needs | changed, names_in(specification))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pace_async.context.briefing import HIDDEN, Briefing
+from pace_async.context.files import files_levels
 from pace_async.context.notes import asked_for_notes
 from pace_async.context.notes_page import LONGEST
 from pace_async.context.questions import Near, Prompts, Questions, Rendered
@@ -82,11 +83,13 @@ def _implement(prompts: Prompts, seed: Member) -> Rendered:
     specification = f"{EXAMPLE}\nNeeds: {spec.entry or 'none'}"
     seen = briefing.seen(seed.program, specification)
     note = HIDDEN if seen != seed.program else ""
-    shown = f"It is candidate 0, with {size_text(spec, seed.program)}.{note}\n{fenced(seen, spec.written_in.fences[0])}"
+    head = f"It is candidate 0, with {size_text(spec, seed.program)}.{note}"
+    shown = f"{head}\n{fenced(seen, spec.written_in.fences[0])}"
     values: dict[str, Any] = {
         **answer_form(spec, seed.program),
         "idea": EXAMPLE,
         "specification": fenced(specification, "text"),
         "request": "Carry out the specification.",
     }
-    return briefing.render(lambda level: shown if level == 0 else None, seed, values)
+    whole = files_levels(seed.program, seed.program, spec, head) if spec.has_folder else None
+    return briefing.render(whole or (lambda level: shown if level == 0 else None), seed, values)

@@ -4,7 +4,7 @@ from pace_async.context.figures import digits_for
 from pace_async.context.practice import practice_levels
 from pace_async.context.sections import Levels
 from pace_async.context.table import failed_levels, ideas_levels, lineage_levels, results_levels, under_way_levels
-from pace_async.context.texts import limits_text, member_levels, metrics_text, notes_levels, program_text, task_text
+from pace_async.context.texts import limits_text, member_levels, metrics_text, notes_levels, program_levels, task_text
 from pace_async.context.value import Context, Surroundings
 from pace_async.task import Task
 
@@ -28,6 +28,6 @@ def levels_of(context: Context, task: Task, around: Surroundings) -> dict[str, L
         "other": member_levels(context, context.other, task.spec, alone=False),
         "lineage": lineage_levels(context),
         "failed": failed_levels(context, digits),
-        "program": whole(program_text(context, task.spec)),
+        "program": program_levels(context, task),
         "practice": practice_levels(context.parent.practice),
     }

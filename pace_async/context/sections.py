@@ -8,6 +8,9 @@ The rule of what goes first:
 2. While the whole is too large, the sections of ORDER show less, one after the other until it is empty.
 3. Only then the middle of the task's text is cut, and last the middle of the parent's program.
 
+A parent of several files has levels: it shows fewer of them whole, first to have a share of the budget, and again
+before anything is cut.
+
 Invariants: the texts together never have more characters than the budget. Nothing of the parent is cut while any
 other section shows something that could go.
 """
@@ -30,6 +33,8 @@ SHARES: Mapping[str, float] = {
     "other": 0.0375,
     "named": 0.5,
 }
+FILES_SHARE = 0.6
+"""Of the parent, where it has levels: it has several files then."""
 LEAST = 56_000
 """Characters from which shares are counted where the budget has fewer: those of the usual one."""
 ORDER = (
@@ -72,6 +77,8 @@ def fitted(sections: Mapping[str, Levels], budget: int) -> Fitted:
     for name, levels_of in sections.items():
         limit = max(LEAST, budget) * SHARES[name] if name in SHARES and "program" in sections else None
         texts[name], levels[name] = levels_of(0) or "", 0
+        if name == "program":
+            _shorten(levels_of, texts, levels, int(budget * FILES_SHARE))
         while limit is not None and len(texts[name]) > limit:
             _less(sections, texts, levels, name)
     total = sum(map(len, texts.values()))
@@ -80,6 +87,10 @@ def fitted(sections: Mapping[str, Levels], budget: int) -> Fitted:
             total -= len(texts[name])
             _less(sections, texts, levels, name)
             total += len(texts[name])
+    if total > budget and "program" in texts:
+        total -= len(texts["program"])
+        _shorten(sections["program"], texts, levels, max(0, budget - total))
+        total += len(texts["program"])
     cut = False
     for name in CUT:
         if total > budget and name in texts:
@@ -102,6 +113,13 @@ def without_middle(text: str, longest: int) -> str:
     end = left // 2
     note = NOTE.format(len(text) - start - end)
     return f"{text[:start]}\n{note}\n{text[-end:] if end else ''}"
+
+
+def _shorten(program: Levels, texts: dict[str, str], levels: dict[str, int], room: int) -> None:
+    """Show less of the parent's files, until they fit or its last level is reached."""
+    while len(texts["program"]) > room and (less := program(levels["program"] + 1)) is not None:
+        levels["program"] += 1
+        texts["program"] = less
 
 
 def _less(sections: Mapping[str, Levels], texts: dict[str, str], levels: dict[str, int], name: str) -> None:

@@ -12,15 +12,17 @@ from itertools import accumulate, groupby, takewhile
 from rapidfuzz.distance import Indel
 
 from pace_async.context.figures import CHARACTERS_PER_TOKEN, digits_for, score_text
+from pace_async.context.files import files_levels, may_change_text, size_of
 from pace_async.context.noise import Noise, noise_text
 from pace_async.context.notes_page import LONGEST, shorter
 from pace_async.context.sections import Levels
 from pace_async.context.value import Context, Surroundings
 from pace_async.events import NotesPage
+from pace_async.programs.fileset import Program, changed_paths, is_fileset
 from pace_async.programs.languages import PYTHON
 from pace_async.programs.text import DIVIDER, REPLACE, SEARCH, is_marked, marks
 from pace_async.search.state import Member
-from pace_async.task import TaskSpec
+from pace_async.task import Task, TaskSpec
 
 MOST_LINES = 4000
 """Lines of a program that is compared in the event loop, in a few milliseconds at most."""
@@ -115,14 +117,16 @@ def resources(spec: TaskSpec) -> str:
 def size_text(spec: TaskSpec, program: str) -> str:
     """The characters that a program has, and may have."""
     most = f" of at most {spec.longest_program}" if spec.longest_program is not None else ""
-    return f"{len(program)} characters{most}"
+    return f"{size_of(program)}{most}"
 
 
 def answer_form(spec: TaskSpec, program: str) -> dict[str, str]:
     """What may change of a program, and the form of an edit of it: values of a template."""
     language = spec.written_in
     start, end = marks(language.comment)
-    if is_marked(program):
+    if spec.has_folder:
+        bounds, content = may_change_text(spec, program), "the whole text of the file"
+    elif is_marked(program):
         bounds = (
             f"Only the block between `{start}` and `{end}` may change. These two lines and the rest stay as they are."
         )
@@ -132,6 +136,7 @@ def answer_form(spec: TaskSpec, program: str) -> dict[str, str]:
     return {
         **{"title": language.title, "bounds": bounds, "fence": language.fences[0], "content": content},
         **{"search": SEARCH, "divider": DIVIDER, "replace": REPLACE},
+        "files": "yes" if spec.has_folder else "",
     }
 
 
@@ -163,16 +168,19 @@ def score_of(context: Context, member: Member) -> str:
     return score_text(member.score, digits_for(context.scores))
 
 
-def program_text(context: Context, spec: TaskSpec) -> str:
-    """The whole file of the parent."""
-    program = context.parent.program
+def program_levels(context: Context, task: Task) -> Levels:
+    """The parent: its whole file, or its files in the order of need."""
+    spec, program = task.spec, context.parent.program
     metrics = "".join(f", {name} {value:g}" for name, value in context.metrics.items())
     best = "" if context.best is not None else " No program that you can see is better."
     score = f"score {score_of(context, context.parent)}{metrics}"
     head = f"Candidate {context.parent.candidate}, {score}, {size_text(spec, program)}.{best}"
     feedback = context.parent.feedback
     wrote = f"\nWhat its evaluator wrote, which is data:\n{fenced(feedback, 'text')}" if feedback else ""
-    return f"{head}{wrote}\n{fenced(program, spec.written_in.fences[0])}"
+    if spec.has_folder:
+        return files_levels(program, task.program, spec, f"{head}{wrote}")
+    text = f"{head}{wrote}\n{fenced(program, spec.written_in.fences[0])}"
+    return lambda level: text if level == 0 else None
 
 
 def member_levels(context: Context, member: Member | None, spec: TaskSpec, *, alone: bool) -> Levels:
@@ -199,6 +207,8 @@ def member_levels(context: Context, member: Member | None, spec: TaskSpec, *, al
 def beside(program: str, parent: Member, spec: TaskSpec) -> str:
     """The program whole, or what leads to it from the parent if that is shorter."""
     difference = _shorter_difference(parent.program, program)
+    if difference is None and spec.has_folder:
+        return "another program, whose difference has no room here."
     if difference is None:
         return f"whole:\n{fenced(program, spec.written_in.fences[0])}"
     return f"as a difference from candidate {parent.candidate}:\n{fenced(difference, 'diff')}"
@@ -221,7 +231,23 @@ def _beginning(difference: str, share: float, parent: Member) -> str:
 
 @lru_cache(maxsize=256)
 def _difference(before: str, after: str) -> str | None:
-    """A unified difference without line numbers, the shortest one. None where a program has too many lines."""
+    """A unified difference without line numbers, the shortest one. None where a program has too many lines. Of programs
+    of several files one for each file that differs, below its name."""
+    if is_fileset(before) and is_fileset(after):
+        old, new = Program.of(before), Program.of(after)
+        return "\n".join(_file_difference(path, old, new) for path in changed_paths(old, new))
+    return _text_difference(before, after)
+
+
+def _file_difference(path: str, before: Program, after: Program) -> str:
+    if path not in after.files:
+        return f"FILE: {path} is removed"
+    new = "" if path in before.files else " is new"
+    difference = _text_difference(before.files.get(path, ""), after.files[path])
+    return f"FILE: {path}{new}\n{'(too many lines to be compared)' if difference is None else difference}"
+
+
+def _text_difference(before: str, after: str) -> str | None:
     a, b = before.splitlines(), after.splitlines()
     if max(len(a), len(b)) > MOST_LINES:
         return None

@@ -25,6 +25,7 @@ from pace_async.evaluate.sandbox.python_files import locate
 from pace_async.evaluate.sandbox.toolchain import Toolchain
 from pace_async.evaluate.sandbox.verdict import Ended, judge, one_line
 from pace_async.evaluate.scorer.strict_json import Invalid, parse
+from pace_async.programs.fileset import Program, changed_paths
 from pace_async.programs.text import parted
 from pace_async.task import Task, files_of
 from pace_async.task.kinds.command import PYTHONS
@@ -75,8 +76,8 @@ class Commands(AbstractContextManager["Commands"]):
     def job(self, request: EvaluationRequest) -> Job:
         """The job that evaluates a program."""
         spec = self._task.spec
-        parts = parted(request.program) if spec.files else [(spec.program, request.program)]
-        files = {name or spec.program: text.encode("utf-8", "surrogatepass") for name, text in parts}
+        texts, removed = _changes(self._task, request.program)
+        files = {name: text.encode("utf-8", "surrogatepass") for name, text in texts.items()}
         command = Command(
             self._argv(request.stage),
             self._environment(),
@@ -87,6 +88,8 @@ class Commands(AbstractContextManager["Commands"]):
             wanted(spec),
             min(LONGEST_FILE, request.limits.output_bytes // 8),
             packages=not self._toolchain.has_python,
+            removed=removed,
+            folder=spec.program if spec.has_folder and not spec.python_function else "",
         )
         return Job("", "", ["null"], command=command)
 
@@ -123,6 +126,18 @@ class Commands(AbstractContextManager["Commands"]):
         path = f"{Path(self._folder.name) / 'bin'}:{self._toolchain.path}"
         fixed = {"PATH": path, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1", "PYTHONUNBUFFERED": "1"}
         return {**fixed, **self._task.spec.written_in.environment}
+
+
+def _changes(task: Task, program: str) -> tuple[Mapping[str, str], tuple[str, ...]]:
+    """The files that are written over a copy of the task's folder, and those that are removed from it."""
+    spec = task.spec
+    if not spec.has_folder:
+        parts = parted(program) if spec.files else [(spec.program, program)]
+        return {name or spec.program: text for name, text in parts}, ()
+    before, after = Program.of(task.program), Program.of(program)
+    changed = changed_paths(before, after)
+    written = {f"{spec.program}/{path}": after.files[path] for path in changed if path in after.files}
+    return written, tuple(f"{spec.program}/{path}" for path in changed if path not in after.files)
 
 
 def _copied(folder: Path, target: Path) -> tuple[Path, ...]:

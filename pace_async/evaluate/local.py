@@ -31,9 +31,10 @@ from pace_async.evaluate.sandbox.converse import Job
 from pace_async.evaluate.sandbox.launch import CandidateRunner
 from pace_async.evaluate.sandbox.verdict import Ended, doubt, judge, one_line
 from pace_async.evaluate.scorer.scorer_client import EvaluatorFailed, Outputs, OverBound, Scored, Scorers
-from pace_async.programs.compiled import LONGEST_PROGRAM, compiled_off_loop, digest_as_it_is
+from pace_async.programs.compiled import compiled_off_loop, digest_as_it_is, longest_of
 from pace_async.programs.text import parted
-from pace_async.task import FULL, PRACTICE, Task, TaskSpec
+from pace_async.task import FULL, PRACTICE, Task
+from pace_async.task.several_files import why_no_program
 
 BACKOFF_S = 0.1
 
@@ -121,7 +122,7 @@ class LocalEvaluator:
 
     async def _evaluated(self, request: EvaluationRequest) -> Evaluation:
         """Nothing is run for a program that is refused at once, or whose score is known."""
-        if complaint := _refused(request.program, self.task.spec):
+        if complaint := _refused(request.program, self.task):
             return _unrun(request, Evaluation("candidate_error", None, 0.0, complaint))
         try:
             read = await compiled_off_loop(request.program, self.task.spec.language)
@@ -357,11 +358,14 @@ def _unrun(request: EvaluationRequest, came: Evaluation) -> Evaluation:
     return attempted_once(request, came, time.time())
 
 
-def _refused(program: str, spec: TaskSpec) -> str:
+def _refused(program: str, task: Task) -> str:
     """Why a text is not a program of this task, if so: it is too long, or consists of other files. A program without
     file names is the task's first file alone."""
-    if len(program) > LONGEST_PROGRAM:
-        return f"the program is longer than {LONGEST_PROGRAM} characters"
+    if len(program) > (longest := longest_of(program)):
+        return f"the program is longer than {longest} characters"
+    spec = task.spec
+    if spec.has_folder:
+        return why_no_program(program, task.program, spec)
     names = [name for name, _ in parted(program)] if spec.files else [""]
     known = (spec.program, *spec.files)
     if names == [""] or (names[0] == spec.program and len(set(names)) == len(names) and set(names) <= set(known)):

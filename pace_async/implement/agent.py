@@ -16,6 +16,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -35,16 +36,19 @@ from pace_async.implement.agent_prompt import (
     program_files,
     program_of_files,
 )
-from pace_async.implement.answers import made_by_agent
+from pace_async.implement.agent_tree import TEXTS, program_left_in
+from pace_async.implement.answers import made_by_agent, made_in_folder
 from pace_async.implement.base import Experiment, Implemented, Unusable
 from pace_async.implement.edits import UselessProgram
+from pace_async.implement.file_answers import globs_of
 from pace_async.implement.model_maker import LONGEST_KEPT, refuse_parent
 from pace_async.implement.repair import program_to_change
+from pace_async.programs.fileset import Program
 from pace_async.providers.base import CallLedger
 from pace_async.providers.failures import CallFailed
 from pace_async.providers.redact import holds_secret, redact, without_secrets
 from pace_async.search.state import Member
-from pace_async.task import Task
+from pace_async.task import Task, TaskSpec
 
 PLACEHOLDER = re.compile(r"\{(prompt|program|folder)\}")
 """What may stand in an argument of the command: the message, the program's file, the folder."""
@@ -60,8 +64,13 @@ class AgentMaker:
         self._folders = folders
 
     async def make(self, task: Task, parent: Member, experiment: Experiment, timeout_s: float) -> Implemented:
-        files, again = files_for(task, parent, experiment), bool(experiment.tries)
-        folder = await anyio.to_thread.run_sync(lambda: self._folders.prepare(experiment.lease, files, again=again))
+        files, again, lease = files_for(task, parent, experiment), bool(experiment.tries), experiment.lease
+        if task.spec.has_folder:
+            program = Program.of(program_to_change(parent.program, experiment.tries)).files
+            make = partial(self._folders.prepare_tree, lease, program, files, task.spec.ignore)
+        else:
+            make = partial(self._folders.prepare, lease, files, again=again)
+        folder = await anyio.to_thread.run_sync(make)
         price = self._config.price_per_call or 0.0
         number = await self._ledger.reserve(experiment.lease, self._name, price)
         call, began = _Call(price), time.perf_counter()
@@ -100,10 +109,11 @@ class AgentMaker:
 
     async def _run(self, call: "_Call", folder: Path, task: Task, prompt: str, timeout_s: float) -> None:
         """Run the command to its end, and keep what it costs. Raises CallFailed."""
-        program = folder / file_of(task.spec)
+        program = folder if task.spec.has_folder else folder / file_of(task.spec)
+        texts = folder / TEXTS if task.spec.has_folder else folder
         asked = command_of(self._name, self._config)
         command = words_of(asked, {"prompt": prompt, "program": str(program), "folder": str(folder)})
-        given = Path(os.devnull) if any("{prompt}" in word for word in asked) else folder / PROMPT
+        given = Path(os.devnull) if any("{prompt}" in word for word in asked) else texts / PROMPT
         try:
             ended = await run_agent(command, folder, given, self._folders.log, timeout_s)
         except TimeoutError:
@@ -111,7 +121,7 @@ class AgentMaker:
                 "timeout", f"not done within {round(timeout_s, 1):g} s", charged=None, of_this_prompt=True
             ) from None
         call.reported = cost_of(self._name, ended.output, self._config)
-        await anyio.to_thread.run_sync(_keep_output, folder, ended)
+        await anyio.to_thread.run_sync(_keep_output, folder, texts, ended)
         if ended.failed:
             call.started = False
             raise CallFailed("not_installed", redact(f"{command[0]}: {ended.failed}"))
@@ -173,6 +183,8 @@ async def _program_in(folder: Path, task: Task, parent: Member, experiment: Expe
     """The program that the agent left. Raises CandidateFault, and InfrastructureFault if it holds a secret of this
     machine, which is not stored."""
     spec, shown = task.spec, program_to_change(parent.program, experiment.tries)
+    if spec.has_folder:
+        return await _program_in_tree(folder, spec, shown, parent, experiment)
     names = tuple(program_files(spec, shown))
     text = program_of_files(spec, await anyio.to_thread.run_sync(read_program, folder, names))
     if holds_secret(text):
@@ -182,8 +194,22 @@ async def _program_in(folder: Path, task: Task, parent: Member, experiment: Expe
     return program
 
 
+async def _program_in_tree(folder: Path, spec: TaskSpec, shown: str, parent: Member, experiment: Experiment) -> str:
+    """The same for a program of several files."""
+    known = Program.of(shown).files
+    files = await anyio.to_thread.run_sync(program_left_in, folder, known, spec.ignore)
+    if any(holds_secret(text) for path, text in files.items() if known.get(path) != text):
+        raise InfrastructureFault("secret_in_answer", "a file that the agent left holds a secret variable's value")
+    program = await made_in_folder(files, shown, globs_of(spec.change, spec.hide))
+    await refuse_parent(program, parent.program, experiment, spec.language)
+    return program
+
+
 def _left_in(folder: Path, task: Task) -> str:
-    """The beginning of the program's first file, for the row of a useless try. Without secrets."""
+    """The beginning of the program's first file, for the row of a useless try. Without secrets. Nothing of several
+    files."""
+    if task.spec.has_folder:
+        return ""
     try:
         text = read_program(folder, (file_of(task.spec),))[file_of(task.spec)]
     except CandidateFault:
@@ -191,11 +217,11 @@ def _left_in(folder: Path, task: Task) -> str:
     return without_secrets(text)[:LONGEST_KEPT]
 
 
-def _keep_output(folder: Path, ended: AgentEnded) -> None:
-    if folder.is_symlink():  # the agent put a link in its place
+def _keep_output(folder: Path, texts: Path, ended: AgentEnded) -> None:
+    if folder.is_symlink() or texts.is_symlink():  # the agent put a link in its place
         return
     with contextlib.suppress(OSError):
-        put(folder / OUTPUT, without_secrets(f"{ended.output}\n{ended.errors}"))
+        put(texts / OUTPUT, without_secrets(f"{ended.output}\n{ended.errors}"))
 
 
 def _why(ended: AgentEnded, said: str) -> str:

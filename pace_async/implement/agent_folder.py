@@ -14,12 +14,12 @@ from pathlib import Path
 
 from pace_async.durable import disk_fault
 from pace_async.errors import CandidateFault
+from pace_async.implement.agent_tree import make_tree
 from pace_async.outside import sound_file
 from pace_async.programs.compiled import LONGEST_PROGRAM
+from pace_async.programs.tree import MOST_BYTES
 from pace_async.removal import remove_tree
 
-MOST_BYTES = 4 * LONGEST_PROGRAM
-"""Of one file: UTF-8 has at most four bytes a character."""
 OUTPUT = "OUTPUT.txt"
 """What the last call printed."""
 
@@ -33,6 +33,19 @@ class AgentFolders:
     log: Path
     has_ended: Callable[[int], bool]
     keep: bool = False
+
+    def prepare_tree(
+        self, lease: int, program: Mapping[str, str], texts: Mapping[str, str], ignore: Sequence[str]
+    ) -> Path:
+        """The absolute path of the lease's folder as a work tree (`agent_tree`), fresh for each try, because an agent
+        may have put links in the place of its folders. Raises InfrastructureFault if the disk or Git fails."""
+        self.sweep()
+        folder = self.root.resolve() / str(lease)
+        try:
+            make_tree(folder, program, texts, ignore)
+        except OSError as error:
+            raise disk_fault(error, folder) from error
+        return folder
 
     def prepare(self, lease: int, files: Mapping[str, str], *, again: bool) -> Path:
         """The absolute path of the lease's folder with these files, fresh unless `again`. Removes the folders of ended

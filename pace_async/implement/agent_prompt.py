@@ -8,12 +8,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from pace_async.context.files import may_change_text
 from pace_async.context.practice import practice_text
 from pace_async.context.texts import fenced, resources
 from pace_async.events import ImplementerTry
+from pace_async.implement.agent_tree import TEXTS
 from pace_async.implement.base import Experiment
 from pace_async.implement.prompts import Messages, failure_of, one_line, said_of
 from pace_async.implement.repair import program_to_change
+from pace_async.programs.fileset import Program
 from pace_async.programs.text import is_marked, joined, marks, parted
 from pace_async.search.state import Member
 from pace_async.task import Task, TaskSpec
@@ -51,16 +54,19 @@ def file_of(spec: TaskSpec) -> str:
 
 
 def files_for(task: Task, parent: Member, experiment: Experiment) -> dict[str, str]:
-    """Every file that the folder of a try begins with: the program of the last try, or the parent, and the texts."""
+    """Every file that the folder of a try begins with: the program of the last try, or the parent, and the texts. Of a
+    program of several files only the texts, which have a folder of their own."""
     spec, tries = task.spec, experiment.tries
     feedback = feedback_of(tries, parent.program, spec)
+    program = program_to_change(parent.program, tries)
     values: dict[str, object] = {
         "lease": experiment.lease,
         "try": len(tries) + 1,
         "task": spec.name,
         "language": spec.language,
-        "program": file_of(spec),
-        "files": list(spec.files),
+        "program": "." if spec.has_folder else file_of(spec),
+        "files": list(Program.of(program).files) if spec.has_folder else list(spec.files),
+        **({"change": list(spec.change)} if spec.has_folder else {}),
         "idea": experiment.idea,
         "experiment": experiment.description,
         "direction": spec.direction,
@@ -74,7 +80,7 @@ def files_for(task: Task, parent: Member, experiment: Experiment) -> dict[str, s
         **({BRIEFING: experiment.briefing.page(parent)} if experiment.briefing is not None else {}),
         VALUES: json.dumps(values, indent=2, ensure_ascii=False) + "\n",
         **({FEEDBACK: f"{feedback.text}\n"} if feedback is not None else {}),
-        **program_files(spec, program_to_change(parent.program, tries)),
+        **({} if spec.has_folder else program_files(spec, program)),
     }
 
 
@@ -98,27 +104,39 @@ def prompt_for(task: Task, parent: Member, experiment: Experiment) -> str:
     """The message to the agent."""
     spec = task.spec
     names = ", ".join((file_of(spec), *spec.files))
-    start, end = marks(spec.written_in.comment)
-    bounds = (
-        f"Change only the lines between `{start}` and `{end}`. Keep these two lines, and every character outside them."
-        if is_marked(parent.program)
-        else "The whole program may change."
-    )
+    saved = "Save the result in the same file. Only the program is taken"
+    if spec.has_folder:
+        names, saved = "its files are committed in Git", "Only files of the program are taken"
+    place = f"{TEXTS}/" if spec.has_folder else ""
     feedback = feedback_of(experiment.tries, parent.program, spec)
     again = f"\n\nYour last try failed. {feedback.text}" if feedback is not None else ""
     untouched = program_to_change(parent.program, experiment.tries) == parent.program
     said = f"\n\n{said_of(parent.feedback)}" if untouched and parent.feedback else ""
     practice = practice_text(parent.practice) if untouched else ""
     said += f"\n\n{practice}" if practice else ""
-    more = f" {EXPERIMENT} has the experiment line by line. {BRIEFING} says why, and holds the programs that it names."
+    more = (
+        f" {place}{EXPERIMENT} has the experiment line by line. {place}{BRIEFING} says why, and holds the programs "
+        "that it names."
+    )
     more = more if experiment.briefing is not None else ""
     return (
         f"Change the {spec.written_in.title} program in this folder ({names}) so that it carries out one experiment, "
-        f"as it is described and nothing else. {bounds} Save the result in the same file. Only the program is "
-        f"taken from this folder. {TASK} says what the program is for and what it must respect.{more}\n\n"
+        f"as it is described and nothing else. {_bounds(spec, parent.program)} {saved} "
+        f"from this folder. {place}{TASK} says what the program is for and what it must respect.{more}\n\n"
         f"Idea: {_line(experiment.idea)}\n"
         f"Experiment: {_line(experiment.description)}{said}{again}\n"
     )
+
+
+def _bounds(spec: TaskSpec, program: str) -> str:
+    """What may change."""
+    start, end = marks(spec.written_in.comment)
+    block = f"the lines between `{start}` and `{end}`"
+    if spec.has_folder:
+        return may_change_text(spec, program)
+    if is_marked(program):
+        return f"Change only {block}. Keep these two lines, and every character outside them."
+    return "The whole program may change."
 
 
 def messages_for(task: Task, parent: Member, experiment: Experiment) -> Messages:
@@ -136,7 +154,8 @@ def feedback_of(tries: Sequence[ImplementerTry], parent: str, spec: TaskSpec) ->
         wrong = f"The program was tried out. {failure_of(last, last.evaluation, program, spec)}"
         return Feedback(last.evaluation, f"{wrong}\n\nMend the error, so that the program carries out the experiment.")
     if last.program is not None:
-        wrong = f"The program does not compile: {one_line(last.detail)}, counted from its first line."
+        counted = "" if spec.has_folder else ", counted from its first line"
+        wrong = f"The program does not compile: {one_line(last.detail)}{counted}."
         return Feedback(last.outcome, f"{wrong}\n\nMend the error, so that the program carries out the experiment.")
     wrong = f"What you left could not be used ({last.outcome}): {one_line(last.detail)}."
     return Feedback(last.outcome, f"{wrong}\n\nThe program stands as it was before. Carry out the experiment on it.")

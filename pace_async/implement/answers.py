@@ -4,12 +4,15 @@ A helper process (`programs.helpers`) parses, applies and compiles the text, bec
 steps slow.
 """
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pace_async.errors import CandidateFault
 from pace_async.implement.edits import UselessProgram, program_left, program_of, refuse_too_long
+from pace_async.implement.file_answers import program_of_answer, program_of_folder
 from pace_async.programs.compiled import examined, remember
+from pace_async.programs.fileset import is_fileset
 from pace_async.programs.helpers import TooMuchWork, in_helper
 from pace_async.programs.languages import PYTHON
 
@@ -24,9 +27,19 @@ def left(text: str, parent: str, language: str = PYTHON, entry: str = "") -> dic
     return _result(program_left, text, parent, language, entry)
 
 
+def answered_in_files(answer: str, parent: str, globs: str) -> dict[str, Any]:
+    """Runs in another process: the result of `program_of_answer`, or its fault."""
+    return _result(program_of_answer, answer, parent, "", globs)
+
+
+def left_in_folder(files: str, parent: str, globs: str) -> dict[str, Any]:
+    """Runs in another process: the result of `program_of_folder`, or its fault."""
+    return _result(program_of_folder, files, parent, "", globs)
+
+
 def _result(make: Callable[..., str], text: str, parent: str, language: str, *more: str) -> dict[str, Any]:
     try:
-        program = make(text, parent, language, *more)
+        program = make(text, parent, *([language] if language else []), *more)
     except UselessProgram as fault:
         return {"kind": fault.kind, "detail": fault.detail, "program": fault.program, "unapplied": fault.unapplied}
     except CandidateFault as fault:
@@ -34,10 +47,15 @@ def _result(make: Callable[..., str], text: str, parent: str, language: str, *mo
     return {"program": program, "examined": examined(program, language)}
 
 
-async def made_of(answer: str, parent: str, language: str = PYTHON, entry: str = "", seen: str = "") -> str:
+async def made_of(
+    answer: str, parent: str, language: str = PYTHON, entry: str = "", seen: str = "", globs: str = ""
+) -> str:
     """The program that an answer makes of its parent, which has to define `entry`. `seen` is the parent as the author
-    saw it, if functions were folded. Raises CandidateFault, and InfrastructureFault if no process is available."""
+    saw it, if functions were folded, and `globs` says what may change of a parent of several files. Raises
+    CandidateFault, and InfrastructureFault if no process is available."""
     refuse_too_long(answer)
+    if is_fileset(parent):
+        return await _made_files(answered_in_files, answer, parent, globs)
     return await _made(answered, answer, parent, language, entry, seen)
 
 
@@ -46,10 +64,21 @@ async def made_by_agent(text: str, parent: str, language: str = PYTHON, entry: s
     return await _made(left, text, parent, language, entry)
 
 
+async def made_in_folder(files: Mapping[str, str], parent: str, globs: str) -> str:
+    """The program of these files, which an agent left where `parent` stood before. Raises as `made_of`."""
+    return await _made_files(left_in_folder, json.dumps(files), parent, globs)
+
+
 async def _made(work: Callable[..., dict[str, Any]], text: str, parent: str, language: str, *more: str) -> str:
     result = await in_helper_or_fault(work, text, parent, language, *more)
     if language == PYTHON:
         remember(str(result["program"]), result["examined"])
+    return str(result["program"])
+
+
+async def _made_files(work: Callable[..., dict[str, Any]], *texts: str) -> str:
+    result = await in_helper_or_fault(work, *texts)
+    remember(str(result["program"]), result["examined"])
     return str(result["program"])
 
 

@@ -14,6 +14,7 @@ from pace_async.implement.model_maker import ModelMaker
 from pace_async.implement.pool import BuiltIn, ImplementerPool, Maker
 from pace_async.implement.shares import models_of, parse_shares
 from pace_async.programs.block_use import why_unused
+from pace_async.programs.git import git_is_there
 from pace_async.programs.languages import PYTHON
 from pace_async.providers.base import CallLedger
 from pace_async.providers.chat import open_chats
@@ -39,8 +40,22 @@ def only_edits(model: str) -> bool:
 
 def refuse_unless_possible(model: str, task: Task) -> None:
     """Raises UsageError for an invalid setting, or a task that lacks what an implementer needs. Calls no model."""
+    if task.spec.has_folder:
+        _refuse_for_files(model, task)
     for kind in _built_in(model):
         _made(kind, task)
+
+
+def _refuse_for_files(model: str, task: Task) -> None:
+    """Raises UsageError for an implementer that cannot change a program of several files."""
+    kinds = _kinds(model)
+    if edits := next((kind for kind in kinds if kind.needs_catalogue), None):
+        raise UsageError(
+            f"--implementer {edits.name} edits the lines of one file, and a program of task {task.name!r} is a folder: "
+            "name a model or an agent."
+        )
+    if any(kind.runs_command for kind in kinds) and not git_is_there():
+        raise UsageError("An agent changes a program of several files in a Git work tree: install Git.")
 
 
 def refuse_missing_mechanisms(model: str, task: Task) -> None:

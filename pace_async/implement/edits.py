@@ -23,6 +23,7 @@ from itertools import pairwise
 from pace_async.errors import CandidateFault
 from pace_async.programs.block_use import defines
 from pace_async.programs.compiled import LONGEST_PROGRAM, compiled, program_hash
+from pace_async.programs.fileset import is_fileset, is_manifest
 from pace_async.programs.folding import is_folded, lost_names, unfolded
 from pace_async.programs.languages import PYTHON, Language, language_of
 from pace_async.programs.text import DIVIDER, END_MARK, REPLACE, SEARCH, START_MARK, editable
@@ -158,6 +159,8 @@ def _with_block(parts: tuple[str, str, str], parent: str, language: str, entry: 
 
 
 def _refuse_too_long_program(program: str) -> None:
+    if is_fileset(program) or is_manifest(program):
+        raise CandidateFault("wrong_language", "a program may not begin with that line")
     if len(program) > LONGEST_PROGRAM:
         raise CandidateFault("program_too_long", f"{len(program)} characters, of {LONGEST_PROGRAM} allowed")
 
@@ -176,10 +179,10 @@ def parse(answer: str, language: Language | None = None) -> WholeBlock | tuple[E
     if answer.strip() and not proper.strip():
         raise CandidateFault("empty_answer", "the answer holds reasoning only")
     lines = proper.replace("\r\n", "\n").split("\n")
-    edits, rest = _take_edits(lines)
+    edits, rest = take_edits(lines)
     if not edits:
         return _whole_block(lines, language or language_of(PYTHON))
-    if any(text.strip() for _, text in _fenced(rest)):
+    if any(text.strip() for _, text in fenced_blocks(rest)):
         raise CandidateFault("mixed_answer", "edits and a code block in one answer")
     return edits
 
@@ -229,7 +232,7 @@ def _places(lines: list[str], search: tuple[str, ...]) -> list[int]:
     return [i for i in range(len(lines) - size + 1) if tuple(lines[i : i + size]) == search]
 
 
-def _take_edits(lines: list[str]) -> tuple[tuple[Edit, ...], list[str]]:
+def take_edits(lines: list[str]) -> tuple[tuple[Edit, ...], list[str]]:
     """The edits, and the lines that belong to no edit."""
     edits: list[Edit] = []
     rest: list[str] = []
@@ -264,7 +267,7 @@ def _take_edits(lines: list[str]) -> tuple[tuple[Edit, ...], list[str]]:
 
 
 def _whole_block(lines: list[str], wanted: Language) -> WholeBlock:
-    blocks = _fenced(lines)
+    blocks = fenced_blocks(lines)
     if not blocks:
         raise CandidateFault("no_code_block", "the answer holds neither a code block nor an edit")
     if len(blocks) > 1:
@@ -275,7 +278,7 @@ def _whole_block(lines: list[str], wanted: Language) -> WholeBlock:
     return WholeBlock(text)
 
 
-def _fenced(lines: list[str]) -> list[tuple[str, str]]:
+def fenced_blocks(lines: list[str]) -> list[tuple[str, str]]:
     """(language, text) of each fenced block. A closing fence has the same character, is at least as long, and stands
     alone on its line."""
     blocks: list[tuple[str, str]] = []

@@ -11,16 +11,17 @@ from pace_async.events import ImplementerTry
 from pace_async.implement.answers import made_of
 from pace_async.implement.base import Experiment, Implemented, Unusable
 from pace_async.implement.edits import UselessProgram
+from pace_async.implement.file_answers import globs_of
 from pace_async.implement.prompts import messages_for, seen_program
 from pace_async.implement.repair import program_to_change
 from pace_async.programs.compiled import hash_off_loop
-from pace_async.programs.languages import PYTHON
+from pace_async.programs.fileset import Program
 from pace_async.providers.base import IMPLEMENTER, CallLedger, ChatAnswer
 from pace_async.providers.bill import billed
 from pace_async.providers.chat import Chat
 from pace_async.providers.redact import holds_secret
 from pace_async.search.state import Member
-from pace_async.task import Task
+from pace_async.task import Task, TaskSpec
 
 LONGEST_DEVIATION = 500
 _DEVIATION = re.compile(r"[\s>*_-]*Deviation\s*[*_]*:", re.IGNORECASE)
@@ -44,7 +45,7 @@ class ModelMaker:
             try:
                 answer = bill.answer = await self._chat.ask(messages, max_tokens=limit, timeout_s=timeout_s)
                 wrote = answer.text
-                program = await program_in(answer, parent, experiment, task.spec.language, task.spec.entry)
+                program = await program_in(answer, parent, experiment, task.spec)
                 refuse_longer(program, task.spec.longest_program)
             except CandidateFault as fault:
                 program, kept = None, wrote
@@ -77,13 +78,12 @@ def deviation_before(tries: Sequence[ImplementerTry]) -> str:
 
 def refuse_longer(program: str, longest: int | None) -> None:
     """Raises CandidateFault for a program that the task calls too long. Its evaluation is spared."""
-    if longest is not None and len(program) > longest:
-        raise CandidateFault("program_too_long", f"{len(program)} characters, of {longest} allowed")
+    size = Program.of(program).characters
+    if longest is not None and size > longest:
+        raise CandidateFault("program_too_long", f"{size} characters, of {longest} allowed")
 
 
-async def program_in(
-    answer: ChatAnswer, parent: Member, experiment: Experiment, language: str = PYTHON, entry: str = ""
-) -> str:
+async def program_in(answer: ChatAnswer, parent: Member, experiment: Experiment, spec: TaskSpec) -> str:
     """The program that an answer makes of the shown program: the parent, or the program of an earlier try. Raises
     CandidateFault, also if a repair gives the parent back. Raises InfrastructureFault if the answer contains a secret
     of this machine: the service must have echoed it, and the answer is not stored."""
@@ -97,8 +97,9 @@ async def program_in(
         raise CandidateFault("empty_answer", "the model wrote nothing")
     seen = seen_program(parent, experiment)
     before = program_to_change(parent.program, experiment.tries)
-    program = await made_of(answer.text, before, language, entry, seen)
-    await refuse_parent(program, parent.program, experiment, language)
+    globs = globs_of(spec.change, spec.hide)
+    program = await made_of(answer.text, before, spec.language, spec.entry, seen, globs)
+    await refuse_parent(program, parent.program, experiment, spec.language)
     return program
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pace_async.context.briefing import HIDDEN, Briefing, without_needs
 from pace_async.context.figures import score_text
+from pace_async.context.files import files_levels, files_text
 from pace_async.context.practice import practice_text
 from pace_async.context.questions import Rendered
 from pace_async.context.texts import answer_form, fence_for, fenced, one_line, resources, size_text
@@ -19,6 +20,7 @@ from pace_async.events.complaint import complaint, of_evaluator
 from pace_async.implement.base import Experiment
 from pace_async.implement.nearest import nearest_lines
 from pace_async.implement.repair import program_to_change
+from pace_async.programs.fileset import is_fileset
 from pace_async.programs.text import DIVIDER, REPLACE, SEARCH, editable
 from pace_async.search.state import Member
 from pace_async.task import Task, TaskSpec
@@ -56,8 +58,34 @@ explanations outside the code are allowed.
 """
 
 
+_SYSTEM_FILES = f"""\
+You change one {{title}} program of several files so that it carries out one experiment, as it is described and \
+nothing else.
+
+{{bounds}} Answer in one of two ways.
+
+1. For each file that changes, a line with its path, and below it edits of this form, or the whole new text of the \
+file in exactly one fenced code block:
+FILE: path/of/file
+{SEARCH}
+whole lines of the file, copied exactly, that occur there once
+{DIVIDER}
+the lines that take their place
+{REPLACE}
+A new file is given whole. A line `DELETE: path/of/file` removes one. Edits of a file must not overlap; each is \
+applied to the file as it is shown.
+
+2. One unified diff of all changes, with the paths after a/ and b/, in exactly one block that begins with ```diff.
+
+An answer in another form, with both forms, with a syntax error, or that changes nothing is a failure. Short \
+explanations outside the code are allowed.
+"""
+
+
 def _system(spec: TaskSpec, program: str) -> str:
     """Equal for all programs of a task."""
+    if spec.has_folder:
+        return _SYSTEM_FILES.format(**answer_form(spec, program))
     return _SYSTEM.format(**answer_form(spec, program))
 
 
@@ -78,11 +106,13 @@ def messages_for(task: Task, parent: Member, experiment: Experiment) -> Messages
     feedback = "" if begun or not parent.feedback else f"{said_of(parent.feedback)}\n\n"
     practice = "" if begun else practice_text(parent.practice)
     feedback += f"{practice}\n\n" if practice else ""
+    code = f"{fence}{spec.written_in.fences[0]}\n{program}{ending}{fence}"
+    code = files_text(program, task.program, spec, "") if spec.has_folder else code
     user = (
         f"Task: {spec.background.strip()}\n\n"
         f"Requirements: {spec.coding_requirements.strip()} {spec.of_kind.contract(spec)}; it has {resources(spec)} "
         f"in all. {goal}\n\n"
-        f"The program, {what}:\n{fence}{spec.written_in.fences[0]}\n{program}{ending}{fence}\n\n{feedback}"
+        f"The program, {what}:\n{code}\n\n{feedback}"
         f"Idea: {one_line(experiment.idea)}\n"
         f"Experiment: {one_line(experiment.description)}\n\n"
         f"{request}"
@@ -103,9 +133,12 @@ def question_for(task: Task, parent: Member, experiment: Experiment, briefing: B
     code = fenced(seen, spec.written_in.fences[0])
     shown = f"It is {what}, with {size_text(spec, program)}.{note}\n{feedback}{code}"
 
-    def whole(level: int) -> str | None:
+    def whole(level: int, /) -> str | None:
         return shown if level == 0 else None
 
+    if spec.has_folder:
+        head = f"It is {what}, with {size_text(spec, program)}.\n{feedback}".rstrip()
+        whole = files_levels(program, task.program, spec, head, f"{experiment.description}\n{experiment.idea}")
     values = {
         **answer_form(spec, parent.program),
         "idea": one_line(experiment.idea),
@@ -140,7 +173,8 @@ def _after(tries: Sequence[ImplementerTry], program: str, spec: TaskSpec, asked:
             f"program above, so that it carries out the {asked}. Do not repeat the edits that it has."
         )
     if last.program is not None:
-        wrong = f"This program does not compile: {one_line(last.detail)}, counted from the first line of the program."
+        counted = "" if spec.has_folder else ", counted from the first line of the program"
+        wrong = f"This program does not compile: {one_line(last.detail)}{counted}."
         if last.outcome == "no_entry":
             wrong = f"This program cannot be called: {one_line(last.detail)}."
         return f"{wrong}\n\n{mend}"
@@ -159,7 +193,7 @@ def _shown(last: ImplementerTry, program: str) -> str:
 
 def _nearest(last: ImplementerTry, program: str) -> str:
     """The lines of the program that edits may have meant which found none."""
-    if last.outcome != "search_not_found" or last.answer is None:
+    if last.outcome != "search_not_found" or last.answer is None or is_fileset(program):
         return ""
     before, block, _ = editable(program)
     near = nearest_lines(last.answer, block, (SEARCH, DIVIDER), 1 + before.count("\n"))

@@ -38,6 +38,11 @@ UNUSABLE = frozenset(
         "program_too_long",
         "too_much_work",
         "not_text",
+        "no_path",
+        "no_such_file",
+        "file_not_open",
+        "bad_path",
+        "diff_not_applied",
     }
 )
 """Kinds of answer faults that are shown to the answer's author."""

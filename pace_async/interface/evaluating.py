@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NotRequired, cast
 
 from typing_extensions import TypedDict
 
+from pace_async.errors import UsageError
 from pace_async.events import Outcome
 from pace_async.interface.loops import beside_any_loop
 from pace_async.interface.texts import given_text, text_of
@@ -60,10 +61,10 @@ def evaluate_program(
     """Score one program in the sandbox, through the task's cascade where it has one. Returns the keys of
     `pace eval --json`.
 
-    `program` is a file, or the program's text. A text of one line is the name of a file. `settings` are those of the
-    task's evaluator, `seed` is that of the hidden instances. `debug` adds `evaluator_log`. An event loop of this thread
-    waits. What a program does wrong is an outcome. Raises UsageError for a wrong task, file or setting, and for a
-    machine that cannot evaluate the task."""
+    `program` is a file, or the program's text. A text of one line is the name of a file. In a task whose program is a
+    folder it is a folder. `settings` are those of the task's evaluator, `seed` is that of the hidden instances. `debug`
+    adds `evaluator_log`. An event loop of this thread waits. What a program does wrong is an outcome. Raises UsageError
+    for a wrong task, file or setting, and for a machine that cannot evaluate the task."""
     asked = partial(
         evaluate_program_async, task, program, settings, seed=seed, unsafe_no_sandbox=unsafe_no_sandbox, debug=debug
     )
@@ -118,9 +119,14 @@ def _result_of(found: "Evaluation") -> EvaluationResult:
 
 def _program_at(file: Path, spec: "TaskSpec") -> str:
     """The text of a program. If the task has several files and the text names none, the files beside it are added.
-    Raises UsageError."""
+    Of a task whose program is a folder, that of a folder. Raises UsageError."""
     from pace_async.programs.text import joined, parted
+    from pace_async.task.several_files import program_at
 
+    if spec.has_folder:
+        if not file.is_dir():
+            raise UsageError(f"{file} is no folder, and a program of task {spec.name!r} is a folder of files.")
+        return program_at(file, spec)
     program = text_of(file)
     beside = {name: file.with_name(name) for name in spec.files if file.with_name(name).exists()}
     if not beside or parted(program)[0][0]:

@@ -17,6 +17,7 @@ from typing import Any, Literal, TextIO
 from pace_async.errors import UsageError
 from pace_async.installing import install_line, missing
 from pace_async.population.reading.stream import Kind
+from pace_async.programs.fileset import Program
 from pace_async.report.parquet import write_parquet
 from pace_async.report.visible import visible
 
@@ -64,15 +65,19 @@ def _draft(target: Path, force: bool) -> Generator[Path]:
 
 
 def write_programs(programs: Rows, folder: Path, *, suffix: str = ".py", force: bool) -> int:
-    """Write each program to a file, 000012.py for candidate 12. Returns their number. Raises UsageError if the folder
-    is not empty or cannot be written."""
+    """Write each program to a file, 000012.py for candidate 12, or, if it has several files, to a folder of them.
+    Returns their number. Raises UsageError if the folder is not empty or cannot be written."""
     try:
         if folder.exists() and any(folder.iterdir()) and not force:
             raise UsageError(f"{folder} holds files already: name another folder, or add --force.")
         folder.mkdir(parents=True, exist_ok=True)
         number = 0
         for row in programs:
-            (folder / f"{row['candidate']:06d}{suffix}").write_text(row["program"], encoding="utf-8", newline="")
+            named = f"{row['candidate']:06d}"
+            for path, text in Program.of(row["program"]).files.items():
+                file = folder / named / path if path else folder / f"{named}{suffix}"
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text, encoding="utf-8", newline="")
             number += 1
     except OSError as error:
         raise UsageError(f"Cannot write {folder}: {error.strerror}.") from None

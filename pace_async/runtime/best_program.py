@@ -1,22 +1,32 @@
-"""The best program of a run as a file for the user, and for a program of the user's own the way there as a patch.
+"""The best program of a run as a file for the user, and for a program of the user's own the way there as a patch. A
+program of several files is the folder RUN/best, and RUN/best.patch leads there from the seed program.
 
-Invariant: RUN/best.diff, where there is one, leads to the program in RUN/best.py: one function writes both.
+Invariant: RUN/best.diff, where there is one, leads to the program in RUN/best.py: one function writes both. The same
+holds for RUN/best.patch and RUN/best.
 """
 
+import os
 from difflib import unified_diff
 from pathlib import Path
 
 from pace_async.durable import disk_fault, write_whole
+from pace_async.programs.fileset import Program, is_fileset
+from pace_async.programs.unified import git_patch
+from pace_async.removal import remove_tree
 from pace_async.runtime.run_paths import RunPaths
 
 CRLF = "crlf"
 """The line below the path of the user's program that says that its lines end with a carriage return too."""
 
 
-def write_best(paths: RunPaths, suffix: str, program: str) -> Path:
-    """Write the program, and its difference to the user's in a run of `pace optimize`. Returns the program's file.
-    Raises InfrastructureFault."""
+def write_best(paths: RunPaths, suffix: str, program: str, seed: str = "") -> Path:
+    """Write the program, and its difference to the user's in a run of `pace optimize`, or to the `seed` program if it
+    has several files. Returns the program's file or folder. Raises InfrastructureFault."""
     path = paths.best(suffix)
+    if is_fileset(program):
+        _write_folder(path, Program.of(program))
+        write_whole(paths.patch, git_patch(Program.of(seed), Program.of(program)))
+        return path
     try:
         said = paths.own_program.read_text(encoding="utf-8").splitlines() if paths.own_program.is_file() else []
         program = _ended(program, CRLF in said[1:])
@@ -32,6 +42,30 @@ def write_best(paths: RunPaths, suffix: str, program: str) -> Path:
     return path
 
 
+def write_files(folder: Path, program: Program) -> None:
+    """Write the files of a program below a new or empty folder. Raises OSError."""
+    for name, text in program.files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8", errors="replace", newline="")
+
+
+def _write_folder(path: Path, program: Program) -> None:
+    """Put a folder with the program's files in the place of an older one. Raises InfrastructureFault."""
+    draft, old = path.with_name(f".{path.name}.{os.getpid()}.tmp"), path.with_name(f".{path.name}.{os.getpid()}.old")
+    try:
+        remove_tree(draft)
+        draft.mkdir()
+        write_files(draft, program)
+        if path.exists() or path.is_symlink():
+            path.rename(old)
+        draft.rename(path)
+    except OSError as error:
+        raise disk_fault(error, path) from error
+    finally:
+        remove_tree(draft)
+        remove_tree(old)
+
+
 def _ended(text: str, crlf: bool) -> str:
     """The text with the line ends of the user's program."""
     return text.replace("\r\n", "\n").replace("\n", "\r\n") if crlf else text
@@ -45,6 +79,11 @@ def difference(before: str, after: str, name: str) -> str:
 
 def how_to_apply(paths: RunPaths, suffix: str) -> list[str]:
     """Where the best program of the user's own is and how to take it over, empty without a better one."""
+    if not suffix and paths.patch.is_file():
+        return [
+            f"The best program is the folder {paths.best(suffix)}.",
+            f"Its difference to the seed program is {paths.patch}: `git apply {paths.patch}` applies it.",
+        ]
     if not paths.difference.is_file():
         return []
     return [

@@ -133,8 +133,14 @@ class RunPaths:
         """What leads from that program to the best one."""
         return self.folder / "best.diff"
 
+    @property
+    def patch(self) -> Path:
+        """What leads from the seed program to the best one, of a run whose programs have several files."""
+        return self.folder / "best.patch"
+
     def best(self, suffix: str = ".py") -> Path:
-        """The copy of the best program, with the extension of the task's programs."""
+        """The copy of the best program, with the extension of the task's programs. A folder where they have several
+        files, and so no extension."""
         return self.folder / f"best{suffix}"
 
 

@@ -4,21 +4,25 @@ import hashlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pace_async.errors import UsageError
 from pace_async.outside import sound_file
-from pace_async.task.spec import TaskSpec
+
+if TYPE_CHECKING:
+    from pace_async.task.spec import TaskSpec
 
 CHEATS = "cheats"
 """The folder of a task with programs that must not score; `pace task check` tries them, and no run reads them."""
 _GROUP_LINE = re.compile(rb"^group:[^\n]*\n?", re.MULTILINE)
 
 
-def digest_of(folder: Path, spec: TaskSpec) -> str:
+def digest_of(folder: Path, spec: "TaskSpec") -> str:
     """32 hex digits over the names and contents of every file of a task's folder, because an evaluator may read any of
     them. Links are followed. Left out are names that begin with a dot, compiled Python, the folders of runs, programs
     that must not score, and the group, which changes no score. Raises UsageError for a file that cannot be read."""
-    named = {name for name in (spec.program, spec.evaluator_file, spec.catalogue) if name}
+    program = None if spec.has_folder else spec.program
+    named = {name for name in (program, spec.evaluator_file, spec.catalogue) if name}
     digest = hashlib.sha256()
     for name in sorted({*named, *files_of(folder)}):
         try:
@@ -35,8 +39,12 @@ def digest_of(folder: Path, spec: TaskSpec) -> str:
 
 def files_of(folder: Path) -> list[str]:
     """The files of a task's folder that count: those of its digest, relative to the folder. Raises UsageError."""
-    found = (path.relative_to(folder) for path in _files(folder, frozenset()))
-    return sorted(path.as_posix() for path in found if path.parts[0] != CHEATS)
+    return [name for name in every_file(folder) if name.partition("/")[0] != CHEATS]
+
+
+def every_file(folder: Path) -> list[str]:
+    """The files below a folder that may be read, relative to it. Raises UsageError."""
+    return sorted(path.relative_to(folder).as_posix() for path in _files(folder, frozenset()))
 
 
 def _files(folder: Path, above: frozenset[Path]) -> Iterator[Path]:

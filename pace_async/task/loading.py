@@ -12,6 +12,7 @@ from pace_async.outside import why_refused
 from pace_async.programs.text import joined, marks
 from pace_async.task.files import digest_of, read_text
 from pace_async.task.finding import find_task, task_folders
+from pace_async.task.several_files import program_at
 from pace_async.task.spec import Bounds, TaskSpec
 from pace_async.yaml_text import mistake, read_yaml
 
@@ -42,6 +43,11 @@ class Task:
         return self.name if named is not None and named.resolve() == self.folder.resolve() else str(self.folder)
 
     @property
+    def suffix(self) -> str:
+        """The extension of a program's file. Empty where a program is a folder."""
+        return "" if self.spec.has_folder else Path(self.spec.program).suffix
+
+    @property
     def catalogue_path(self) -> Path | None:
         return self.folder / self.spec.catalogue if self.spec.catalogue else None
 
@@ -52,7 +58,10 @@ def load_task(name: str) -> Task:
     refuse_unless_utf8(folder)
     path = folder / "task.yaml"
     spec = _spec_of(path)
-    named = {"program": (spec.program,), "files": spec.files, "evaluator": _given(spec.evaluator_file)}
+    if spec.has_folder and not (folder / spec.program).is_dir():
+        raise UsageError(f"{path}: program names {spec.program!r}, which is not a folder in {folder}.")
+    program_file = () if spec.has_folder else (spec.program,)
+    named = {"program": program_file, "files": spec.files, "evaluator": _given(spec.evaluator_file)}
     for field_name, files in {**named, "catalogue": _given(spec.catalogue)}.items():
         for file in files:
             if Path(file).is_absolute() or ".." in Path(file).parts or not (folder / file).is_file():
@@ -60,6 +69,9 @@ def load_task(name: str) -> Task:
     for name in spec.path:
         if Path(name).is_absolute() or ".." in Path(name).parts or not (folder / name).is_dir():
             raise UsageError(f"{path}: path names {name!r}, which is not a folder of {folder}.")
+    if spec.has_folder:
+        program = program_at(folder / spec.program, spec)
+        return Task(spec=spec, folder=folder, program=program, digest=digest_of(folder, spec))
     program = read_text(folder / spec.program)
     if spec.files:
         program = joined({name: read_text(folder / name) for name in (spec.program, *spec.files)})
@@ -146,7 +158,7 @@ def _other_program(task: Task, name: str) -> str:
     """The text of a file of the folder that may be the seed program."""
     if Path(name).is_absolute() or ".." in Path(name).parts or not (task.folder / name).is_file():
         raise UsageError(f"evaluation.program names {name!r}, which is not in {task.folder}.")
-    if task.spec.files:
+    if task.spec.files or task.spec.has_folder:
         raise UsageError(f"evaluation.program is {name!r}, but the seed program of {task.name} has several files.")
     text = read_text(task.folder / name)
     try:

@@ -90,6 +90,6 @@ def suffix_of_programs(run: RecordedTask) -> str:
     if run.task_suffix is not None:
         return run.task_suffix
     try:
-        return Path(task_of_run(run).spec.program).suffix
+        return task_of_run(run).suffix
     except UsageError:
         return ".py"

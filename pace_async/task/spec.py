@@ -17,6 +17,7 @@ from pace_async.task.kinds import TASK_KINDS, TaskKind
 from pace_async.task.kinds.command import CommandFields
 from pace_async.task.kinds.process import ProcessFields
 from pace_async.task.resources import ResourceFields
+from pace_async.task.several_files import FileFields
 
 Setting = bool | int | float | str
 FULL = "full"
@@ -57,7 +58,7 @@ class CascadeStage(BaseModel):
     )
 
 
-class TaskSpec(CommandFields, ProcessFields, ResourceFields):
+class TaskSpec(CommandFields, ProcessFields, ResourceFields, FileFields):
     """The fields of task.yaml."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -74,7 +75,9 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields):
         "are the seed program's score and the target then.",
     )
     target: float | None = Field(default=None, description="The best score known, where there is one.")
-    program: str = Field(default="initial.py", description="File of the seed program.")
+    program: str = Field(
+        default="initial.py", description="File of the seed program, or its folder in a task that says change."
+    )
     files: tuple[str, ...] = Field(
         default=(), description="Further files of the seed program, modules that its first file may import."
     )

@@ -51,7 +51,8 @@ class Command:
     {task}. `task` is the folder that is copied for it, `files` (a `bundle`) are written over the copy, the first of
     them is the program, and `path` are folders of the copy for its import path. `results` are the names of the files
     in the folder of results that are wanted, each of at most `most` bytes. With `packages` it imports those of the
-    Python that runs pace."""
+    Python that runs pace. `removed` are files that are taken out of the copy, and `folder` is where the command runs
+    in it."""
 
     argv: Sequence[str]
     environment: Mapping[str, str]
@@ -62,6 +63,8 @@ class Command:
     results: Sequence[str]
     most: int
     packages: bool = True
+    removed: Sequence[str] = ()
+    folder: str = ""
 
 
 @dataclass(frozen=True, slots=True)

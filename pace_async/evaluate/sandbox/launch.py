@@ -334,6 +334,8 @@ def _command(command: Command) -> dict[str, object]:
         "path": list(command.path),
         "results": list(command.results),
         "most": command.most,
+        "removed": list(command.removed),
+        "folder": command.folder,
     }
 
 

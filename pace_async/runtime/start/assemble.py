@@ -91,7 +91,7 @@ class RunResources:
 
 async def conduct(resources: RunResources, display: str, logs: Sequence[Chosen] = ()) -> str:
     """Drive the run to its end and print the summary. Returns its final state."""
-    config, paths, suffix = resources.config, resources.paths, Path(resources.task.spec.program).suffix
+    config, paths, suffix = resources.config, resources.paths, resources.task.suffix
     state = restore(resources.record, config)
     header = in_force(resources.record.header, config)
     taken = await taken_up(resources.record.run_id, resources.store)
@@ -125,10 +125,10 @@ async def conduct(resources: RunResources, display: str, logs: Sequence[Chosen] 
             with start_up_frozen():
                 ended = await drive(core, engine, learner, signals=True, keys=keys_on(screen))
         finally:
-            keep_best(paths, suffix, core.state.best)
+            keep_best(paths, suffix, core.state.best, resources.task.program)
         if resources.record.header.by_confirmed:
             chosen = await resources.store.standing(resources.record.header.name)
-            keep_best(paths, suffix, chosen.best)
+            keep_best(paths, suffix, chosen.best, resources.task.program)
     await resources.store.refuse_if_damaged()
     if DISPLAYS[display].announces:
         columns = output.size()[0] if output.terminal else None
@@ -147,12 +147,12 @@ async def _logged(resources: RunResources, logs: Sequence[Chosen]) -> list[Watch
     return [WatcherDisplay(name, watcher, logged, said=said) for name, watcher in logs]
 
 
-def keep_best(paths: RunPaths, suffix: str, best: Member | None) -> None:
+def keep_best(paths: RunPaths, suffix: str, best: Member | None, seed: str = "") -> None:
     """Write a copy of the best program for the user. A failure is reported and does not end the run. A missing folder
     is reported elsewhere."""
     try:
         if best is not None and paths.folder.is_dir():
-            write_best(paths, suffix, best.program)
+            write_best(paths, suffix, best.program, seed)
     except InfrastructureFault as fault:
         with suppress(OSError):
             said = f"{paths.best(suffix).name} could not be written ({fault}): `pace best` prints it."

@@ -254,6 +254,6 @@ def header_of(config: Config, task: Task, name: str, tier: Tier) -> RunHeader:
         trust=task.spec.of_kind.trust,
         prompts_digest=None if pool else Templates.of(config.prompts, task.folder).digest,
         task_folder=str(task.folder),
-        task_suffix=Path(task.spec.program).suffix,
+        task_suffix=task.suffix,
         noisy=not task.spec.deterministic,
     )

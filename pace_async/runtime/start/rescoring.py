@@ -83,7 +83,7 @@ async def _rescore(paths: RunPaths, best: int | None, show: Show, dry: bool) -> 
             await work.score(todo, paths.logs / "scorer.log")
             await _come_into_force(store, standing, plan.epoch)
             found = (await store.standing(name)).best
-            keep_best(paths, Path(task.spec.program).suffix, found)
+            keep_best(paths, task.suffix, found, task.program)
             return replace(plan, scored=plan.programs, expected_s=0.0, best=found)
 
 

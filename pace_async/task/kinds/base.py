@@ -34,6 +34,7 @@ class TaskKind:
     def check(self, spec: "TaskSpec") -> None:
         """Raises ValueError if the fields of a task of this kind do not fit together."""
         spec.refuse_command_fields()
+        spec.refuse_file_fields()
         if any(stage.function for stage in spec.cascade):
             raise ValueError("a stage of the cascade has a function only in tasks that say kind: command")
 

@@ -116,8 +116,10 @@ class CommandTask(TaskKind):
     def check(self, spec: "TaskSpec") -> None:
         if spec.entry or spec.build or spec.run:
             raise ValueError("a task of kind command has no entry, build or run: its evaluator starts the program")
-        if spec.language == PYTHON and not spec.program.endswith(".py"):
-            raise ValueError(f"{spec.program} is not a Python file: name its language, as in language: shell")
+        if spec.has_folder:
+            self._check_folder(spec)
+        else:
+            self._check_file(spec)
         python = bool(spec.python_function)
         if python and spec.evaluate:
             raise ValueError("evaluate and metrics: {python: …} exclude each other: one of them evaluates a program")
@@ -126,8 +128,6 @@ class CommandTask(TaskKind):
                 "evaluate is missing: the command that evaluates a program, as in "
                 '[python, evaluate.py, "{program}", "{results}"]'
             )
-        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", spec.program):
-            raise ValueError("program must name a file of the task's folder, as in initial.sh")
         for stage in spec.cascade:
             if python and not stage.function:
                 raise ValueError(
@@ -138,7 +138,25 @@ class CommandTask(TaskKind):
                     f"stage {stage.name} of the cascade: let a word of evaluate contain {{stage}}, and name no function"
                 )
 
+    def _check_file(self, spec: "TaskSpec") -> None:
+        spec.refuse_file_fields()
+        if spec.language == PYTHON and not spec.program.endswith(".py"):
+            raise ValueError(f"{spec.program} is not a Python file: name its language, as in language: shell")
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", spec.program):
+            raise ValueError("program must name a file of the task's folder, as in initial.sh")
+
+    def _check_folder(self, spec: "TaskSpec") -> None:
+        if spec.files:
+            raise ValueError("files and change exclude each other: change says which files a folder's program has")
+        if spec.catalogue:
+            raise ValueError("a catalogue edits the lines of one file: leave it out where change is given")
+        if not is_inside(spec.program):
+            raise ValueError("program must name a folder of the task's folder where change is given, as in files")
+
     def contract(self, spec: "TaskSpec") -> str:
+        if spec.has_folder:
+            what = " ".join(spec.evaluate) or f"{spec.evaluator}, function {spec.python_function}"
+            return f"The program is a folder of files, which an evaluator runs and scores (`{what}`)"
         return f"The program is the file {spec.program}, which an evaluator runs and scores"
 
     def commands(self, spec: "TaskSpec") -> list[tuple[str, str]]:

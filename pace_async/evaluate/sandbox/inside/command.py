@@ -28,8 +28,10 @@ OPEN = "/proc/self/fd/"
 
 def serve(job: dict[str, Any], given: BinaryIO, result: int) -> None:
     """Never returns. `job` as in `driver`, with `command`: argv, environment, task (the folder to copy), program (the
-    name of the program's first file), size (bytes of its files, which follow the job on its pipe), path (folders of
-    the copy to import from), results (names of files in the folder of results) and most (bytes of each)."""
+    name of the program's first file, or of its folder), size (bytes of the files that are written over the copy, which
+    follow the job on its pipe), removed (files that are taken out of the copy), folder (where the evaluator runs in
+    it), path (folders of the copy to import from), results (names of files in the folder of results) and most (bytes of
+    each)."""
     asked, nonce = job["command"], str(job["nonce"])
     here = os.getcwd()  # noqa: PTH109 (pathlib costs start-up time here)
     work, results = f"{here}/{TASK}", f"{here}/{RESULTS}"
@@ -40,13 +42,17 @@ def serve(job: dict[str, Any], given: BinaryIO, result: int) -> None:
     environment["PYTHONPATH"] = ":".join((*own, *job["path"]))
     places = {"{program}": f"{work}/{asked['program']}", "{results}": results, "{task}": asked["task"]}
     argv = [_placed(word, places) for word in asked["argv"]]
-    os.chdir(work)
+    os.chdir(f"{work}/{asked['folder']}")
     argv[0] = _found(argv[0], environment["PATH"])
     kept = _descriptors((argv[0], *job["path"]))
     files = given.read(int(asked["size"]))
     write_all(result, frame(nonce, READY, b"null"))
     try:
+        for name in asked["removed"]:
+            os.unlink(f"{work}/{name}")  # noqa: PTH108 (pathlib costs start-up time here)
         unpack(files, work)
+    except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+        _fail(result, nonce, f"a file of the program stands where the task has another: {error.strerror}")
     except OSError as error:
         _fail(result, nonce, f"the program takes more room than there is: {error.strerror}")
     write_all(result, frame(nonce, LOADED, b"null"))
