@@ -21,8 +21,7 @@ def digest_of(folder: Path, spec: "TaskSpec") -> str:
     """32 hex digits over the names and contents of every file of a task's folder, because an evaluator may read any of
     them. Links are followed. Left out are names that begin with a dot, compiled Python, the folders of runs, programs
     that must not score, and the group, which changes no score. Raises UsageError for a file that cannot be read."""
-    program = None if spec.has_folder else spec.program
-    named = {name for name in (program, spec.evaluator_file, spec.catalogue) if name}
+    named = {name for name in (spec.program_file, spec.evaluator_file, spec.catalogue) if name}
     digest = hashlib.sha256()
     for name in sorted({*named, *files_of(folder)}):
         try:

@@ -60,8 +60,7 @@ def load_task(name: str) -> Task:
     spec = _spec_of(path)
     if spec.has_folder and not (folder / spec.program).is_dir():
         raise UsageError(f"{path}: program names {spec.program!r}, which is not a folder in {folder}.")
-    program_file = () if spec.has_folder else (spec.program,)
-    named = {"program": program_file, "files": spec.files, "evaluator": _given(spec.evaluator_file)}
+    named = {"program": _given(spec.program_file), "files": spec.files, "evaluator": _given(spec.evaluator_file)}
     for field_name, files in {**named, "catalogue": _given(spec.catalogue)}.items():
         for file in files:
             if Path(file).is_absolute() or ".." in Path(file).parts or not (folder / file).is_file():

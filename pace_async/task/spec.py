@@ -215,6 +215,11 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields, FileFields):
         return self.deterministic and self.of_kind.hides_scorer
 
     @property
+    def program_file(self) -> str | None:
+        """The first file of the seed program, None where a program is a folder."""
+        return None if self.has_folder else self.program
+
+    @property
     def evaluator_file(self) -> str | None:
         """The file of the evaluator, None where a command evaluates."""
         return self.of_kind.evaluator_file(self)

@@ -145,7 +145,7 @@ def files_by_value(task: Task) -> tuple[TaskFile, ...]:
     """The files of a task's folder. Raises UsageError if one cannot be read, or has changed since the task was
     loaded."""
     refuse_if_changed(task)
-    named = [name for name in (task.spec.program, task.spec.evaluator_file, task.spec.catalogue) if name]
+    named = [name for name in (task.spec.program_file, task.spec.evaluator_file, task.spec.catalogue) if name]
     names = sorted({*named, *files_of(task.folder)})
     try:
         return tuple(
