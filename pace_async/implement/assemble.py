@@ -54,6 +54,11 @@ def _refuse_for_files(model: str, task: Task) -> None:
             f"--implementer {edits.name} edits the lines of one file, and a program of task {task.name!r} is a folder: "
             "name a model or an agent."
         )
+    if any(kind.by_advisor for kind in kinds):
+        raise UsageError(
+            f"An advisor that writes the code itself changes one file, and a program of task {task.name!r} is a "
+            "folder: leave advisor.role out, and name an implementer."
+        )
     if any(kind.runs_command for kind in kinds) and not git_is_there():
         raise UsageError("An agent changes a program of several files in a Git work tree: install Git.")
 

@@ -3,7 +3,7 @@
 import pytest
 
 from pace_async.context.files import files_levels, files_text, may_change_text
-from pace_async.context.sections import FILES_SHARE, fitted
+from pace_async.context.sections import FILES_SHARE, Levels, fitted
 from pace_async.context.texts import beside, size_text
 from pace_async.programs.fileset import Program
 from pace_async.search.state import Member
@@ -78,14 +78,13 @@ def test_each_level_is_shorter_and_the_last_shows_no_file() -> None:
 
 @pytest.mark.parametrize("budget", [60_000, 6_000, 3_000, 1_500])
 def test_a_question_keeps_room_for_the_rest(budget: int) -> None:
-    sections = {
-        "task": lambda level: "task " * 20 if level == 0 else None,
-        "results": lambda level: "r" * 400 if level == 0 else None,
-        "program": files_levels(CHANGED.text, SEED.text, SPEC, "head"),
-    }
-    found = fitted(sections, budget)  # pyright: ignore[reportArgumentType]  lambdas have named parameters
+    def told(text: str) -> Levels:
+        return lambda level: text if level == 0 else None
+
+    program = files_levels(CHANGED.text, SEED.text, SPEC, "head")
+    found = fitted({"task": told("task " * 20), "results": told("r" * 400), "program": program}, budget)
     assert found.size <= budget
-    least = len(files_levels(CHANGED.text, SEED.text, SPEC, "head")(7) or "")
+    least = len(program(7) or "")
     assert len(found.texts["program"]) <= max(budget * FILES_SHARE, least)
     assert found.texts["results"] or budget < 3_000
 

@@ -17,7 +17,7 @@ import importlib
 import subprocess
 import sys
 
-code = subprocess.run([sys.executable, "-m", "unittest", "-q", "tests/test_values.py"]).returncode
+code = subprocess.run([sys.executable, "tests/test_values.py"]).returncode
 if code:
     sys.exit(code)
 names = [f"{package}.m{number}" for package in ("alpha", "beta", "gamma") for number in range(1, 10)]
@@ -37,6 +37,9 @@ from beta import m3
 class Values(unittest.TestCase):
     def test_values_are_numbers(self):
         self.assertTrue(all(isinstance(module.value(), float) for module in (m1, m2, m3)))
+
+
+unittest.main()
 """
 
 
