@@ -25,7 +25,10 @@ def write_best(paths: RunPaths, suffix: str, program: str, seed: str = "") -> Pa
     path = paths.best(suffix)
     if is_fileset(program):
         _write_folder(path, Program.of(program))
-        write_whole(paths.patch, git_patch(Program.of(seed), Program.of(program)))
+        if led := git_patch(Program.of(seed), Program.of(program)):
+            write_whole(paths.patch, led)
+        else:
+            paths.patch.unlink(missing_ok=True)
         return path
     try:
         said = paths.own_program.read_text(encoding="utf-8").splitlines() if paths.own_program.is_file() else []
