@@ -109,6 +109,12 @@ class InitFlags:
         help="With --from: glob of files that may change. Several may be given. [default: all but the tests]",
         metavar="GLOB",
     )
+    show: list[str] | None = typer.Option(
+        None,
+        "--show",
+        help="With --from: glob of further files that models see. Several may be given. [default: all]",
+        metavar="GLOB",
+    )
     hide: list[str] | None = typer.Option(
         None,
         "--hide",
@@ -204,6 +210,7 @@ def _init_from(flags: InitFlags, target: Path) -> None:
         "minimize" if flags.minimize else "maximize",
         revision=flags.commit,
         change=flags.change or (),
+        show=flags.show or (),
         hide=flags.hide or (),
     )
     if not flags.as_json:

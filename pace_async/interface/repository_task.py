@@ -40,6 +40,7 @@ def make_repository_task(
     *,
     revision: str = "HEAD",
     change: Sequence[str] = (),
+    show: Sequence[str] = (),
     hide: Sequence[str] = (),
 ) -> MadeOfRepository:
     """Write the task into a new folder, and score the files of the commit in the sandbox. Bounds and limits are guessed
@@ -54,7 +55,9 @@ def make_repository_task(
     if folder.exists():
         raise UsageError(f"{folder} is there already: name another with --folder, or remove it.")
     snapshot = snapshot_of(repository, revision)
-    fields = _fields(name, snapshot, words, direction, change, hide)
+    fields = _fields(name, snapshot, words, direction)
+    globs = {"change": change or ["**", *TESTS], "show": show, "hide": hide}
+    fields |= {field: list(given) for field, given in globs.items() if given}
 
     def write(bounds: Bounds, limit: float, *, deterministic: bool) -> None:
         guessed = {"bounds": {"lower": bounds.lower, "upper": bounds.upper}, "timeout_s": limit}
@@ -89,16 +92,9 @@ def make_repository_task(
     return MadeOfRepository(folder, snapshot.commit, score, snapshot.left_out)
 
 
-def _fields(
-    name: str,
-    snapshot: "Snapshot",
-    words: Sequence[str],
-    direction: "Direction",
-    change: Sequence[str],
-    hide: Sequence[str],
-) -> dict[str, Any]:
-    """The fields of task.yaml but the guessed ones."""
-    command, wanted = " ".join(words), "higher" if direction == "maximize" else "lower"
+def _fields(name: str, snapshot: "Snapshot", words: Sequence[str], direction: "Direction") -> dict[str, Any]:
+    """The fields of task.yaml but the globs and the guessed ones."""
+    command, wanted = shlex.join(words), "higher" if direction == "maximize" else "lower"
     measured = f"The score is what `{command}` prints; {wanted} is better."
     given: dict[str, Any] = {"evaluate": list(words), "metrics": "printed", "score": ["score", "combined_score"]}
     if _is_pytest(words):
@@ -117,8 +113,6 @@ def _fields(
         "coding_requirements": f"`{command}` must go on working.",
         "direction": direction,
         "program": FILES,
-        "change": list(change) or ["**", *TESTS],
-        **({"hide": list(hide)} if hide else {}),
         **({"ignore": list(snapshot.ignore)} if snapshot.ignore else {}),
         "repository": str(snapshot.repository),
         "commit": snapshot.commit,

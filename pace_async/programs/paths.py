@@ -52,9 +52,9 @@ def why_refused(path: str) -> str:
     return ""
 
 
-def why_not_together(paths: Iterable[str]) -> str:
-    """Why these files cannot stand in one folder on every file system, empty if they can: too many, two names that
-    differ only in case or in how Unicode writes them, or a file in the place of a folder."""
+def why_not_together(paths: Iterable[str], most: int = MOST_FILES) -> str:
+    """Why these files cannot stand in one folder on every file system, empty if they can: more than `most`, two names
+    that differ only in case or in how Unicode writes them, or a file in the place of a folder."""
     seen: dict[str, str] = {}
     folders: dict[str, str] = {}
     for path in paths:
@@ -62,8 +62,8 @@ def why_not_together(paths: Iterable[str]) -> str:
         if folded in seen:
             return f"{shown_path(seen[folded])} and {shown_path(path)} are one name where case does not count"
         seen[folded] = path
-        if len(seen) > MOST_FILES:
-            return f"there are more than {MOST_FILES} files"
+        if len(seen) > most:
+            return f"there are more than {most} files"
         parts = folded.split("/")
         for end in range(1, len(parts)):
             folder, said = "/".join(parts[:end]), "/".join(path.split("/")[:end])

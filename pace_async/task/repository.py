@@ -17,6 +17,8 @@ from pace_async.programs.paths import why_not_together, why_refused
 
 FILE, EXECUTABLE, LINK = "100644", "100755", "120000"
 IGNORE = ".gitignore"
+MOST_TRACKED = 50_000
+"""Files of a commit."""
 BATCH = 500
 """Files that are read at once."""
 _NO_HOOKS = ("-c", "core.hooksPath=/dev/null")
@@ -59,7 +61,7 @@ def snapshot_of(repository: Path, revision: str = "HEAD") -> Snapshot:
                 files.append(file)
     except GitFailed as failed:
         raise UsageError(f"{repository} is no repository that Git reads at {revision!r} ({failed}).") from None
-    if why := why_not_together(file.path for file in files):
+    if why := why_not_together((file.path for file in files), MOST_TRACKED):
         raise UsageError(f"{root} at {commit[:12]}: {why}.")
     lines = tuple(line.rstrip() for line in ignore.splitlines() if line.strip() and not line.startswith("#"))
     return Snapshot(root, commit, tuple(files), tuple(left_out), lines)
