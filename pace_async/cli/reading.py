@@ -176,8 +176,6 @@ def best(
     """The best program: its score, where it came from, and where it is.
 
     Example: pace best circle_packing-1
-
-    Example: pace best faster-1 --branch faster
     """
     from pace_async.errors import InfrastructureFault, UsageError
     from pace_async.runtime.best_program import how_to_apply, write_best

@@ -142,7 +142,7 @@ def init(flags: InitFlags) -> None:
 
     Example: pace task init my_route --program my_program.py --evaluate 'python score.py {program}' --minimize
 
-    Example: pace task init faster --from ~/my_repository --evaluate 'pytest -q' --change 'src/**' --minimize
+    Example: pace task init faster --from my_repository --evaluate 'pytest -q' --change 'src/**' --minimize
     """
     from pace_async.runtime.start.new_task import make_task
 

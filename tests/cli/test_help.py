@@ -23,6 +23,7 @@ from tests.support.command_line import PACE, Shell, search
 from tests.support.examples import OPENEVOLVE, example
 from tests.support.finished_runs import copy_run, make_run
 from tests.support.no_server import end_at_once
+from tests.support.repositories import make_repository
 from tests.support.simulated_runs import settings
 
 CHILDREN = ("pace run circle_packing", "pace db shell")
@@ -63,6 +64,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_task("my_task", folder / "my_task")
     shutil.copy(load_task("circle_packing").folder / "initial.py", folder / "my_program.py")
     (folder / "score.py").write_text("print(1)\n")
+    make_repository(folder / "my_repository")
     (folder / "run.yaml").write_text(dump(settings()))
     example(folder / "openevolve" / "examples" / "function_minimization", OPENEVOLVE)
     return folder

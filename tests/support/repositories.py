@@ -39,7 +39,8 @@ class Values(unittest.TestCase):
         self.assertTrue(all(isinstance(module.value(), float) for module in (m1, m2, m3)))
 
 
-unittest.main()
+if __name__ == "__main__":
+    unittest.main()
 """
 
 
