@@ -8,12 +8,13 @@ DIR gets the tasks, one environment for the packages that pace does not bring, a
 """
 
 import argparse
+import contextlib
 import json
 import re
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,16 +57,19 @@ def main() -> None:
             continue
         row = row_of(name, asked.folder, asked.seconds)
         with (asked.folder / f"rows-{index}.jsonl").open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(row) + "\n")
+            stream.write(f"\n{json.dumps(row)}\n")  # apart from a line that was cut short
         print(f"{name}: {row['cause']} {row['score']} {row['detail']}", flush=True)
 
 
-def rows_of(folder: Path) -> Iterator[dict[str, Any]]:
-    """The rows of all shards. A later row of a task replaces an earlier one."""
-    for file in sorted(folder.glob("rows-*.jsonl")):
-        for line in file.read_text(encoding="utf-8").splitlines():
-            if line.endswith("}"):  # a last line may be cut short
-                yield json.loads(line)
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    """The rows of all shards, in the order in which they were measured. A later row of a task replaces an earlier
+    one."""
+    lines = [line for file in folder.glob("rows-*.jsonl") for line in file.read_text(encoding="utf-8").splitlines()]
+    rows: list[dict[str, Any]] = []
+    for line in lines:
+        with contextlib.suppress(ValueError):  # one that was cut short by a kill
+            rows.append(json.loads(line))
+    return sorted(rows, key=lambda row: row.get("at", 0.0))
 
 
 def row_of(name: str, folder: Path, seconds: float) -> dict[str, Any]:
@@ -73,7 +77,14 @@ def row_of(name: str, folder: Path, seconds: float) -> dict[str, Any]:
     goal = folder / "tasks" / name_of(Path(name))
     shutil.rmtree(goal, ignore_errors=True)
     began = time.monotonic()
-    row: dict[str, Any] = {"task": name, "cause": "failing", "score": None, "detail": "", "limit_s": seconds}
+    row: dict[str, Any] = {
+        "task": name,
+        "cause": "failing",
+        "score": None,
+        "detail": "",
+        "limit_s": seconds,
+        "at": time.time(),
+    }
     try:
         made = import_example("galapagos", name, goal, Wanted(), True, install=True, environment=folder / ENVIRONMENT)
     except PaceError as error:

@@ -184,7 +184,9 @@ def test_a_target_that_is_there_is_refused_and_nothing_is_written(shell: Shell) 
         *(2, "pace: there is there already: name another folder with --to, or remove it."),
     )
     unknown = shell.pace("task", "import", "other", "theirs", "--to", "x")
-    assert (unknown.code, "unknown project 'other': there is openevolve" in unknown.err) == (2, True)
+    assert (
+        unknown.code == 2 and "unknown project 'other'" in unknown.err and "there is openevolve, shinka" in unknown.err
+    )
     assert shell.files() == ["theirs", "there"]
 
 

@@ -39,8 +39,11 @@ def test_each_task_has_one_cause(checks: list[Check], cause: str, score: float |
 def test_the_page_counts_each_task_once_also_after_a_line_that_was_cut_short(tmp_path: Path) -> None:
     first = {"task": "a", "cause": "too slow", "score": None, "detail": "stopped | after", "limit_s": 60}
     second = {**first, "cause": "scored", "score": 0.5, "evaluation_s": 70.0, "own_packages": True, "limit_s": 600}
-    lines = [json.dumps(first), json.dumps({**first, "task": "b"}), json.dumps(second), '{"task": "c", "cau']
+    lines = [json.dumps({**second, "at": 7.0}), '{"task": "c", "cau']
     (tmp_path / "rows-0.jsonl").write_text("\n".join(lines))
+    (tmp_path / "rows-1.jsonl").write_text(
+        f"{json.dumps({**first, 'task': 'b'})}\n{json.dumps({**first, 'at': 5.0})}\n"
+    )
     rows = {row["task"]: row for row in rows_of(tmp_path)}
     assert set(rows) == {"a", "b"}
     text = page(list(rows.values()), 3)
