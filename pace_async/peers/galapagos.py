@@ -41,6 +41,7 @@ _USED = {
     *("name", "display_name", "organization", "domain", "family", "summary", "description", "status"),
     *("metric", "metrics", "components", "language", "library", "references", "evaluation", "constraint"),
     *("modality", "seed", "metadata", "assets"),
+    "external_resources",
 }
 
 
@@ -191,7 +192,13 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 def _left(card: Mapping[str, Any], constraint: Mapping[str, Any]) -> list[str]:
     """A line for each part of the card without a counterpart."""
-    lines = [f"{name} (set it in task.yaml)" for name in card if name not in _USED]
+    lines = [name for name in card if name not in _USED]
+    for one in cast(
+        "list[Any]", card["external_resources"] if isinstance(card.get("external_resources"), list) else []
+    ):
+        resource = section({"resource": one}, "resource")
+        place = f"{COPY}/{resource.get('path') or resource.get('name')}"
+        lines.append(f"external_resources: {str(resource.get('uri'))[:200]} (get it, and put it at {place[:200]})")
     if status := card.get("status"):
         lines.append(f"status: {status} (the task may need more than Python packages)")
     for name, value in constraint.items():

@@ -50,6 +50,13 @@ def test_a_card_gives_background_direction_target_limits_and_source(tmp_path: Pa
     assert (found.direction, found.target, found.timeout_s, found.packages) == ("maximize", 1.0, 50, ("numpy",))
     assert (found.fields["score"], found.left) == (["combined_score"], ("constraint.network: none",))
     assert "- source: https://example.org/sums" in found.about and "- found_by: Ada" in found.about
+    resource = "{name: cost.csv, uri: 'https://example.org/cost.csv', path: data/cost.csv}"
+    more = f"external_resources: [{resource}]\nodd: 1\n"
+    (found.folder / "card.yaml").write_text((found.folder / "card.yaml").read_text() + more)
+    assert Galapagos().read(found.folder, Wanted()).left == (
+        *("odd", "external_resources: https://example.org/cost.csv (get it, and put it at example/data/cost.csv)"),
+        "constraint.network: none",
+    )
     card = GALAPAGOS["card.yaml"].replace("network: none", "gpu: CUDA")
     assert Galapagos().read(example(tmp_path / "b", GALAPAGOS, card__yaml=card), Wanted()).fields["gpus"] == 1
     assert "gpus" not in found.fields
