@@ -56,9 +56,10 @@ class Galapagos(Importer):
         return [folder.name for folder in _folders() if not _status_of(folder)]
 
     def folder_of(self, named: str) -> Path:
-        """A folder, or a task of the package. Raises NotHere, and UsageError with the nearest names."""
-        if Path(named).is_dir():
-            return Path(named)
+        """A folder with a card, or a task of the package, also where a folder of its name is here: the task that was
+        made of it. Raises NotHere, and UsageError with the nearest names."""
+        if "/" in named or (Path(named) / CARD).is_file():
+            return super().folder_of(named)
         known = {folder.name: folder for folder in _folders()}
         if named not in known:
             near = get_close_matches(named, known, n=3)

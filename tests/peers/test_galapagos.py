@@ -132,6 +132,9 @@ def test_the_tasks_of_the_package_are_listed_without_importing_it(shell: Shell, 
     assert Galapagos().folder_of("far_away") == package / "tasks" / "far_away"
     with pytest.raises(UsageError, match=r"no task 'sum': did you mean sums"):
         Galapagos().folder_of("sum")
+    assert shell.pace("task", "import", "galapagos", "sums", "--no-try").code == 0
+    again = shell.pace("task", "import", "galapagos", "sums", "--no-try")
+    assert again.err.strip() == "pace: sums is there already: name another folder with --to, or remove it."
 
 
 def test_all_tasks_are_imported_once_and_one_that_cannot_be_is_named(shell: Shell, package: Path) -> None:
