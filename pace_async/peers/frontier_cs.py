@@ -22,6 +22,8 @@ CHECKERS = ("chk.cc", "chk.cpp", "checker.cc", "checker.cpp", "check.cc", "check
 TESTLIB = "testlib.h"
 JUDGE = "judge/include"
 """Where Frontier-CS has testlib.h, in the folder that also holds its problems."""
+START_S = 60.0
+"""Of an evaluation, beside twice the time of all its tests: a machine that other work uses starts programs late."""
 COMPILE_S = 300.0
 MORE_MB = 128
 """For what starts the program, beside the program's own limit."""
@@ -73,7 +75,7 @@ class FrontierCS(Importer):
             seed="" if (folder / program).is_file() else EMPTY,
             language=language,
             background=text_of(folder / STATEMENT).strip(),
-            timeout_s=10 + 2 * limit * len(tests),
+            timeout_s=START_S + 2 * limit * len(tests),
             memory_mb=memory + MORE_MB,
             kind="process",
             fields={

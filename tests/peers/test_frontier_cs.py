@@ -30,7 +30,7 @@ def test_a_problem_gives_statement_limits_and_commands(tmp_path: Path) -> None:
     found = FrontierCS().read(example(tmp_path / "a", FRONTIER_CS), Wanted())
     assert (found.kind, found.evaluator, found.source, found.seed) == ("process", "chk.cc", "initial.cpp", "")
     assert (found.background, found.upper) == ("Write a whole number, at most the one that you read.", 100.0)
-    assert (found.timeout_s, found.memory_mb) == (18.0, 192)
+    assert (found.timeout_s, found.memory_mb) == (68.0, 192)
     assert found.fields["build"][0] == "g++" and found.fields["run"][-2:] == ["2", "./program"]
     assert "2 s of processor time and 64 MiB" in found.requirements[0]
 
