@@ -39,7 +39,7 @@ def read_example(peer: str, folder: str, name: str, wanted: str) -> dict[str, An
 
 def _drafted(peer: str, folder: Path, name: str, wanted: Wanted) -> Draft:
     try:
-        return drafted(name, IMPORTERS[peer].importer().read(folder, wanted), wanted.include)
+        return drafted(name, IMPORTERS[peer].load()().read(folder, wanted), wanted.include)
     except UsageError:
         if not wanted.evaluator and (other := looks_like_another(folder, peer)):
             raise UsageError(other) from None

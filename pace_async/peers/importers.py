@@ -8,15 +8,19 @@ called in a helper process with bounded time and memory.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from pace_async.errors import UsageError
-from pace_async.registry.base import Entry, Registry
+from pace_async.registry.base import Entry, Registry, later
 
 if TYPE_CHECKING:
+    from pace_async.peers import frontier_cs, galapagos, openevolve, shinka
     from pace_async.peers.example import Example, Wanted
+else:
+    frontier_cs, galapagos, openevolve, shinka = later(
+        "pace_async.peers", "frontier_cs", "galapagos", "openevolve", "shinka"
+    )
 
 
 class Importer(Protocol):
@@ -50,60 +54,29 @@ class Importer(Protocol):
         """Add to the folder of a task what has to be made once, such as a compiled checker. Raises UsageError."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImporterKind(Entry):
-    """`importer` imports the class and makes the importer."""
-
-    importer: Callable[[], Importer] = field(kw_only=True)
-
-
-def _openevolve() -> Importer:
-    from pace_async.peers.openevolve import OpenEvolve
-
-    return OpenEvolve()
-
-
-def _shinka() -> Importer:
-    from pace_async.peers.shinka import Shinka
-
-    return Shinka()
-
-
-def _galapagos() -> Importer:
-    from pace_async.peers.galapagos import Galapagos
-
-    return Galapagos()
-
-
-def _frontier_cs() -> Importer:
-    from pace_async.peers.frontier_cs import FrontierCS
-
-    return FrontierCS()
-
-
-IMPORTERS = Registry(
+IMPORTERS: Registry[Entry[Callable[[], Importer]]] = Registry(
     "project",
-    ImporterKind("openevolve", "an example of OpenEvolve", importer=_openevolve),
-    ImporterKind("shinka", "an example of ShinkaEvolve", importer=_shinka),
-    ImporterKind("galapagos", "a task of Galapagos, by its name or its folder", importer=_galapagos),
-    ImporterKind("frontier-cs", "a problem of Frontier-CS", importer=_frontier_cs),
+    Entry("openevolve", "an example of OpenEvolve", lambda: openevolve.OpenEvolve),
+    Entry("shinka", "an example of ShinkaEvolve", lambda: shinka.Shinka),
+    Entry("galapagos", "a task of Galapagos, by its name or its folder", lambda: galapagos.Galapagos),
+    Entry("frontier-cs", "a problem of Frontier-CS", lambda: frontier_cs.FrontierCS),
 )
 
 
 def importer_of(name: str) -> Importer:
     """Raises UsageError for a project that is not known."""
     try:
-        return IMPORTERS.named(name).importer()
+        return IMPORTERS.named(name).load()()
     except ValueError as error:
         raise UsageError(f"Nothing can be imported of it: {error}.") from None
 
 
 def looks_like_another(folder: Path, name: str) -> str:
     """What to say of a folder that is no example of the project `name` but one of other projects. Else nothing."""
-    own = IMPORTERS[name].importer()
+    own = IMPORTERS[name].load()()
     if _recognises(own, folder):
         return ""
-    others = {other: kind.importer() for other, kind in IMPORTERS.items() if other != name}
+    others = {other: kind.load()() for other, kind in IMPORTERS.items() if other != name}
     said = [
         f"{importer.project} (pace task import {other})"
         for other, importer in others.items()

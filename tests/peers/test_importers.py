@@ -39,13 +39,13 @@ def test_every_importer_has_an_example() -> None:
 @pytest.mark.parametrize("name", IMPORTERS)
 def test_an_importer_has_a_paragraph_of_the_page_and_stands_in_the_help(shell: Shell, name: str) -> None:
     page = PAGE.read_text(encoding="utf-8")
-    assert f"`{name}`" in page and IMPORTERS[name].importer().project in page
+    assert f"`{name}`" in page and IMPORTERS[name].load()().project in page
     assert name in shell.pace("task", "import", "--help").out
 
 
 @pytest.mark.parametrize("name", IMPORTERS)
 def test_an_importer_recognises_its_example_and_no_empty_folder(tmp_path: Path, name: str) -> None:
-    importer = IMPORTERS[name].importer()
+    importer = IMPORTERS[name].load()()
     (tmp_path / "empty").mkdir()
     assert importer.recognises(example(tmp_path / "theirs", EXAMPLES[name]))
     assert not importer.recognises(tmp_path / "empty")
@@ -59,7 +59,7 @@ def test_an_importer_recognises_its_example_and_no_empty_folder(tmp_path: Path, 
 def test_a_draft_is_the_same_on_the_other_side_of_a_process(tmp_path: Path, name: str) -> None:
     folder = example(tmp_path / "theirs", EXAMPLES[name])
     said = json.loads(json.dumps(read_example(name, str(folder), "mine", wanted_json(Wanted()))))
-    assert draft_of(said, folder).example == IMPORTERS[name].importer().read(folder, Wanted())
+    assert draft_of(said, folder).example == IMPORTERS[name].load()().read(folder, Wanted())
 
 
 @pytest.mark.fault("Mended and imported", "an import of a folder that is no such example")
@@ -67,9 +67,9 @@ def test_a_draft_is_the_same_on_the_other_side_of_a_process(tmp_path: Path, name
 def test_an_example_of_another_project_is_refused_with_the_command_for_it(tmp_path: Path, name: str) -> None:
     folder = example(tmp_path / "theirs", EXAMPLES[name])
     for other in IMPORTERS:
-        if not IMPORTERS[other].importer().recognises(folder):
+        if not IMPORTERS[other].load()().recognises(folder):
             said = str(read_example(other, str(folder), "mine", wanted_json(Wanted())))
-            project = IMPORTERS[name].importer().project
+            project = IMPORTERS[name].load()().project
             assert "but looks like one of" in said and f"{project} (pace task import {name})" in said
 
 
