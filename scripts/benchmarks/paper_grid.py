@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pace_async.fitness import fitness_of
 from pace_async.report.diagnostics import diagnostics_of, quarters, reached
 from scripts.benchmarks.bench_runs import (
     Wanted,
@@ -62,6 +63,9 @@ METRICS = {
     "multi_evolve": ("pearson", "precision_five_per_cent", "precision_five_items"),
 }
 """Those of the paper's tables, where a task reports more."""
+
+HIGHER = fitness_of("maximize", 0.0, 1.0)
+"""Of the tasks of the paper. Which score is as good as another does not depend on the bounds."""
 
 Runs = Mapping[str, Sequence[Trace]]
 """The finished runs of each method on one task."""
@@ -200,7 +204,7 @@ def _reached(traces: Sequence[Trace], others: Sequence[Trace]) -> str:
     length = min(len(trace.best) for trace in (*traces, *others))
     final = float(np.mean([trace.best[length - 1] for trace in others]))
     means = np.mean([trace.best[:length] for trace in traces], axis=0)
-    place = reached([(float(at), float(mean)) for at, mean in enumerate(means, 1)], final, "maximize")
+    place = reached([(float(at), float(mean)) for at, mean in enumerate(means, 1)], final, HIGHER)
     return "never" if place is None else f"{100 * place / length:.0f} % ({place:.0f} of {length})"
 
 
