@@ -217,9 +217,9 @@ def _branch(header: "RunHeader", name: str, seed: str, found: Mapping[str, Any])
     from pace_async.task.repository import make_branch
 
     spec = task_of_run(header).spec
-    if not spec.commit:
+    if not spec.revision:
         raise UsageError(f"--branch: task {spec.name!r} was not made of a Git repository.")
     about = found["idea"] or "The best program of a search"
     message = f"{about}\n\nCandidate {found['candidate']}, score {found['score']:.10g}.\n"
-    made = make_branch(Path(spec.repository), spec.commit, name, seed, found["program"], message)
+    made = make_branch(Path(spec.repository), spec.revision, name, seed, found["program"], message)
     return f"Branch {name} of {spec.repository} has it as commit {made[:12]}; no checkout was touched"

@@ -102,7 +102,7 @@ class InitFlags:
     source: Path | None = typer.Option(
         None, "--from", help="A Git repository, to make a task of its files and --evaluate.", metavar="REPO"
     )
-    commit: str = typer.Option("HEAD", "--commit", help="With --from: the commit.", metavar="REVISION")
+    revision: str = typer.Option("HEAD", "--commit", help="With --from: the commit.", metavar="REVISION")
     change: list[str] | None = typer.Option(
         None,
         "--change",
@@ -208,13 +208,13 @@ def _init_from(flags: InitFlags, target: Path) -> None:
         target,
         flags.evaluate,
         "minimize" if flags.minimize else "maximize",
-        revision=flags.commit,
+        revision=flags.revision,
         change=flags.change or (),
         show=flags.show or (),
         hide=flags.hide or (),
     )
     if not flags.as_json:
-        tell(f"commit {made.commit[:12]} scores {made.score:.6g}")
+        tell(f"commit {made.revision[:12]} scores {made.score:.6g}")
         for why in made.left_out[:MOST_LEFT_OUT]:
             tell(f"left out: {shown(why)}")
         if (more := len(made.left_out) - MOST_LEFT_OUT) > 0:

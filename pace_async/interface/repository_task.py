@@ -26,7 +26,7 @@ class MadeOfRepository:
     """A task that was made: its folder, the commit, the score of its seed program, and what was left out."""
 
     folder: Path
-    commit: str
+    revision: str
     score: float
     left_out: tuple[str, ...]
 
@@ -89,7 +89,7 @@ def make_repository_task(
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    return MadeOfRepository(folder, snapshot.commit, score, snapshot.left_out)
+    return MadeOfRepository(folder, snapshot.revision, score, snapshot.left_out)
 
 
 def _fields(name: str, snapshot: "Snapshot", words: Sequence[str], direction: "Direction") -> dict[str, Any]:
@@ -115,7 +115,7 @@ def _fields(name: str, snapshot: "Snapshot", words: Sequence[str], direction: "D
         "program": FILES,
         **({"ignore": list(snapshot.ignore)} if snapshot.ignore else {}),
         "repository": str(snapshot.repository),
-        "commit": snapshot.commit,
+        "revision": snapshot.revision,
         **given,
         "feedback": True,
         "memory_mb": MEMORY_MB,

@@ -37,8 +37,8 @@ Fails = Callable[[str, int], bool]
 ADDED = 5
 
 _IDEA = re.compile(r"^Idea ([0-9]+):", re.MULTILINE)
-_TRIED = re.compile(r"^- candidate ([0-9]+) from", re.MULTILINE)
-_NUMBERED = re.compile(r"^- idea ([0-9]+):", re.MULTILINE)
+_TRIED = re.compile(r"^- (?:candidate )?([0-9]+) from", re.MULTILINE)
+_NUMBERED = re.compile(r"^- idea ([0-9]+)(?: \(from a person\))?:", re.MULTILINE)
 """As an idea is shown to an advisor that is told the context of a run."""
 WEIGHTS = "policy"
 """The file in a version's folder that holds the simulated weights: one number."""

@@ -39,7 +39,7 @@ class Snapshot:
     .gitignore."""
 
     repository: Path
-    commit: str
+    revision: str
     files: tuple[TrackedFile, ...]
     left_out: tuple[str, ...]
     ignore: tuple[str, ...]
@@ -134,7 +134,8 @@ def _contents(snapshot: Snapshot) -> Iterator[bytes]:
             end = said.index(b"\n", at)
             fields = said[at:end].decode().split(" ")
             if len(fields) != 3 or fields[1] != "blob":
-                raise UsageError(f"{snapshot.repository} lacks the content of {file.path!r} at {snapshot.commit[:12]}.")
+                where = f"{file.path!r} at {snapshot.revision[:12]}"
+                raise UsageError(f"{snapshot.repository} lacks the content of {where}.")
             size = int(fields[2])
             yield said[end + 1 : end + 1 + size]
             at = end + 2 + size

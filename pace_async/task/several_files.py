@@ -36,7 +36,7 @@ class FileFields(BaseModel):
         default=(),
         description="Lines as in .gitignore: what an agent may leave beside the program, and is not taken.",
     )
-    commit: str = Field(
+    revision: str = Field(
         default="",
         pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})?$",
         description="The commit of a Git repository that the files were taken from.",

@@ -23,6 +23,7 @@ from pace_async.runtime.children.catalogue_reading import options_of, refuse_unl
 from pace_async.search.state import Idea, Member, SearchContext
 from pace_async.task import load_task
 from tests.doubles.engines import ScriptedEngine
+from tests.support.fitness import UP
 from tests.support.simulated_runs import settings
 
 TASK = load_task("circle_packing")
@@ -42,7 +43,7 @@ class InLetters(CatalogueWording):
         return replace(asked, cut_after=len(FIRST))
 
 
-CATALOGUE = InLetters(OPTIONS, "maximize")
+CATALOGUE = InLetters(OPTIONS, UP)
 
 
 def advised(wording: Wording, answer: str, max_tokens: int = 500) -> tuple[Advice, ScriptedEngine]:

@@ -17,10 +17,11 @@ import typer.main
 
 from pace_async.cli.main import app
 from pace_async.configure import dump
+from pace_async.peers import galapagos
 from pace_async.runtime.start.new_task import make_task
 from pace_async.task import load_task
 from tests.support.command_line import PACE, Shell, search
-from tests.support.examples import OPENEVOLVE, example
+from tests.support.examples import GALAPAGOS, OPENEVOLVE, example
 from tests.support.finished_runs import copy_run, make_run
 from tests.support.no_server import end_at_once
 from tests.support.repositories import make_repository
@@ -67,6 +68,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_repository(folder / "my_repository")
     (folder / "run.yaml").write_text(dump(settings()))
     example(folder / "openevolve" / "examples" / "function_minimization", OPENEVOLVE)
+    example(folder / "galapagos" / "circle_packing", GALAPAGOS)
     return folder
 
 
@@ -87,6 +89,7 @@ def test_an_example_works_as_printed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     folder = Path(shutil.copytree(prepared, tmp_path / "here"))
+    monkeypatch.setattr(galapagos, "_folders", lambda: (folder / "galapagos" / "circle_packing",))
     program, *arguments = shlex.split(line)
     assert program == "pace"
     if line.startswith(CHILDREN):

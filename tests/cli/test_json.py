@@ -3,6 +3,7 @@
 import json
 import re
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ WITHOUT = {
     "optimize": "drives a run; `pace status --json` reads it",
     "watch": "a screen for a person; `pace status --json` reads a run",
     "prompts init": "files to be changed",
+    "idea add": "prints the idea's number; `pace idea list --json` reads ideas",
     "web": "pages for a person, served until it is stopped",
     "stop": "ends a run; `pace status --json` reads it",
     "rm": "asks a person, and `pace list --json` shows what is left",
@@ -33,7 +35,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def shell(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    copy_run(finished, tmp_path)
+    run = copy_run(finished, tmp_path)
+    with closing(sqlite3.connect(run / "population.db")) as database, database:
+        database.execute("insert into inbox values (1, 1, 'rings', 0)")
     write_places(tmp_path)
     return Shell(tmp_path, monkeypatch, capsys)
 

@@ -16,9 +16,10 @@ REMEDIES = (
     "see to the disk, then {then}",
     "and {self._then}",
     "self._last_words(",
+    "{DISK_REMEDIES[",
 )
-"""One of them stands in each sentence, or is put into it; `then`, `_then` and `remedy` say what to do. `_last_words`
-ends in `pace resume`."""
+"""One of them stands in each sentence, or is put into it; `then`, `_then`, `remedy` and DISK_REMEDIES say what to do.
+`_last_words` ends in `pace resume`."""
 
 
 def sentences() -> list[tuple[str, str]]:

@@ -152,7 +152,7 @@ def test_a_repository_with_its_tests_becomes_a_task(repository: Path, tmp_path: 
     assert state_of(repository) == was
     task = load_task(str(made.folder))
     assert made.score == 1.0
-    assert task.spec.commit == made.commit
+    assert task.spec.revision == made.revision
     assert task.spec.may_change("src/new.py")
     assert not task.spec.may_change("tests/test_a.py")
     assert list(Program.of(task.program).files) == [

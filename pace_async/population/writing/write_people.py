@@ -34,7 +34,7 @@ def put(place: Place, run_id: int, text: str) -> int:
                 if attempt == TRIES:
                     raise
     except DBAPIError as error:
-        raise GaveUp(f"{place} cannot be written ({in_words(error)}): try again.") from None
+        raise GaveUp(f"{place} cannot be written ({in_words(error)}): try again later.") from None
     finally:
         writer.dispose()
     raise AssertionError("the last attempt returns or raises")

@@ -104,10 +104,10 @@ async def _start(run: ResolvedRun, run_dir: Path | None, shown: Shown) -> int:
     await refuse_unless_evaluated(config.evaluation, task.spec)
     announce(display, "proving the sandbox, and scoring the seed program in it")
     tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
+    checks = await _check_models(config)  # a wrong key is found before an evaluation that may take an hour
     with told_when_slow(display):
         seed_program = await score_seed_program(config, task, tier)
     config, task = with_bounds(config, task, next(fact.score for fact in seed_program if isinstance(fact, Evaluated)))
-    checks = await _check_models(config)
     announce(display, f"advisor {run.advisor}")
     for share in parse_shares(config.implementer.model):
         if no_login := login_missing(share.model):

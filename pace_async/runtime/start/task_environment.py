@@ -40,7 +40,8 @@ def _run(command: Sequence[str], failed: str) -> None:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise GaveUp(f"{failed}: {error}.") from None
+        raise GaveUp(f"{failed} ({error}): try again later.") from None
     if done.returncode:
         said = [line for line in (done.stderr or done.stdout).splitlines() if line.strip() and "notice" not in line]
-        raise GaveUp(f"{failed}: {said[-1].strip() if said else f'exit code {done.returncode}'}.")
+        why = said[-1].strip().rstrip(".") if said else f"exit code {done.returncode}"
+        raise GaveUp(f"{failed} ({why}): see whether the package index can be reached, and try again later.")
