@@ -15,6 +15,8 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 ROOT = Path(__file__).parents[2]
 TOKENIZER = ROOT / "pace_async" / "advise" / "reader"
+LEAST_STEPS = 100
+"""Before them a model of bytes writes hardly any letter, so its rewards are equal and teach it nothing."""
 FIRST_BYTE = 3
 """Token of byte 0. The tokens before it are the ends of a text and padding."""
 
@@ -35,8 +37,8 @@ def random_model(shape: Path, folder: Path) -> Path:
 
 
 def byte_model(folder: Path, seconds: float) -> tuple[Path, float]:
-    """A model of bytes that read this repository's own text for `seconds`: 30 million weights on a card, 100,000
-    without one. Returns its folder and the last loss in nats a byte."""
+    """A model of bytes that read this repository's own text for `seconds`, and for LEAST_STEPS at least: 30 million
+    weights on a card, 100,000 without one. Returns its folder and the last loss in nats a byte."""
     folder.mkdir(parents=True)
     width, layers = (512, 8) if device() == "cuda" else (64, 2)
     config = cast("Any", AutoConfig).for_model(
@@ -60,7 +62,7 @@ def byte_model(folder: Path, seconds: float) -> tuple[Path, float]:
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.98))
     tokens, rows = (512, 128) if device() == "cuda" else (64, 4)
     began, losses = time.perf_counter(), list[float]()
-    while not losses or time.perf_counter() - began < seconds:
+    while len(losses) < LEAST_STEPS or time.perf_counter() - began < seconds:
         starts = cast("list[int]", cast("Any", torch.randint(0, len(text) - tokens, (rows,))).tolist())
         ids = torch.stack([text[start : start + tokens] for start in starts]).to(device())
         with torch.autocast(device(), torch.bfloat16):
