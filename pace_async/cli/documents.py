@@ -9,7 +9,7 @@ from typing import Any, NotRequired
 from typing_extensions import TypedDict
 
 from pace_async.events import Outcome
-from pace_async.interface.documents import BestProgram, ListedRun, NotesShown, ShownCandidate
+from pace_async.interface.documents import BestProgram, GivenIdeaShown, ListedRun, NotesShown, ShownCandidate
 from pace_async.population.reading.island_types import IslandNow
 
 
@@ -62,6 +62,7 @@ class PromptsShown(TypedDict):
 
 Shown = ShownCandidate | PromptsShown | list[IslandNow] | list[NotesShown]
 Listed = list[ListedRun]
+GivenIdeas = list[GivenIdeaShown]
 
 
 class DiffSide(TypedDict):
@@ -266,6 +267,7 @@ DOCUMENTS = {
     "status": f"{_INTERFACE}.documents:Status",
     "best": f"{_HERE}:BestWithFile",
     "show": f"{_HERE}:Shown",
+    "idea list": f"{_HERE}:GivenIdeas",
     "list": f"{_HERE}:Listed",
     "diff": f"{_HERE}:Diff",
     "compare": "pace_async.report.compared:ComparisonShown",
