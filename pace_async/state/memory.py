@@ -54,9 +54,9 @@ class Scored(Protocol):
 
 @dataclass(slots=True)
 class Memory:
-    """`mode` is that of `search.memory`. `views` are by island, or the one of the run under
-    RUN. `scores` are those of every candidate by number. `ended` are rollouts that nobody may see yet. `first` is the
-    result of the task's own program, which is in no view. `given` are the ideas of people, which are in every view."""
+    """`mode` is that of `search.memory`. `views` are by island, or the one of the run under RUN. `scores` are those of
+    every candidate by number. `ended` are rollouts that nobody may see yet. `first` is the result of the task's own
+    program, which is in no view. `given` are the ideas of people, which are in every view."""
 
     fitness: Fitness
     mode: str

@@ -16,6 +16,7 @@ from pace_async.events import Practised
 from pace_async.programs.compiled import digest_as_it_is
 from pace_async.state.apply import apply
 from pace_async.state.run_state import RunState
+from pace_async.task import TaskSpec
 from tests.support.contexts import PROGRAM, TASK, begun, evaluated, rollout
 
 NAMES = ("evenness", "speed", "memory", "length", "width", "depth", "height", "colour")
@@ -37,8 +38,8 @@ def searched(candidates: int, words: str = "") -> RunState:
     return state
 
 
-def table(state: RunState, level: int, spec: object = SPEC) -> list[str]:
-    context = context_of(state, spec, state.islands[1], state.islands[1].members[0], 0)  # type: ignore[arg-type]
+def table(state: RunState, level: int, spec: TaskSpec = SPEC) -> list[str]:
+    context = context_of(state, spec, state.islands[1], state.islands[1].members[0], 0)
     text = results_levels(context, 5)(level)
     assert text is not None
     return text.split("\n")

@@ -12,19 +12,11 @@ from pace_async.peers import galapagos
 from pace_async.peers.example import Wanted
 from pace_async.peers.galapagos import Galapagos
 from pace_async.peers.packages import missing_of, packages_of
-from pace_async.runtime.start import importing
 from pace_async.task import load_task
 from tests.support.command_line import Shell
 from tests.support.examples import GALAPAGOS, example
 
 needs_package = pytest.mark.skipif(find_spec("galapagos") is None, reason="pip install '.[galapagos]'")
-
-
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    """With one try of each stage."""
-    monkeypatch.setattr(importing, "TRIES", 1)
-    return Shell(tmp_path, monkeypatch, capsys)
 
 
 @pytest.fixture

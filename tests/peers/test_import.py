@@ -1,6 +1,5 @@
 """`pace task import`: examples become tasks that score as the example does, with nothing of the example changed."""
 
-import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -13,7 +12,7 @@ from pace_async.peers.openevolve import OpenEvolve
 from pace_async.runtime.start import importing
 from pace_async.runtime.start.importing import SeedTrial, guessed_bounds, thresholds
 from tests.support.command_line import Shell
-from tests.support.examples import OPENEVOLVE, PEERS, REPOSITORY, SHINKA, example
+from tests.support.examples import OPENEVOLVE, PEERS, REPOSITORY, SHINKA, digests, example
 
 REAL = {
     "openevolve/function_minimization": "",
@@ -22,19 +21,6 @@ REAL = {
     "shinka/circle_packing": "",
 }
 """The real examples, with the command that they need."""
-
-
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    """With one try of each stage."""
-    monkeypatch.setattr(importing, "TRIES", 1)
-    return Shell(tmp_path, monkeypatch, capsys)
-
-
-def digests(folder: Path) -> dict[str, str]:
-    """Every file of a folder."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def checks(shell: Shell, task: str) -> dict[str, str]:

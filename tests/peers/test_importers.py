@@ -1,6 +1,5 @@
 """What every importer does. A new one gets its example in `tests/support/examples.py`."""
 
-import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -11,25 +10,11 @@ from pace_async.errors import UsageError
 from pace_async.peers.draft import draft_of, read_example, wanted_json
 from pace_async.peers.example import Wanted
 from pace_async.peers.importers import IMPORTERS
-from pace_async.runtime.start import importing
 from pace_async.task import load_task
 from tests.support.command_line import Shell
-from tests.support.examples import EXAMPLES, TOOLS, example
+from tests.support.examples import EXAMPLES, TOOLS, digests, example
 
 PAGE = Path(__file__).parents[2] / "docs" / "import.md"
-
-
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    """With one try of each stage."""
-    monkeypatch.setattr(importing, "TRIES", 1)
-    return Shell(tmp_path, monkeypatch, capsys)
-
-
-def digests(folder: Path) -> dict[str, str]:
-    """Every file of a folder."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def test_every_importer_has_an_example() -> None:

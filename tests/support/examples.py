@@ -1,5 +1,6 @@
 """Small examples with the structure of OpenEvolve's and ShinkaEvolve's, and the real ones where they are."""
 
+import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -126,6 +127,12 @@ REPOSITORY = {
     "seed/notes.md": "No program.\n",
 }
 """A Shinka example whose candidates are folders."""
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Every file of a folder."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def example(folder: Path, files: Mapping[str, str], **changed: str | None) -> Path:

@@ -24,20 +24,20 @@ def idea_given(scope: Scope, fact: IdeaGiven) -> None:
 def put(place: Place, run_id: int, text: str) -> int:
     """Insert an entry into the inbox of a run that another process may be driving. Returns its number. Raises GaveUp if
     the database cannot be written."""
-    writer = engine(place, "write")
+    writer, tries = engine(place, "write"), 0
     try:
-        for attempt in range(1, TRIES + 1):
+        while True:
+            tries += 1
             try:
                 with writer.begin() as connection:
                     return inserted(connection, run_id, text)
             except IntegrityError:
-                if attempt == TRIES:
+                if tries == TRIES:
                     raise
     except DBAPIError as error:
         raise GaveUp(f"{place} cannot be written ({in_words(error)}): try again later.") from None
     finally:
         writer.dispose()
-    raise AssertionError("the last attempt returns or raises")
 
 
 def inserted(connection: Connection, run_id: int, text: str) -> int:
