@@ -2,7 +2,7 @@
 
 Invariant: nothing in a search depends on it. A run is compared only if it has the recorded settings and the seed
 program's recorded score, and only up to the recorded number of candidates.
-Not a benchmark: a run beside recorded ones is one run. `scripts/trials/record_baseline.py` writes the files.
+Not a benchmark: a run beside recorded ones is one run. `research/trials/record_baseline.py` writes the files.
 """
 
 import math

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pace_async.task import BLOCK_START, load_task
-from scripts.rivals.local_advice import ADVICE_FAULTS, is_advice
-from scripts.rivals.local_implementer_server import (
+from research.rivals.local_advice import ADVICE_FAULTS, is_advice
+from research.rivals.local_implementer_server import (
     ANSWER_FAULTS,
     SERVICE_FAULTS,
     UNSEEN,

@@ -15,15 +15,15 @@ from pace_async.advise.prompts import ProseWording
 from pace_async.config import Config
 from pace_async.errors import InfrastructureFault
 from pace_async.search.state import SearchContext
-from scripts.checks.check_implementer import check
-from scripts.rivals.local_advice import ADVICE_FAULTS
-from scripts.rivals.local_implementer_server import (
+from research.rivals.local_advice import ADVICE_FAULTS
+from research.rivals.local_implementer_server import (
     SERVICE_FAULTS,
     USD_PER_MILLION_IN,
     USD_PER_MILLION_OUT,
     LocalProvider,
     serving,
 )
+from scripts.checks.check_implementer import check
 from tests.doubles.implementers import PlainLedger
 from tests.support.implementing import CANARY, PARENT, TASK
 from tests.support.raw_provider import answering, openai_body

@@ -16,8 +16,8 @@ import anyio.to_thread
 import psutil
 import pytest
 
-from scripts.rivals.local_advice import NOTES, QUESTIONS, is_advice
-from scripts.rivals.local_implementer_server import (
+from research.rivals.local_advice import NOTES, QUESTIONS, is_advice
+from research.rivals.local_implementer_server import (
     SERVICE_FAULTS,
     USD_PER_MILLION_IN,
     USD_PER_MILLION_OUT,

@@ -21,9 +21,9 @@ from pace_async.advise.wording import Detail
 from pace_async.answers import parse_assess, parse_propose, parse_select
 from pace_async.errors import UsageError
 from pace_async.runtime.children.advisor_folder import PACKAGED, READER
-from scripts.advisor.catalogue_reader import architecture, corpus, training
-from scripts.advisor.catalogue_reader import tokenizer as tokenizers_of_reader
-from scripts.advisor.catalogue_reader.measure import (
+from research.advisor.catalogue_reader import architecture, corpus, training
+from research.advisor.catalogue_reader import tokenizer as tokenizers_of_reader
+from research.advisor.catalogue_reader.measure import (
     BUNDLED,
     bundled_options,
     many_options,
@@ -38,7 +38,7 @@ TOKENIZER = Tokenizer.from_file(str(READER / "tokenizer.json"))
 
 @pytest.fixture(scope="module")
 def measured() -> dict[str, dict[str, float]]:
-    command = [sys.executable, str(ROOT / "scripts" / "advisor" / "train_catalogue_reader.py"), "--measure-only"]
+    command = [sys.executable, str(ROOT / "research" / "advisor" / "train_catalogue_reader.py"), "--measure-only"]
     command += ["--json", "--chains", "120", "--threads", "1", "--seed", "11"]
     done = subprocess.run(
         command, check=False, capture_output=True, text=True, timeout=600, env={**os.environ, "PYTHONPATH": str(ROOT)}

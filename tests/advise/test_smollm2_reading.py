@@ -14,9 +14,9 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from pace_async.advise.binding import spare_name, spare_value
 from pace_async.advise.catalogue_wording import FIRST_IDEA
 from pace_async.answers import parse_first
-from scripts.advisor.catalogue_reader import tokenizer, training
-from scripts.advisor.catalogue_reader.tokenizer import NAMES, VALUES, as_entry
-from scripts.advisor.smollm2.reading import freeze_below, only_idea, with_vocabulary
+from research.advisor.catalogue_reader import tokenizer, training
+from research.advisor.catalogue_reader.tokenizer import NAMES, VALUES, as_entry
+from research.advisor.smollm2.reading import freeze_below, only_idea, with_vocabulary
 
 READER = tokenizer.build()
 WORDS = ["\u0120" + "".join(letters) + "en" for letters in product("bdklmnprst", "aeiou", "mnrst")]

@@ -17,7 +17,7 @@ from pace_async.answers import parse_assess, parse_propose, parse_select
 from pace_async.errors import CandidateFault
 
 ROOT = Path(__file__).parents[2]
-SCRIPTS = ROOT / "scripts"
+SCRIPTS = ROOT / "research"
 FOLDER = ROOT / "pace_async" / "advise" / "tiny"
 pytestmark = pytest.mark.timeout(600)  # sampling 160 chains takes half a minute on a quiet core, minutes on a busy one
 TOKENIZER = Tokenizer.from_file(str(FOLDER / "tokenizer.json"))
@@ -60,7 +60,7 @@ def test_transformers_reads_the_same_tokenizer() -> None:
 
 @pytest.mark.usefixtures("scripts")
 def test_names_and_options_are_one_token_in_code_ideas_and_experiments() -> None:
-    from scripts.advisor.tiny_advisor.worlds import real_worlds
+    from research.advisor.tiny_advisor.worlds import real_worlds
 
     for world in real_worlds():
         for name, options in world.options.items():
@@ -79,8 +79,8 @@ def test_names_and_options_are_one_token_in_code_ideas_and_experiments() -> None
 
 @pytest.mark.usefixtures("scripts")
 def test_the_parser_reads_every_answer_of_the_corpus() -> None:
-    from scripts.advisor.tiny_advisor import corpus
-    from scripts.advisor.tiny_advisor.worlds import real_worlds
+    from research.advisor.tiny_advisor import corpus
+    from research.advisor.tiny_advisor.worlds import real_worlds
 
     rng = random.Random(0)
     worlds = real_worlds()
@@ -107,8 +107,8 @@ def test_answers_side_by_side_have_the_same_loss_as_alone() -> None:
     import torch
     from transformers import LlamaForCausalLM
 
-    from scripts.advisor.tiny_advisor import corpus, training
-    from scripts.advisor.tiny_advisor.worlds import real_worlds
+    from research.advisor.tiny_advisor import corpus, training
+    from research.advisor.tiny_advisor.worlds import real_worlds
 
     model: Any = LlamaForCausalLM.from_pretrained(FOLDER)
     probe = torch.nn.Linear(model.config.hidden_size, 8)
@@ -127,8 +127,8 @@ def test_answers_side_by_side_have_the_same_loss_as_alone() -> None:
 
 @pytest.mark.usefixtures("scripts")
 def test_marks_agree_with_a_comparison_of_the_texts() -> None:
-    from scripts.advisor.tiny_advisor import corpus
-    from scripts.advisor.tiny_advisor.worlds import real_worlds
+    from research.advisor.tiny_advisor import corpus
+    from research.advisor.tiny_advisor.worlds import real_worlds
 
     rng = random.Random(3)
     told: set[int] = set()
@@ -176,8 +176,8 @@ def test_its_choices_lie_in_names_options_numbers_and_verdicts(measured: dict[st
 
 @pytest.mark.usefixtures("scripts")
 def test_the_measurement_sees_a_wrong_experiment() -> None:
-    from scripts.advisor.tiny_advisor import corpus, measure
-    from scripts.advisor.tiny_advisor.worlds import real_worlds
+    from research.advisor.tiny_advisor import corpus, measure
+    from research.advisor.tiny_advisor.worlds import real_worlds
 
     rng = random.Random(2)
     [world] = real_worlds()[:1]

@@ -9,7 +9,7 @@ from pace_async.baseline import beside_of, load_baseline
 from pace_async.config import Config
 from pace_async.configure import resolve
 from pace_async.task import load_task
-from scripts.benchmarks.site_board import Board
+from research.benchmarks.site_board import Board
 from tests.support.command_line import Shell
 from tests.support.population_facts import HEADER
 
@@ -63,7 +63,7 @@ def test_a_model_that_was_not_made_yet_is_named_with_what_to_do(shell: Shell, mo
     monkeypatch.setenv("HOME", str(shell.folder))
     said = shell.pace("run", "--config", str(FOLDER / "smollm2_cpu.yaml"), "--set", "advisor.engine=embedded")
     assert said.code == 2
-    assert "scripts/advisor/warm_start.py" in said.err
+    assert "research/advisor/warm_start.py" in said.err
     assert shell.files() == []
 
 

@@ -18,7 +18,7 @@ EXAMPLES = {
     "tests/tasks/test_short_tour.py",
 }
 """Files that a reader of docs/contributing makes."""
-FOLDERS = ("pace_async", "tests", "scripts", "configs", "migrations", "tasks", "docs")
+FOLDERS = ("pace_async", "tests", "scripts", "research", "configs", "migrations", "tasks", "docs")
 
 
 def anchor(heading: str) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from pace_async.task import load_task
-from scripts.rivals.local_implementer_server import LocalProvider, serving
+from research.rivals.local_implementer_server import LocalProvider, serving
 from tests.support.command_line import Said, Shell, search
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"

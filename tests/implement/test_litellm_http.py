@@ -18,7 +18,7 @@ from pace_async.providers.failures import CallFailed
 from pace_async.providers.pool import draw
 from pace_async.search.state import Member
 from pace_async.task import split_block
-from scripts.rivals.local_implementer_server import LocalProvider, serving
+from research.rivals.local_implementer_server import LocalProvider, serving
 from tests.doubles.implementers import PlainLedger
 from tests.support.implementing import CANARY, PARENT, TASK, configured, implement, implementing
 from tests.support.simulated_runs import settings

@@ -12,7 +12,7 @@ from pace_async.providers.keys import KEYS, refuse_without_keys
 from pace_async.providers.preflight import check_models, refuse_unless_ready
 from pace_async.runtime.start.machine_checks import Finding, _control_groups, implementers
 from pace_async.runtime.start.refusals import asking
-from scripts.rivals.local_implementer_server import LocalProvider, serving
+from research.rivals.local_implementer_server import LocalProvider, serving
 from tests.support.command_line import Shell
 from tests.support.implementing import CANARY, TASK, configured
 

@@ -11,8 +11,8 @@ from pace_async.errors import CandidateFault, InfrastructureFault, UsageError
 from pace_async.events import NotesPage
 from pace_async.implement.notes_writer import NotesWriter, open_notes_writer, refuse_unless_written
 from pace_async.providers.failures import CallFailed
-from scripts.rivals.local_advice import NOTES, PAGE
-from scripts.rivals.local_implementer_server import LocalProvider, serving
+from research.rivals.local_advice import NOTES, PAGE
+from research.rivals.local_implementer_server import LocalProvider, serving
 from tests.doubles.implementers import PlainLedger
 from tests.support.implementing import CANARY, TASK, configured
 from tests.support.simulated_runs import settings

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parents[1]
-FILES = sorted([*TESTS.rglob("*.py"), *(TESTS.parent / "scripts").rglob("*.py")])
+FOLDERS = ("tests", "scripts", "research")
+FILES = sorted(path for folder in FOLDERS for path in (TESTS.parent / folder).rglob("*.py"))
 
 
 def imported(tree: ast.AST) -> Iterator[str]:

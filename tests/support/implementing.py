@@ -8,7 +8,7 @@ from pace_async.implement.assemble import open_implementer
 from pace_async.implement.base import Experiment, Implemented, Implementer
 from pace_async.search.state import Member
 from pace_async.task import load_task
-from scripts.rivals.local_implementer_server import USD_PER_MILLION_IN, USD_PER_MILLION_OUT
+from research.rivals.local_implementer_server import USD_PER_MILLION_IN, USD_PER_MILLION_OUT
 from tests.doubles.implementers import PlainLedger
 from tests.support.simulated_runs import settings
 

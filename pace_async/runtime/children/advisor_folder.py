@@ -21,7 +21,7 @@ READER = _ADVISE / "reader"
 PACKAGED = {name: _ADVISE / name for name, kind in ADVISORS.items() if kind.packaged}
 """Advisors in the package, by name."""
 MADE_HERE = Path("~/.cache/pace")
-"""The default folder for models made by `scripts/advisor/warm_start.py`."""
+"""The default folder for models made by `research/advisor/warm_start.py`."""
 MODEL_TYPES = ("auto_mappings.py", "configuration_auto.py")
 """Files of transformers that name every type of model that it has."""
 
@@ -93,7 +93,7 @@ def advisor_folder(model: str) -> Path:
     if not (folder / "config.json").is_file():
         made_here = MADE_HERE.expanduser() in folder.parents
         remedy = (
-            "`python scripts/advisor/warm_start.py` makes it"
+            "`python research/advisor/warm_start.py` makes it"
             if made_here
             else f"give one (docs/engines.md says how they are made), or {' or '.join(PACKAGED)}"
         )
