@@ -99,7 +99,8 @@ def _briefing(reader: Reader, header: RunHeader, found: Mapping[str, Any], calls
             named.append(Member(candidate, row["program"], row["score"]))
         elif candidate != found["parent"]:
             missing.append(candidate)
-    return Briefing(prompts, reasoning, tuple(named[:MOST_NAMED]), tuple(missing[:MOST_NAMED]))
+    told = tuple(named[:MOST_NAMED]), tuple(missing[:MOST_NAMED])
+    return Briefing(prompts, reasoning, *told, specification=found["experiment"] or "")
 
 
 def _messages(

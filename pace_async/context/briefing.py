@@ -8,16 +8,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pace_async.context.beside import beside
 from pace_async.context.figures import digits_for, score_text
 from pace_async.context.practice import practice_levels
 from pace_async.context.questions import Prompts, Rendered, rendered
 from pace_async.context.rows import Row
 from pace_async.context.sections import Levels
 from pace_async.context.table import line_of, listed
-from pace_async.context.texts import answer_length_text, beside, limits_text, measured_text, one_line, task_text
+from pace_async.context.texts import answer_length_text, limits_text, measured_text, one_line, task_text
 from pace_async.context.value import failed_on, program_of, view_of
-from pace_async.programs.folding import changed_names, folded, names_in
+from pace_async.programs.folding import changed_names, folded, mentioned_in, names_in
 from pace_async.programs.languages import PYTHON
+from pace_async.programs.outline import differing
 from pace_async.search.state import Island, Member
 from pace_async.state.run_state import RunState
 
@@ -44,6 +46,7 @@ class Briefing:
     named: tuple[Member, ...] = ()
     missing: tuple[int, ...] = ()
     failed: tuple[Row, ...] = ()
+    specification: str = ""
 
     def render(self, program: Levels, parent: Member, values: Mapping[str, Any], *, begun: bool = False) -> Rendered:
         """The question, around the text of the program that is to be changed, which is another than the parent's where
@@ -79,8 +82,10 @@ class Briefing:
         needs = needed(specification)
         if needs is None or self.prompts.task.spec.language != PYTHON or self.prompts.task.spec.has_folder:
             return program
-        changed = changed_names(program, [member.program for member in self.named])
-        seen = folded(program, needs | changed, names_in(specification))
+        others = [(member.program, wanted_of(program, member.program, specification)) for member in self.named]
+        whole = [other for other, wanted in others if not wanted]
+        needs |= changed_names(program, whole).union(*(wanted for _, wanted in others))
+        seen = folded(program, needs, mentioned_in(specification))
         return seen if len(program) - len(seen) >= LEAST_SAVED else program
 
     def page(self, parent: Member) -> str:
@@ -95,14 +100,17 @@ class Briefing:
         return "\n\n".join(f"# {name}\n\n{text}" for name, text in parts.items() if text) + "\n"
 
     def _named(self, parent: Member, digits: int, *, whole: bool) -> str:
-        spec = self.prompts.task.spec
         parts = [
             f"Candidate {member.candidate}, score {score_text(member.score, digits)}"
-            + (f", {beside(member.program, parent, spec)}" if whole else ": its text is left out.")
+            + (f", {self._beside(member, parent)}" if whole else ": its text is left out.")
             for member in self.named
         ]
         parts += [f"Candidate {candidate}: its program is not kept." for candidate in self.missing]
         return "\n\n".join(parts)
+
+    def _beside(self, member: Member, parent: Member) -> str:
+        wanted = wanted_of(parent.program, member.program, self.specification)
+        return beside(member.program, parent, self.prompts.task.spec, wanted)
 
     def _failed(self, digits: int) -> Levels:
         return listed([line_of(row, digits) for row in self.failed])
@@ -128,7 +136,7 @@ def briefing_of(
         else:
             named.append(member)
     failed = failed_on(view_of(state, island), parent, prompts.task.spec)
-    return Briefing(prompts, reasoning, tuple(named[:MOST_NAMED]), tuple(missing[:MOST_NAMED]), failed)
+    return Briefing(prompts, reasoning, tuple(named[:MOST_NAMED]), tuple(missing[:MOST_NAMED]), failed, specification)
 
 
 def without_needs(specification: str) -> str:
@@ -142,6 +150,13 @@ def needed(specification: str) -> frozenset[str] | None:
     lines = _NEEDS.findall(specification)
     names = names_in(" ".join(lines))
     return names if lines and names.isdisjoint(EVERYTHING) else None
+
+
+def wanted_of(program: str, other: str, specification: str) -> frozenset[str]:
+    """Names that the specification has, or needs, of functions and tables that the other program has in other words.
+    None if it needs all of the program, or names no such function: then all that differs is wanted."""
+    needs = needed(specification)
+    return frozenset() if needs is None else differing(program, other, needs | names_in(specification))
 
 
 def named_candidates(text: str) -> list[int]:

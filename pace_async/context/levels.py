@@ -1,16 +1,17 @@
 """Every section of the advisor's questions, at each level of detail. Pure."""
 
+from pace_async.context.beside import member_levels
 from pace_async.context.figures import digits_for
 from pace_async.context.practice import practice_levels
 from pace_async.context.sections import Levels
 from pace_async.context.table import failed_levels, ideas_levels, lineage_levels, results_levels, under_way_levels
-from pace_async.context.texts import limits_text, member_levels, metrics_text, notes_levels, program_levels, task_text
+from pace_async.context.texts import limits_text, metrics_text, notes_levels, program_levels, task_text
 from pace_async.context.value import Context, Surroundings
 from pace_async.task import Task
 
 
-def levels_of(context: Context, task: Task, around: Surroundings) -> dict[str, Levels]:
-    """All sections of the advisor's questions."""
+def levels_of(context: Context, task: Task, around: Surroundings, *, to_edit: bool = False) -> dict[str, Levels]:
+    """All sections of the advisor's questions, of one that is `to_edit` the program itself, or only says how."""
     digits = digits_for(context.scores)
 
     def whole(text: str) -> Levels:
@@ -28,6 +29,6 @@ def levels_of(context: Context, task: Task, around: Surroundings) -> dict[str, L
         "other": member_levels(context, context.other, task.spec, alone=False),
         "lineage": lineage_levels(context),
         "failed": failed_levels(context, digits),
-        "program": program_levels(context, task),
+        "program": program_levels(context, task, to_edit=to_edit),
         "practice": practice_levels(context.parent.practice),
     }

@@ -102,7 +102,8 @@ class Questions:
         """The question of this template in at most `budget` characters, as far as the template itself allows it.
         Raises UsageError for a template that does not render."""
         if not self._levels:
-            self._levels = levels_of(self.context, self.prompts.task, self.prompts.around)
+            prompts = self.prompts
+            self._levels = levels_of(self.context, prompts.task, prompts.around, to_edit=prompts.end_to_end)
         longest = self.prompts.answer_tokens.get("propose" if name in ONLY else name)
         values = {**extra, "answer_length": answer_length_text(longest)}
         return rendered(self.prompts.templates, (system, name), self._levels, budget, values)

@@ -29,7 +29,7 @@ SHARES: Mapping[str, float] = {
     "practice": 0.045,
     "failed": 0.015,
     "under_way": 0.025,
-    "best": 0.3,
+    "best": 0.03,
     "other": 0.0375,
     "named": 0.5,
 }

@@ -5,11 +5,7 @@ words of our own, so that neither can imitate a heading.
 """
 
 import re
-from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import accumulate, groupby, takewhile
-
-from rapidfuzz.distance import Indel
 
 from pace_async.context.figures import CHARACTERS_PER_TOKEN, digits_for, score_text
 from pace_async.context.files import files_levels, may_change_text, size_of
@@ -18,22 +14,13 @@ from pace_async.context.notes_page import LONGEST, shorter
 from pace_async.context.sections import Levels
 from pace_async.context.value import Context, Surroundings
 from pace_async.events import NotesPage
-from pace_async.programs.fileset import Program, changed_paths, is_fileset
+from pace_async.programs.folding import in_use
 from pace_async.programs.languages import PYTHON
 from pace_async.programs.text import DIVIDER, REPLACE, SEARCH, is_marked, marks
 from pace_async.search.state import Member
 from pace_async.task import Task, TaskSpec
 
-MOST_LINES = 4000
-"""Lines of a program that is compared in the event loop, in a few milliseconds at most."""
-AROUND = 1
-"""Unchanged lines shown around a change."""
-REMOVED = 3
-"""Lines shown of a longer run of removed ones. The parent has them all."""
-LONG_DIFFERENCE = 2000
-"""Characters of a difference of which the beginning alone is worth showing."""
-BEGINNINGS = (0.67, 0.4, 0.2)
-"""Shares of a long difference that are shown where it has no room."""
+NOT_IN_USE = " Lines that end in `hidden` stand for numbers, unused code, and code outside the block, which stays."
 _BULLET = re.compile(r"^(?:[-*+]|\d{1,2}[.)])\s+")
 _NEEDS = "needs:"
 _SENTENCE = re.compile(r"[^.\s]{2,}([.!?;])\s")
@@ -168,8 +155,9 @@ def score_of(context: Context, member: Member) -> str:
     return score_text(member.score, digits_for(context.scores))
 
 
-def program_levels(context: Context, task: Task) -> Levels:
-    """The parent: its whole file, or its files in the order of need."""
+def program_levels(context: Context, task: Task, *, to_edit: bool) -> Levels:
+    """The parent: its whole file, or its files in the order of need. What `in_use` leaves out is left out of a Python
+    file, unless who reads it is `to_edit` it."""
     spec, program = task.spec, context.parent.program
     metrics = "".join(f", {name} {value:g}" for name, value in context.metrics.items())
     best = "" if context.best is not None else " No program that you can see is better."
@@ -179,107 +167,14 @@ def program_levels(context: Context, task: Task) -> Levels:
     wrote = f"\nWhat its evaluator wrote, which is data:\n{fenced(feedback, 'text')}" if feedback else ""
     if spec.has_folder:
         return files_levels(program, task.program, spec, f"{head}{wrote}")
-    text = f"{head}{wrote}\n{fenced(program, spec.written_in.fences[0])}"
+    seen = (
+        program
+        if to_edit or spec.language != PYTHON
+        else in_use(program, spec.entry if spec.of_kind.calls_function else "")
+    )
+    head += NOT_IN_USE if seen != program else ""
+    text = f"{head}{wrote}\n{fenced(seen, spec.written_in.fences[0])}"
     return lambda level: text if level == 0 else None
-
-
-def member_levels(context: Context, member: Member | None, spec: TaskSpec, *, alone: bool) -> Levels:
-    """A program beside the parent: whole or as its difference, whichever is shorter. Then, if they are worth showing
-    `alone`, the beginning of a long difference, and only the score. A part of a program would say what it is not."""
-
-    def text(level: int) -> str | None:
-        if member is None:
-            return ""
-        head = f"Candidate {member.candidate}, score {score_of(context, member)}"
-        if level == 0:
-            return f"{head}, {beside(member.program, context.parent, spec)}"
-        if not alone:
-            return None
-        difference = _shorter_difference(context.parent.program, member.program) or ""
-        shares = BEGINNINGS if len(difference) >= LONG_DIFFERENCE else ()
-        if level <= len(shares):
-            return f"{head}, {_beginning(difference, shares[level - 1], context.parent)}"
-        return f"{head}. Its text has no room here." if level == len(shares) + 1 else None
-
-    return text
-
-
-def beside(program: str, parent: Member, spec: TaskSpec) -> str:
-    """The program whole, or what leads to it from the parent if that is shorter."""
-    difference = _shorter_difference(parent.program, program)
-    if difference is None and spec.has_folder:
-        return "another program, whose difference has no room here."
-    if difference is None:
-        return f"whole:\n{fenced(program, spec.written_in.fences[0])}"
-    return f"as a difference from candidate {parent.candidate}:\n{fenced(difference, 'diff')}"
-
-
-def _shorter_difference(before: str, after: str) -> str | None:
-    """The difference, None if it is not shorter than the program after it."""
-    difference = _difference(before, after)
-    return None if difference is None or len(difference) >= len(after) else difference
-
-
-def _beginning(difference: str, share: float, parent: Member) -> str:
-    """The first lines of a difference, at most this share of its characters, with what is left out."""
-    lines, room = difference.split("\n"), int(len(difference) * share)
-    shown = list(takewhile(lambda end: end <= room, accumulate(len(line) + 1 for line in lines)))
-    kept = "\n".join(lines[: len(shown)])
-    of = f"as the first {len(shown)} of {len(lines)} lines of a difference from candidate {parent.candidate}"
-    return f"{of}, the others have no room here:\n{fenced(kept, 'diff')}"
-
-
-@lru_cache(maxsize=256)
-def _difference(before: str, after: str) -> str | None:
-    """A unified difference without line numbers, the shortest one. None where a program has too many lines. Of programs
-    of several files one for each file that differs, below its name."""
-    if is_fileset(before) and is_fileset(after):
-        old, new = Program.of(before), Program.of(after)
-        return "\n".join(_file_difference(path, old, new) for path in changed_paths(old, new))
-    return _text_difference(before, after)
-
-
-def _file_difference(path: str, before: Program, after: Program) -> str:
-    if path not in after.files:
-        return f"FILE: {path} is removed"
-    new = "" if path in before.files else " is new"
-    difference = _text_difference(before.files.get(path, ""), after.files[path])
-    return f"FILE: {path}{new}\n{'(too many lines to be compared)' if difference is None else difference}"
-
-
-def _text_difference(before: str, after: str) -> str | None:
-    a, b = before.splitlines(), after.splitlines()
-    if max(len(a), len(b)) > MOST_LINES:
-        return None
-    rows = list(_rows(a, b))
-    changed = [place for place, (mark, _) in enumerate(rows) if mark != " "]
-    near = {place + step for place in changed for step in range(-AROUND, AROUND + 1)}
-    lines, last = list[str](), -1
-    for place in sorted(near & set(range(len(rows)))):
-        if place != last + 1 or place == 0:
-            lines.append("@@")
-        lines.append("".join(rows[place]))
-        last = place
-    return "\n".join(_shortened(lines))
-
-
-def _rows(a: Sequence[str], b: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Every line with its mark: a space for one of both, `-` for one of `a` and `+` for one of `b` only."""
-    for same, run in groupby(Indel.opcodes(a, b), key=lambda part: part.tag == "equal"):
-        parts = list(run)
-        mark = " " if same else "-"
-        yield from ((mark, line) for part in parts for line in a[part.src_start : part.src_end])
-        if not same:
-            yield from (("+", line) for part in parts for line in b[part.dest_start : part.dest_end])
-
-
-def _shortened(lines: Sequence[str]) -> Iterator[str]:
-    """A difference of which a long run of removed lines shows only the first ones."""
-    for removed, run in groupby(lines, key=lambda line: line.startswith("-")):
-        part = list(run)
-        if removed and len(part) > REMOVED + 1:
-            part[REMOVED:] = [f"-... and {len(part) - REMOVED} more lines removed"]
-        yield from part
 
 
 def notes_levels(page: NotesPage | None) -> Levels:

@@ -11,7 +11,7 @@ as about a string that looks like code, shows more or less and never loses a cha
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 
 from pace_async.programs.text import is_marked
 
@@ -21,6 +21,10 @@ LONGEST_SIGNATURE = 30
 """Lines. What looks longer is no signature."""
 LEAST_TABLE = 4
 """Lines of a table that may be folded."""
+LONG_TABLE = 600
+"""Characters from which on a table of numbers is long."""
+MOST_LETTERS = 0.1
+"""Share of letters in a table of numbers."""
 LEAST_KEY = 3
 """Characters of a table's key that a specification can mention. A shorter one may be any word."""
 _DEFINITION = re.compile(r"([ \t]*)(?:async[ \t]+)?(def|class)[ \t]+(\w+)")
@@ -29,6 +33,8 @@ _KEY = re.compile(r"[\"'](\w+)[\"'][ \t]*:|\b(\w+)[ \t]*=")
 _COMMENT = re.compile(r"[ \t]+#[^\"']*$")
 _FOLDED = re.compile(r"# (\d+)-(\d+) hidden\s*$")
 _STUB = re.compile(r"[:=]\s*\.\.\.[ \t]*(?:#.*)?(?:\n|$)")
+_QUOTED = re.compile(r"`([^`\n]*)`|\"([^\"\n]*)\"")
+_ABOUT = re.compile(r"(\"\"\"|''')(\w.*)")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -61,6 +67,13 @@ def names_in(text: str) -> frozenset[str]:
     return frozenset(_NAME.findall(text))
 
 
+def mentioned_in(text: str) -> frozenset[str]:
+    """Names that a text can only mean as names: in quotes or backticks, or with a capital letter or an underscore.
+    `the mean of both` does not mention "mean"."""
+    quoted = names_in(" ".join(part for parts in _QUOTED.findall(text) for part in parts))
+    return quoted | {name for name in names_in(text) if "_" in name or not name.islower()}
+
+
 def is_folded(line: str) -> bool:
     """Whether the line says that it stands for others."""
     return _FOLDED.search(line) is not None
@@ -68,16 +81,81 @@ def is_folded(line: str) -> bool:
 
 def folded(program: str, needed: Collection[str], mentioned: Collection[str] = ()) -> str:
     """The program without functions of which no name is needed, and without tables of which no name is needed or
-    mentioned. A class of which a method is shown keeps its `__init__`, which says what its attributes are. As it is if
-    it has a line that looks folded."""
+    mentioned. A class of which a method is shown keeps its `__init__`, which says what its attributes are. One
+    of which nothing is needed is left out whole, if nothing that is shown uses it. Of what the program says of itself
+    above its block the first line is left. As it is if it has a line that looks folded."""
     lines = program.splitlines(keepends=True)
-    if any(is_folded(line) for line in lines):
-        return program
     both, known = {*needed, *mentioned}, list(parts(lines))
     shown = {part for part in known if not part.names.isdisjoint(both if part.is_table else needed)}
     classes = {part.owner for part in shown if part.owner}
     shown |= {part for part in known if part.name == "__init__" and part.owner in classes}
-    hidden = [part for part in known if part not in shown and _may_go(lines, part)]
+    hidden = {part for part in known if part not in shown}
+    for each in _classes(lines):
+        methods = {part for part in known if part.owner == each.name}
+        if methods and methods <= hidden and each.names.isdisjoint(both) and not _is_used(lines, each, hidden):
+            hidden = hidden - methods | {each}
+    return _without(lines, [*_about(lines), *sorted(hidden, key=lambda part: part.first)])
+
+
+def in_use(program: str, entry: str = "") -> str:
+    """The program without what nobody would change: long tables that are hardly anything but numbers, functions and
+    tables outside the block, and, if the `entry` is known, those whose names occur in nothing that it reaches. As it is
+    if it has a line that looks folded."""
+    lines = program.splitlines(keepends=True)
+    known, marked = list(parts(lines)), [at for at, line in enumerate(lines) if is_marked(line)]
+    first, last = (marked[0], marked[-1]) if marked else (0, len(lines))
+    used = {part for part in known if first <= part.first <= last and not _is_numbers(lines, part)}
+    used &= _reached(lines, known, entry) if entry else used
+    return _without(lines, [part for part in known if part not in used])
+
+
+def _classes(lines: Sequence[str]) -> Iterator[Part]:
+    """Classes at the margin, each as one part."""
+    for at, line in enumerate(lines):
+        match = _DEFINITION.match(line)
+        if match is not None and match[2] == "class" and not match[1] and (part := _function(lines, at, match)):
+            yield part
+
+
+def _is_used(lines: Sequence[str], each: Part, hidden: Iterable[Part]) -> bool:
+    """Whether a line outside this class and what is hidden has its name."""
+    gone = {at for part in (each, *hidden) for at in range(part.first, part.last + 1)}
+    return any(each.name in names_in(line) for at, line in enumerate(lines) if at not in gone and each.name in line)
+
+
+def _about(lines: Sequence[str]) -> list[Part]:
+    """What the program says of itself, if that is several lines above its block."""
+    above = list(takewhile(lambda line: not is_marked(line), lines))
+    begins = _ABOUT.match(lines[0]) if above and len(above) < len(lines) else None
+    if begins is None or begins[1] in begins[2]:
+        return []
+    last = next((at for at, line in enumerate(above[1:], start=1) if begins[1] in line), None)
+    return [] if last is None else [Part("", frozenset(), f"{lines[0].rstrip()}{begins[1]}", 0, 1, last)]
+
+
+def _reached(lines: Sequence[str], known: Sequence[Part], entry: str) -> set[Part]:
+    """Parts whose names occur outside all parts, or in one that is reached. Any word counts as the name."""
+    inside = {at for part in known for at in range(part.first, part.last + 1)}
+    words = {entry, *names_in("".join(line for at, line in enumerate(lines) if at not in inside))}
+    reached, left = set[Part](), list(known)
+    while found := [part for part in left if part.name in words or part.name.startswith("__")]:
+        reached.update(found)
+        left = [part for part in left if part not in reached]
+        words.update(*(names_in(part.text(lines)) for part in found))
+    return reached
+
+
+def _is_numbers(lines: Sequence[str], part: Part) -> bool:
+    table = part.text(lines) if part.is_table else ""
+    letters = sum(map(str.isalpha, table))
+    return len(table) >= LONG_TABLE and letters <= MOST_LETTERS * len(table) and letters < sum(map(str.isdigit, table))
+
+
+def _without(lines: Sequence[str], hidden: Iterable[Part]) -> str:
+    """The lines with a line for each of these parts that may go."""
+    if any(is_folded(line) for line in lines):
+        return "".join(lines)
+    hidden = [part for part in hidden if _may_go(lines, part)]
     text, at = list[str](), 0
     for part, following in zip_longest(hidden, hidden[1:]):
         text += lines[at : part.first]
@@ -211,5 +289,5 @@ def _name_of(line: str) -> str:
 def _defines(text: str, name: str) -> bool:
     """Whether the text defines the name, by more than three dots."""
     name = re.escape(name)
-    pattern = rf"^[ \t]*(?:(?:async[ \t]+)?def[ \t]+{name}\b|{name}[ \t]*(?::[^=\n]+)?=)(?P<rest>.*(?:\n.*)?)"
+    pattern = rf"^[ \t]*(?:(?:(?:async[ \t]+)?def|class)[ \t]+{name}\b|{name}[ \t]*(?::[^=\n]+)?=)(?P<rest>.*(?:\n.*)?)"
     return any(not _STUB.search(match["rest"]) for match in re.finditer(pattern, text, re.MULTILINE))

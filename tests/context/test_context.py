@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pace_async.config import PromptsConfig
+from pace_async.context.beside import member_levels
 from pace_async.context.briefing import briefing_of
 from pace_async.context.checked import first_questions
 from pace_async.context.figures import CHARACTERS_PER_TOKEN
 from pace_async.context.questions import Prompts
 from pace_async.context.table import row_text
 from pace_async.context.templates import Templates
-from pace_async.context.texts import limits_text, member_levels
+from pace_async.context.texts import limits_text
 from pace_async.context.value import Surroundings, context_of, row_of
 from pace_async.events import ImplementerTry, LeaseReleased, Outcome, Practised
 from pace_async.events.complaint import in_short
@@ -334,12 +335,14 @@ def test_a_row_says_its_metrics_and_how_a_second_evaluation_went() -> None:
     assert "not run again" in row_text(replace(last, tested=replace(last.tested, seconds=0.0)), 5, 70)
 
 
-def test_the_best_program_has_room_beside_a_parent_that_is_another_one() -> None:
-    better = PROGRAM + "".join(f"value_{number} = {number}  # a line of its own\n" for number in range(300))
+def test_a_best_program_that_is_another_one_is_told_by_its_functions() -> None:
+    body = "".join(f"    value_{number} = {number}  # a line of its own\n" for number in range(300))
+    better = f'{PROGRAM}limit = 3\n\n\ndef lifted(x):\n    """x, higher up.\n\n    Much more."""\n{body}    return x\n'
     state = begun()
     rollout(state, 1, score=1.5, program=better)
     text = told(state, parent=Member(0, PROGRAM, 1.0))
-    assert len(better) > 9000 and "value_299 = 299" in text and "has no room here" not in text
+    assert len(better) > 9000 and "as an outline of its difference from candidate 0:\n```diff\n+limit = 3\n" in text
+    assert "+def lifted(x): ...  # new, 305 lines: x, higher up.\n```" in text and "value_299" not in text
 
 
 def test_of_a_difference_that_has_no_room_the_beginning_is_shown_and_what_is_left_out_is_counted() -> None:

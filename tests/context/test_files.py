@@ -2,9 +2,10 @@
 
 import pytest
 
+from pace_async.context.beside import beside
 from pace_async.context.files import files_levels, files_text, may_change_text
 from pace_async.context.sections import FILES_SHARE, Levels, fitted
-from pace_async.context.texts import beside, size_text
+from pace_async.context.texts import size_text
 from pace_async.programs.fileset import Program
 from pace_async.search.state import Member
 from pace_async.task import TaskSpec

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pace_async.programs.folding import changed_names, folded, is_folded, lost_names, parts, unfolded
+from pace_async.programs.folding import (
+    changed_names,
+    folded,
+    in_use,
+    is_folded,
+    lost_names,
+    mentioned_in,
+    parts,
+    unfolded,
+)
 
 BODY = "    total = 0  # a comment that is long enough to be worth a line\n    return total + x\n"
 PROGRAM = f'''"""What it does."""
@@ -55,7 +64,7 @@ print(first(2))
 
 
 def test_functions_methods_and_tables_become_a_line_each_and_the_rest_stays() -> None:
-    seen = folded(PROGRAM, ())
+    seen = folded(PROGRAM.replace("print(first(2))", "print(first(2), Solver)"), ())
     assert [line for line in seen.splitlines() if is_folded(line)] == [
         "TABLE = ...  # 6-10 hidden",
         "def first(x): ...  # 14-18 hidden",
@@ -91,11 +100,59 @@ def test_a_class_of_which_a_method_is_needed_keeps_the_attributes_that_it_sets()
     program = PROGRAM.replace("    limit = 3\n\n", f"    limit = 3\n\n{begins}").replace(
         "class Solver", f"{other}class Solver"
     )
-    assert "of_each_expert" not in folded(program, {"first"}) and "limit = 3" in folded(program, {"first"})
+    assert "of_each_expert" not in folded(program, {"first"}) and "limit = 3" not in folded(program, {"first"})
     seen = folded(program, {"rest"})
     assert seen.count(begins) == 1 and seen.index(begins) > seen.index("class Solver")
-    assert seen.index("class Other") < seen.index("def __init__(self, load): ...  # ")
+    assert "class Other: ...  # " in seen
     assert unfolded(seen, seen, program) == program
+
+
+def test_a_class_is_left_out_whole_unless_something_that_is_shown_uses_it() -> None:
+    def hidden(program: str, *needed: str) -> list[str]:
+        return [line for line in folded(program, needed).splitlines() if "Solver" in line and is_folded(line)]
+
+    assert hidden(PROGRAM) == ["class Solver(Base): ...  # 27-41 hidden"]
+    used = PROGRAM.replace("def second(", "def third():\n    return Solver()\n\n\ndef second(")
+    for program, needed in ((PROGRAM, "rest"), (PROGRAM, "Solver"), (used, "third")):
+        assert hidden(program, needed) == [] and '"""Solves."""' in folded(program, {needed})
+    seen = folded(PROGRAM, ())
+    line = "class Solver(Base): ...  # 27-41 hidden\n"
+    assert lost_names(seen.replace(line, ""), seen) == ["Solver"]
+    assert lost_names(seen.replace(line, "class Solver:\n    limit = 4\n"), seen) == []
+
+
+def test_of_what_a_program_says_of_itself_above_its_block_the_first_line_is_left() -> None:
+    program = PROGRAM.replace(
+        '"""What it does."""',
+        '"""What it does.\n\nThis and that, at some length, so that it is worth a line.\n"""',
+    )
+    seen = folded(program, ())
+    assert seen.startswith('"""What it does.""" ...  # 1-4 hidden\nimport math\n') and "at some length" not in seen
+    assert unfolded(seen, seen, program) == program
+    unmarked = program.replace("# EVOLVE-BLOCK-START\n", "").replace("# EVOLVE-BLOCK-END\n", "")
+    assert "at some length" in folded(unmarked, ())
+
+
+NUMBERS = "".join(f"    ({number}, -0.25, 1e-3, 0.125, 2.5, 3.75),\n" for number in range(20))
+
+
+def test_who_says_what_to_change_reads_what_is_in_use() -> None:
+    program = PROGRAM.replace("step = 0.5\n", f"step = 0.5\nPOINTS = [\n{NUMBERS}]\n").replace(
+        "print(first(2))", f"def fixed(x):\n{BODY}"
+    )
+    lines = [line.partition("  # ")[0] for line in in_use(program).splitlines() if is_folded(line)]
+    assert lines == ["POINTS = ...", "def fixed(x): ..."]
+    calls = program.replace("    return x\n# EVOLVE", "    return second(x)\n# EVOLVE")
+    lines = [line.partition("  # ")[0] for line in in_use(calls, "brief").splitlines() if is_folded(line)]
+    assert lines[:3] == ["POINTS = ...", "TABLE = ...", "def first(x): ..."]
+    assert "def second(x: int, ..." not in lines and BODY in in_use(calls, "brief")
+    assert in_use(PROGRAM) == PROGRAM
+
+
+def test_words_that_can_only_be_names_are_mentioned() -> None:
+    assert mentioned_in('Take the mean; set `copies` to "hottest", POINTS and last_one.') >= {"copies", "hottest"}
+    assert "mean" not in mentioned_in("Take the mean of both.")
+    assert {"POINTS", "last_one"} <= mentioned_in("Of POINTS the last_one.")
 
 
 def test_lines_that_an_answer_keeps_moves_or_drops_are_unfolded_as_they_stand() -> None:
@@ -166,6 +223,8 @@ def test_any_text_comes_back(lines: list[str], needed: set[str]) -> None:
     for program in ("\n".join(lines), "\n".join(lines) + "\n"):
         seen = folded(program, needed)
         assert unfolded(seen, seen, program) == program
+        used = in_use(program, next(iter(needed), ""))
+        assert unfolded(used, used, program) == program
         assert sum(
             len(part.text(program.splitlines(keepends=True))) for part in parts(program.splitlines(keepends=True))
         ) <= len(program)

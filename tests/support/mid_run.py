@@ -16,13 +16,14 @@ from pace_async.context.questions import Prompts, Rendered
 from pace_async.context.templates import Templates
 from pace_async.context.value import Surroundings
 from pace_async.implement.base import Experiment
-from pace_async.implement.catalogue import Mechanism, load_catalogue
+from pace_async.implement.catalogue import load_catalogue
 from pace_async.implement.prompts import question_for
 from pace_async.programs.folding import parts
+from pace_async.programs.text import START_MARK
 from pace_async.search.state import rules_of
 from pace_async.state.apply import apply
 from pace_async.state.run_state import RunState, Terms
-from pace_async.task import Task, load_task
+from pace_async.task import Task, load_task, split_block
 from tests.support.contexts import evaluated, rollout
 
 AROUND = Surroundings(
@@ -232,8 +233,9 @@ CHOICES = {
 def changed(program: str, step: Step) -> str:
     """The program with what the step changes."""
     for name, value in step.settings.items():
-        written = f'"{value}"' if isinstance(value, str) else str(value)
-        program = re.sub(rf"^{name} = .*$", f"{name} = {written}", program, count=1, flags=re.MULTILINE)
+        line = f"{name} = " + (f'"{value}"' if isinstance(value, str) else str(value))
+        program, times = re.subn(rf"^{name} = .*$", line, program, count=1, flags=re.MULTILINE)
+        program = program if times else program.replace(f"{START_MARK}\n", f"{START_MARK}\n{line}\n", 1)
     for before, after in step.texts:
         program = program.replace(before, after, 1)
     return program
@@ -245,7 +247,7 @@ def steps_of(task: Task) -> Sequence[Step]:
 
 
 def _by_catalogue(task: Task) -> Iterator[Step]:
-    settings = [(each.name, option) for each in _mechanisms(task) for option in each.options[1:3]]
+    settings = [(name, option) for name, options in _settings(task) for option in options[1:3]]
     low, high = task.spec.bounds.lower, task.spec.bounds.upper
     for place, (name, option) in zip(range(14), cycle(settings), strict=False):
         yield Step(
@@ -264,9 +266,8 @@ def mid_run(task: Task) -> RunState:
     rules = rules_of(config.search, task.spec.fitness)
     seed, names = task.program, tuple(task.spec.shown_metrics)
     state = RunState(Terms(8, 2, rules, trains=False))
-    apply(
-        state, evaluated(0, 0, None, seed, task.spec.bounds.lower, metrics=_metrics(names, task.spec.bounds.lower, 0))
-    )
+    low = task.spec.bounds.lower
+    apply(state, evaluated(0, 0, None, seed, low, metrics=metrics_around(names, low, 0)))
     programs = {0: seed}
     for lease, step in enumerate(steps_of(task), start=1):
         programs[lease] = changed(programs[step.parent], step)
@@ -281,13 +282,13 @@ def mid_run(task: Task) -> RunState:
             program=programs[lease],
             ends=not step.under_way,
             other=UNTRIED[lease - 1],
-            metrics=_metrics(names, step.score or 0.0, lease),
+            metrics=metrics_around(names, step.score or 0.0, lease),
         )
     return state
 
 
-def _metrics(names: Sequence[str], score: float, lease: int) -> Mapping[str, float]:
-    """Metrics of these names around the score, each with other digits."""
+def metrics_around(names: Sequence[str], score: float, lease: int) -> Mapping[str, float]:
+    """Made-up metrics of these names around the score, each with other digits."""
     return {name: score * (1 + 0.037 * (place + 1) * (-1) ** (place + lease)) for place, name in enumerate(names)}
 
 
@@ -323,7 +324,7 @@ def choices_of(task: Task) -> Mapping[str, Choice]:
         return CHOICES
     lines = task.program.splitlines(keepends=True)
     longest = max(parts(lines), key=lambda part: len(part.text(lines))).name
-    setting = _mechanisms(task)[0].name
+    setting = _settings(task)[0][0]
     needs = {"settings": "none", "one function": task.spec.entry, "longest function": longest}
     return {
         name: Choice(
@@ -336,6 +337,9 @@ def choices_of(task: Task) -> Mapping[str, Choice]:
     }
 
 
-def _mechanisms(task: Task) -> Sequence[Mechanism]:
-    assert task.catalogue_path is not None
-    return load_catalogue(task.catalogue_path).mechanisms
+def _settings(task: Task) -> Sequence[tuple[str, Sequence[object]]]:
+    """Settings and their values: those of the catalogue, or else the numbers at the margin of the program's block."""
+    if task.catalogue_path is not None:
+        return [(each.name, each.options) for each in load_catalogue(task.catalogue_path).mechanisms]
+    constants = re.findall(r"^([A-Z]+) = ([\d.]+)", split_block(task.program)[1], re.MULTILINE)
+    return [(name, (value, float(value) / 2, float(value) / 4)) for name, value in constants]

@@ -1,0 +1,96 @@
+"""What one program has and another has not, told by functions."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pace_async.context.beside import text_difference
+from pace_async.programs.outline import differing, outline
+
+BEFORE = '''step = 1
+
+
+def first(x):
+    """Steps."""
+    return x + step
+
+
+def second(x):
+    return first(x) * 2
+
+
+class Solver:
+    """Solves."""
+
+    def solve(self, x):
+        return second(x)
+
+    def rest(self, x):
+        return x
+'''
+AFTER = '''step = 2
+
+
+def first(x):
+    """Steps twice."""
+    return third(x) + step
+
+
+def third(x):
+    """A third
+    of it.
+
+    Not shown."""
+    return x / 3
+
+
+class Solver:
+    """Solves."""
+
+    def solve(self, x):
+        return first(x)
+
+    def rest(self, x):
+        return x
+'''
+
+
+def told(*whole: str) -> list[str]:
+    return outline(BEFORE, AFTER, text_difference, whole).split("\n")
+
+
+def test_functions_that_differ_are_told_by_their_first_line_and_what_they_say() -> None:
+    assert told() == [
+        *("-step = 1", "+step = 2"),
+        " def first(x): ...  # differs, 3 lines: Steps twice.",
+        "+def third(x): ...  # new, 6 lines: A third of it.",
+        *(" class Solver:", "     def solve(self, x): ...  # differs, 2 lines"),
+        "-# gone: second",
+    ]
+
+
+def test_what_is_asked_for_is_shown_with_what_it_uses() -> None:
+    lines = told("first")
+    assert (
+        "+    return third(x) + step" in lines and "+    return x / 3" in lines and "+    Not shown." + '"""' in lines
+    )
+    assert "     def solve(self, x): ...  # differs, 2 lines" in lines
+    assert "+        return first(x)" in told("solve")
+    assert "+    return x / 3" not in told("second")
+
+
+def test_names_are_those_of_functions_that_differ() -> None:
+    assert differing(BEFORE, AFTER, {"first", "second", "third", "rest", "step"}) == {"first", "third"}
+    assert differing(BEFORE, AFTER, {"Solver"}) == {"Solver"} and differing(BEFORE, BEFORE, {"first"}) == frozenset()
+
+
+def test_equal_programs_have_nothing_to_tell() -> None:
+    assert outline(BEFORE, BEFORE, text_difference) == ""
+
+
+LINES = st.lists(st.sampled_from((*BEFORE.splitlines(), *AFTER.splitlines(), "```", "# The parent")), max_size=30)
+
+
+@given(LINES, LINES, st.sets(st.sampled_from(("first", "third", "Solver", "solve"))))
+def test_each_line_begins_as_in_a_difference(before: list[str], after: list[str], whole: set[str]) -> None:
+    text = outline("\n".join(before), "\n".join(after), text_difference, whole)
+    assert all(line[:1] in " +-@" for line in text.split("\n"))
