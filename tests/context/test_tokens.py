@@ -6,7 +6,8 @@ import pytest
 
 from pace_async.programs.folding import is_folded
 from pace_async.task import load_task
-from scripts.benchmarks.prompt_tokens import table, tokens_by_section
+from scripts.benchmarks.prompt_tokens import EVERY, sums_of, table, tokens_by_section
+from tests.support.grown_run import grown
 from tests.support.mid_run import CHOICES, changed, mid_run, questions, steps_of
 
 TASK = load_task("eplb")
@@ -30,6 +31,21 @@ def test_both_questions_about_a_program_of_ten_thousand_characters_have_five_tho
     tokens = [tokens for candidate in PARENTS for tokens in both(candidate).values()]
     assert mean(tokens) <= MOST
     assert max(tokens) <= 1.07 * MOST
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_both_questions_have_five_thousand_tokens_on_every_bundled_task(name: str) -> None:
+    tokens = sums_of(tokens_by_section(questions(name, 5)))
+    assert mean(tokens) <= MOST
+    assert max(tokens) <= 1.07 * MOST
+
+
+def test_in_a_run_by_hand_in_which_programs_grew_questions_stay_as_short_as_they_are() -> None:
+    sums = [sums_of(tokens_by_section(asked))[0] for _, asked in grown("multi_evolve_one_call_3", "multi_evolve")]
+    assert len(sums) == 16 and mean(sums) <= 7500
+    first = dict(grown("multi_evolve_one_call_3", "multi_evolve"))["9 from 2"]
+    assert "as an outline of its difference from candidate 2" in first["advisor"].sections["best"]
+    assert "+def kernel(gram, held, other):" in first["implementer"].sections["named"]
 
 
 def test_the_advisor_is_told_limits_results_ideas_best_line_failures_and_what_is_under_way() -> None:
