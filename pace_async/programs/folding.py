@@ -11,6 +11,7 @@ as about a string that looks like code, shows more or less and never loses a cha
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import takewhile, zip_longest
 
 from pace_async.programs.text import is_marked
@@ -85,7 +86,7 @@ def folded(program: str, needed: Collection[str], mentioned: Collection[str] = (
     of which nothing is needed is left out whole, if nothing that is shown uses it. Of what the program says of itself
     above its block the first line is left. As it is if it has a line that looks folded."""
     lines = program.splitlines(keepends=True)
-    both, known = {*needed, *mentioned}, list(parts(lines))
+    both, known = {*needed, *mentioned}, parts_of(program)
     shown = {part for part in known if not part.names.isdisjoint(both if part.is_table else needed)}
     classes = {part.owner for part in shown if part.owner}
     shown |= {part for part in known if part.name == "__init__" and part.owner in classes}
@@ -97,12 +98,13 @@ def folded(program: str, needed: Collection[str], mentioned: Collection[str] = (
     return _without(lines, [*_about(lines), *sorted(hidden, key=lambda part: part.first)])
 
 
+@lru_cache(maxsize=256)
 def in_use(program: str, entry: str = "") -> str:
     """The program without what nobody would change: long tables that are hardly anything but numbers, functions and
     tables outside the block, and, if the `entry` is known, those whose names occur in nothing that it reaches. As it is
     if it has a line that looks folded."""
     lines = program.splitlines(keepends=True)
-    known, marked = list(parts(lines)), [at for at, line in enumerate(lines) if is_marked(line)]
+    known, marked = parts_of(program), [at for at, line in enumerate(lines) if is_marked(line)]
     first, last = (marked[0], marked[-1]) if marked else (0, len(lines))
     used = {part for part in known if first <= part.first <= last and not _is_numbers(lines, part)}
     used &= _reached(lines, known, entry) if entry else used
@@ -184,8 +186,14 @@ def lost_names(text: str, seen: str) -> list[str]:
 def changed_names(program: str, others: Iterable[str]) -> frozenset[str]:
     """Names of the program's functions and tables that one of the others does not have in the same words."""
     lines = program.splitlines(keepends=True)
-    texts = {part.name: part.text(lines) for part in parts(lines)}
+    texts = {part.name: part.text(lines) for part in parts_of(program)}
     return frozenset(name for other in others for name, text in texts.items() if text not in other)
+
+
+@lru_cache(maxsize=512)
+def parts_of(program: str) -> tuple[Part, ...]:
+    """The parts of a program."""
+    return tuple(parts(program.splitlines(keepends=True)))
 
 
 def parts(lines: Sequence[str]) -> Iterator[Part]:

@@ -8,7 +8,7 @@ that are asked for in full. What stands outside them is a difference. Pure.
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from pace_async.programs.folding import Part, names_in, parts
+from pace_async.programs.folding import Part, names_in, parts_of
 
 LONGEST_SAYING = 160
 """Characters of what a function says of itself."""
@@ -46,7 +46,7 @@ def differing(before: str, after: str, names: Collection[str]) -> frozenset[str]
 def _parts(program: str) -> Mapping[str, tuple[Part, str]]:
     """Functions and tables by name, methods with their class."""
     lines = program.splitlines(keepends=True)
-    return {f"{each.owner}.{each.name}".lstrip("."): (each, each.text(lines)) for each in parts(lines)}
+    return {f"{each.owner}.{each.name}".lstrip("."): (each, each.text(lines)) for each in parts_of(program)}
 
 
 def _named(part: Part, names: Collection[str]) -> bool:
@@ -72,7 +72,7 @@ def _around(before: str, after: str, difference: Difference) -> str:
 
 def _outside(program: str) -> Iterator[str]:
     lines, at = program.splitlines(), 0
-    for part in parts(program.splitlines(keepends=True)):
+    for part in parts_of(program):
         yield from lines[at : part.first]
         at = part.last + 1
     yield from lines[at:]
