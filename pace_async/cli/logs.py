@@ -37,8 +37,9 @@ def log(run: str | None = RUN_ARGUMENT, to: list[str] = _TO, as_json: bool = JSO
 
     chosen = watchers_of(to, "--to")
     with open_anywhere(run) as (paths, reader):
+        from pace_async.observe.model import RunView
         from pace_async.observe.watchers.base import LoggedRun
-        from pace_async.observe.watchers.replay import replay
+        from pace_async.observe.watchers.follower import Writing
 
         if paths is not None and is_driven(paths.folder):
             raise UsageError("This run goes on: `--log` writes its figures live, and this command when it has ended.")
@@ -48,8 +49,11 @@ def log(run: str | None = RUN_ARGUMENT, to: list[str] = _TO, as_json: bool = JSO
         written: dict[str, int] = {}
         for to_name, watcher in chosen:
             with _told(to_name):
-                facts = (entry.fact for entry in reader.facts())
-                written[to_name] = replay(watcher, logged, header, facts, reader.said)
+                watcher.begin(logged, replay=True)
+                writing = Writing(watcher, logged, reader, RunView(header))
+                writing.go_on()
+                watcher.close()
+                written[to_name] = writing.written
     if as_json:
         document: Logged = {"run": name, "records": written}
         print_json(document)

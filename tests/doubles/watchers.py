@@ -33,10 +33,10 @@ class Down(KeptRecords):
 
 
 class Late(KeptRecords):
-    """Takes everything, and says at the end that it wrote nothing."""
+    """Takes everything, and fails at the end."""
 
     def close(self) -> None:
-        raise LogFailed("it is full", len(self.records))
+        raise LogFailed("it is full")
 
 
 class Hangs(KeptRecords):

@@ -19,20 +19,32 @@ from pace_async.observe.output import Output
 from pace_async.observe.plain import PlainDisplay
 from pace_async.observe.rich_display import RichDisplay
 from pace_async.observe.watchers.base import LoggedRun
-from pace_async.observe.watchers.thread import WatcherDisplay
+from pace_async.observe.watchers.follower import WatcherDisplay
+from pace_async.population.store import Store
 from tests.doubles.displays import Recorder
 from tests.doubles.watchers import KeptRecords
 from tests.support.observe_facts import BEGIN, life
-from tests.support.population_facts import HEADER
+from tests.support.population_facts import HEADER, empty_population
 
 pytestmark = pytest.mark.anyio
 EMPTY = RunView(HEADER)
+
+
+async def a_run(folder: Path) -> Path:
+    place = empty_population(folder)
+    async with Store.open(place) as store:
+        await store.create_run(HEADER)
+    return place
+
+
 MAKERS: dict[str, Callable[[Path], Display]] = {
     "rich": lambda folder: RichDisplay(Output(io.StringIO()), {"TERM": "xterm"}),
     "plain": lambda folder: PlainDisplay(Output(io.StringIO())),
     "jsonl": lambda folder: JsonlDisplay(folder / "events.jsonl"),
     "none": lambda folder: NoDisplay(),
-    "watcher": lambda folder: WatcherDisplay("kept", KeptRecords(), LoggedRun("demo", "toy", BEGIN, folder, {})),
+    "watcher": lambda folder: WatcherDisplay(
+        "kept", KeptRecords(), LoggedRun("demo", "toy", BEGIN, folder, {}), anyio.run(a_run, folder), "demo", EMPTY, 0
+    ),
     "double": lambda folder: Recorder(),
 }
 

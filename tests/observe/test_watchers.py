@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,15 +13,13 @@ from pace_async.events import Fact, GroupShipped
 from pace_async.observe.bus import Bus, observing
 from pace_async.observe.fold import fold, fold_all
 from pace_async.observe.model import RunView
-from pace_async.observe.watchers import choose, thread
+from pace_async.observe.watchers import choose, follower
 from pace_async.observe.watchers.base import LoggedRun, Record, Watcher
-from pace_async.observe.watchers.records import record_of
-from pace_async.observe.watchers.replay import replay
-from pace_async.observe.watchers.texts import LONGEST, OpenTexts, completions_of
-from pace_async.observe.watchers.thread import WatcherDisplay
-from pace_async.population.reading.following import facts_of
+from pace_async.observe.watchers.follower import WatcherDisplay, Writing
+from pace_async.observe.watchers.records import LONGEST, SaidFor, completions_of, record_of
 from pace_async.population.reading.load import find_run
-from pace_async.population.reading.said import Said, said_of, said_of_open
+from pace_async.population.reading.reader import open_readonly
+from pace_async.population.reading.said import Said, said_of
 from pace_async.population.store import Store
 from tests.doubles.watchers import Down, Hangs, KeptRecords, Late
 from tests.support.observe_facts import BEGIN, life
@@ -37,30 +35,36 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-def directly(facts: Sequence[Fact]) -> list[Record]:
-    view, found, texts = EMPTY, list[Record | None](), OpenTexts()
+def unheard(leases: Sequence[int]) -> Mapping[int, Said]:
+    return {}
+
+
+def directly(facts: Sequence[Fact], said: SaidFor = unheard) -> list[Record]:
+    view, found = EMPTY, list[Record | None]()
     for fact in facts:
         view = fold(view, fact)
-        texts.take(fact)
-        found.append(record_of(fact, view, BEGIN, texts.shipped))
+        found.append(record_of(fact, view, BEGIN, said))
     return [record for record in found if record is not None]
 
 
-async def watched(watcher: Watcher, facts: Sequence[Fact], capacity: int = thread.CAPACITY) -> WatcherDisplay:
-    """The watcher beside a run that publishes these facts and ends."""
-    bus = Bus(EMPTY)
-    display = WatcherDisplay("kept", watcher, LOGGED, capacity)
-    async with observing(bus, [display]):
-        for fact in facts:
-            bus.publish(fact)
-    return display
+async def watched(watcher: Watcher, facts: Sequence[Fact], folder: Path) -> list[Record]:
+    """The records that the watcher should get beside a run that commits these facts and ends."""
+    bus, place = Bus(EMPTY), empty_population(folder)
+    async with Store.open(place) as store:
+        await store.create_run(HEADER)
+        async with observing(bus, [WatcherDisplay("kept", watcher, LOGGED, place, "demo", EMPTY, 0)]):
+            for fact in facts:
+                await store.commit(fact)
+                bus.publish(fact)
+        said = await store.read(lambda connection: said_of(connection, find_run(connection, "demo"), range(100)))
+    return directly(facts, lambda leases: {lease: said[lease] for lease in leases})
 
 
-async def test_a_watcher_gets_every_record_in_order_with_all_axes() -> None:
+async def test_a_watcher_gets_every_record_in_order_with_all_axes(tmp_path: Path) -> None:
     kept, facts = KeptRecords(), list(life(4))
-    display = await watched(kept, facts)
-    assert (kept.begun, kept.closed, display.dropped) == ([("demo", False)], True, 0)
-    assert kept.records == directly(facts)
+    records = await watched(kept, facts, tmp_path)
+    assert (kept.begun, kept.closed) == ([("demo", False)], True)
+    assert kept.records == records
     last, view = kept.records[-1], fold_all(EMPTY, facts)
     assert (last.candidates, last.update) == (view.candidates, view.learner.version)
     assert last.usd == view.spend_usd > 0
@@ -68,78 +72,56 @@ async def test_a_watcher_gets_every_record_in_order_with_all_axes() -> None:
     assert view.best is not None and last.values["search/best_score"] == view.best.score
 
 
-async def test_the_rows_of_a_run_give_the_records_that_it_gave_live(tmp_path: Path) -> None:
-    facts = list(life(5))
-    async with Store.open(empty_population(tmp_path)) as store:
-        await store.create_run(HEADER)
-        await store.commit(*facts)
-        entries = await store.read(lambda connection: list(facts_of(connection, find_run(connection, "demo"))))
-        said = await store.read(lambda connection: said_of(connection, find_run(connection, "demo"), range(100)))
-        still = await store.read(lambda connection: said_of_open(connection, find_run(connection, "demo")))
-    kept = KeptRecords()
-    found = [entry.fact for entry in entries]
-    assert replay(kept, LOGGED, HEADER, found, lambda leases: {lease: said[lease] for lease in leases}) == len(
-        kept.records
-    )
-    assert kept.records == directly(facts)
-    assert any(record.completions for record in kept.records)
-    texts = OpenTexts()
-    for fact in facts:
-        texts.take(fact)
-    assert texts.open == still  # what a resume begins with is what the run would have gone on with
-    assert (kept.begun, kept.closed) == ([("demo", True)], True)
+async def test_a_run_that_has_ended_gives_the_records_that_it_gave_live(tmp_path: Path) -> None:
+    live, later = KeptRecords(), KeptRecords()
+    await watched(live, list(life(5)), tmp_path)
+    with open_readonly(tmp_path / "population.db") as reader:
+        writing = Writing(later, LOGGED, reader, EMPTY)
+        writing.go_on()
+    assert later.records == live.records
+    assert writing.written == len(live.records)
+    assert any(record.completions for record in live.records)
 
 
-async def test_a_watcher_that_is_down_is_reported_once_and_its_loss_is_counted(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    facts = list(life(4))
-    display = await watched(Down(), facts)
+async def test_a_log_goes_on_after_the_fact_at_which_a_resume_took_up_the_run(tmp_path: Path) -> None:
+    facts, kept = list(life(5)), KeptRecords()
+    records = await watched(KeptRecords(), facts, tmp_path)
+    first = len(facts) // 2
+    before = len(directly(facts[:first]))
+    with open_readonly(tmp_path / "population.db") as reader:
+        Writing(kept, LOGGED, reader, fold_all(EMPTY, facts[:first]), first + 1).go_on()  # 1: the header
+    assert 0 < before < len(records)
+    assert kept.records == records[before:]
+
+
+async def test_a_watcher_that_is_down_is_reported_once(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    await watched(Down(), list(life(4)), tmp_path)
     told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert told[0] == "the log kept failed and gets nothing more, the run goes on: ConnectionError: the logger is away"
-    assert len(told) == 2
-    assert display.dropped == len(directly(facts))
-    assert told[1] == f"the log kept lost {display.dropped} records"
+    assert told == ["the log kept failed and gets nothing more, the run goes on: ConnectionError: the logger is away"]
 
 
-async def test_a_watcher_that_hangs_costs_only_its_records(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+async def test_a_watcher_that_hangs_is_left_at_the_end(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(thread, "LAST_S", 0.05)
-    watcher, facts = Hangs(), list(life(4))
-    records = len(directly(facts))
-    display = WatcherDisplay("kept", watcher, LOGGED, capacity=3)
-    view, given = EMPTY, 0
-    for fact in facts:
-        view = fold(view, fact)
-        display.take(fact, view)
-        given += record_of(fact, view, BEGIN) is not None
-        if given == 1:
-            assert watcher.entered.wait(30)  # it holds the first record, and three more fit into the buffer
-    assert (given, display.dropped) == (records, records - 4)
-    await display.close(view, BEGIN)
+    monkeypatch.setattr(follower, "LAST_S", 0.05)
+    watcher = Hangs()
+    await watched(watcher, list(life(4)), tmp_path)
     watcher.let_go.set()
-    told = " | ".join(record.getMessage() for record in caplog.records)
-    assert told.count("too slow and loses records") == 1
-    assert "did not finish within" in told
-    assert f"lost {records - 1} records" in told
+    assert caplog.messages == ["the log kept did not finish within 0.05 s and was left"]
 
 
-def test_a_group_shipped_after_a_resume_has_what_was_said_before_it() -> None:
+def test_a_completion_is_cut_and_one_that_is_not_known_is_empty() -> None:
     group = next(fact for fact in life(4) if isinstance(fact, GroupShipped))
     heard = Said(("first", "x" * LONGEST), "An experiment.", "ok", 1.5)
-    texts = OpenTexts({group.leases[0]: heard, 99: heard})
-    texts.take(group)
-    known, unknown = completions_of(group, texts.shipped(group.leases))
+    known, unknown = completions_of(group, {group.leases[0]: heard})
     assert (known.experiment, known.score, len(known.completion)) == ("An experiment.", 1.5, LONGEST)
     assert (unknown.experiment, unknown.completion, unknown.reward) == ("", "", group.rewards[1])
-    assert set(texts.open) == {99}
 
 
-async def test_a_log_that_is_written_later_says_itself_what_it_lost(caplog: pytest.LogCaptureFixture) -> None:
-    facts = list(life(4))
-    display = await watched(Late(), facts)
-    assert display.dropped == len(directly(facts))
+async def test_a_log_that_is_written_later_says_itself_why_it_failed(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    await watched(Late(), list(life(4)), tmp_path)
     assert "the log kept failed and gets nothing more, the run goes on: it is full" in caplog.messages
 
 

@@ -62,12 +62,7 @@ class Record:
 
 
 class LogFailed(Exception):
-    """A logger that writes later than it is given records has failed. `lost` are the records given so far that its log
-    does not have."""
-
-    def __init__(self, said: str, lost: int) -> None:
-        super().__init__(said)
-        self.lost = lost
+    """A logger that writes later than it is given records has failed, for the reason that this says."""
 
 
 class Watcher(Protocol):

@@ -1,7 +1,7 @@
 """The process of a logger: reads batches from its standard input, and writes them until the input ends.
 
-It answers with a line of JSON when a replay's log is open, and at its end: `written`, the records that the log has, and
-`error` if it failed. What the logger prints goes to standard error.
+It answers with a line of JSON when a replay's log is open, and at its end, with `error` if it failed. What the logger
+prints goes to standard error.
 
 Invariant: it ends within LAST_S seconds after its input has ended, whatever the logger does, and its process group with
 it. A replay may take REPLAY_S. Of the children of one log only one writes: that of a resume waits until the
@@ -40,10 +40,9 @@ def main() -> None:
     waiting: queue.Queue[Message | None] = queue.Queue(WAITING)
     patience = REPLAY_S if begun["replay"] else LAST_S
     threading.Thread(target=_read, args=(waiting, patience), daemon=True).start()
-    written = 0
 
     def answer(**told: object) -> None:
-        answers.write(json.dumps({**told, "written": written}) + "\n")
+        answers.write(json.dumps(told) + "\n")
         answers.flush()
 
     try:
@@ -54,7 +53,6 @@ def main() -> None:
             answer()
         while (message := waiting.get()) is not None:
             watcher.write([_record(one) for one in message["records"]])
-            written += len(message["records"])
         watcher.close()
     except Exception as error:
         usage = isinstance(error, UsageError)

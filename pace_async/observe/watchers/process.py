@@ -1,9 +1,9 @@
 """A watcher in a separate process, for loggers that print, catch signals, start threads and take time to load.
 
 Invariant: nothing of the logger is loaded into the process of the run. The child gets one line of JSON for each batch
-and need not have written it before the next. Its queue and the pipe are bounded: when both are full, `write` waits, the
-buffer of the run's thread fills, and records are dropped and counted. When the run ends, or is killed, the child's
-input ends. It then writes what it has and finishes the log by itself (`child.LAST_S`).
+and need not have written it before the next. Its queue and the pipe are bounded: when both are full, `write` waits, and
+the log falls behind. When the run ends, or is killed, the child's input ends. It then writes what it has and finishes
+the log by itself (`child.LAST_S`).
 """
 
 import json
@@ -35,7 +35,6 @@ class SeparateWatcher:
     def __init__(self, name: str, code: str, argument: str | None) -> None:
         self._name, self._code, self._argument = name, code, argument
         self._process: subprocess.Popen[bytes] | None = None
-        self._sent = 0
         self._replay = False
 
     def begin(self, logged: LoggedRun, *, replay: bool) -> None:
@@ -58,7 +57,6 @@ class SeparateWatcher:
             self._answer(None)
 
     def write(self, records: Sequence[Record]) -> None:
-        self._sent += len(records)
         if self._readable(0):
             self._answer(None)  # it answers before the end only if it fails
         self._send({"records": [asdict(record) for record in records]})
@@ -80,7 +78,7 @@ class SeparateWatcher:
                 line = line[_input_of(self._running()).write(line) :]
         except OSError:  # it has ended, and its last line says why
             self._answer(None)
-            raise LogFailed("its process has ended", self._sent) from None
+            raise LogFailed("its process has ended") from None
 
     def _answer(self, seconds: float | None) -> bool:
         """Read an answer, at most so long. Returns whether one came. Raises the error that it reports."""
@@ -91,7 +89,7 @@ class SeparateWatcher:
         try:
             answer = cast("dict[str, Any]", json.loads(line))
         except ValueError:
-            answer = {"error": "its process has ended", "written": 0}
+            answer = {"error": "its process has ended"}
         if "error" not in answer:
             return True
         with suppress(OSError):
@@ -100,7 +98,7 @@ class SeparateWatcher:
         _output_of(process).close()
         if answer.get("usage"):
             raise UsageError(str(answer["error"]))
-        raise LogFailed(str(answer["error"]), self._sent - int(answer["written"]))
+        raise LogFailed(str(answer["error"]))
 
     def _readable(self, seconds: float | None) -> bool:
         return bool(select.select([_output_of(self._running())], [], [], seconds)[0])

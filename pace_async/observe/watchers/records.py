@@ -5,22 +5,22 @@ Excepted is the record of the task's own program, which is scored before the run
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pace_async.events import Evaluated, GroupEnded, GroupShipped
 from pace_async.observe.base import Event
 from pace_async.observe.model import RunView
-from pace_async.observe.watchers.base import Record
-from pace_async.observe.watchers.texts import SaidFor, completions_of
+from pace_async.observe.watchers.base import Completion, Record
 from pace_async.population.reading.said import Said
 
+LONGEST = 20_000
+"""Characters of a completion. A logger does not need more: the rows have all of it."""
 
-def nothing_said(leases: Sequence[int]) -> Mapping[int, Said]:
-    """Where completions are not wanted."""
-    return {}
+SaidFor = Callable[[Sequence[int]], Mapping[int, Said]]
+"""What was said for these leases, as far as it is known."""
 
 
-def record_of(event: Event, view: RunView, began: float, said: SaidFor = nothing_said) -> Record | None:
+def record_of(event: Event, view: RunView, began: float, said: SaidFor) -> Record | None:
     """The record of an event, None if it has no figures. `view` is the one just after it, `began` when the run was
     made. `said` gives what the advisor said for the leases of a group."""
     completions = ()
@@ -69,3 +69,25 @@ def _candidate(event: Evaluated, view: RunView) -> dict[str, float | None]:
 
 def _finite(values: Mapping[str, float | None]) -> dict[str, float]:
     return {name: float(value) for name, value in values.items() if value is not None and math.isfinite(value)}
+
+
+def completions_of(group: GroupShipped, said: Mapping[int, Said]) -> tuple[Completion, ...]:
+    """A row for each rollout of a group. Unknown values are empty."""
+    nothing = Said((), None)
+    heard = [said.get(lease, nothing) for lease in group.leases]
+    advantages = group.advantages or (None,) * len(group.leases)
+    return tuple(
+        Completion(
+            candidate=lease,
+            staleness=age,
+            reward=reward,
+            advantage=advantage,
+            outcome=rollout.outcome,
+            score=rollout.score,
+            experiment=rollout.experiment or "",
+            completion="\n\n".join(rollout.answers)[:LONGEST],
+        )
+        for lease, age, reward, advantage, rollout in zip(
+            group.leases, group.staleness, group.rewards, advantages, heard, strict=True
+        )
+    )

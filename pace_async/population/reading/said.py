@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
 
-from pace_async.population.models import AdvisorCallRow, CandidateRow, ExperimentRow, LeaseRow
+from pace_async.population.models import AdvisorCallRow, CandidateRow, ExperimentRow
 from pace_async.population.reading.candidates import same_rollout
 
 
@@ -36,9 +36,3 @@ def said_of(connection: Connection, run_id: int, leases: Collection[int]) -> dic
         lease: Said(tuple(answers.get(lease, ())), experiment, outcome or "", score)
         for lease, experiment, outcome, score in connection.execute(decided)
     }
-
-
-def said_of_open(connection: Connection, run_id: int) -> dict[int, Said]:
-    """What was said for the leases that have not closed."""
-    still = select(LeaseRow.lease).where(LeaseRow.run_id == run_id, LeaseRow.state == "open")
-    return said_of(connection, run_id, connection.execute(still).scalars().all())

@@ -28,16 +28,16 @@ from pace_async.observe.bus import Bus, observing
 from pace_async.observe.choose import choose
 from pace_async.observe.history import resumed_view, taken_up
 from pace_async.observe.jsonl import JsonlDisplay
+from pace_async.observe.model import RunView
 from pace_async.observe.output import Output
 from pace_async.observe.summary import closing_words
 from pace_async.observe.watchers.base import LoggedRun
 from pace_async.observe.watchers.choose import Chosen
-from pace_async.observe.watchers.thread import WatcherDisplay
+from pace_async.observe.watchers.follower import WatcherDisplay
 from pace_async.outside import printable
 from pace_async.population.lock import RunLock
 from pace_async.population.reading.progress import groups_of_versions
 from pace_async.population.reading.record import RunRecord
-from pace_async.population.reading.said import said_of_open
 from pace_async.population.reading.summaries import made_at
 from pace_async.population.store import Store
 from pace_async.population.writing.outage import Outage, Say
@@ -102,7 +102,7 @@ async def conduct(resources: RunResources, display: str, logs: Sequence[Chosen] 
     resources.store.guard(resources.lock.refuse_if_gone)  # SQLite would write on into a file without a name
     output = Output(sys.stdout)
     screen = choose(display, output)
-    displays = [screen, JsonlDisplay(paths.events), *await _logged(resources, logs)]
+    displays = [screen, JsonlDisplay(paths.events), *await _logged(resources, logs, view, taken.seq)]
     snapshots = Snapshots(resources.store, state, taken.follower, taken.seq, taken.since)
     recorder = Recorder(resources.store, state, bus, snapshots)
     async with observing(bus, displays), _stages(resources, recorder) as (stages, engine, learner):
@@ -136,15 +136,15 @@ async def conduct(resources: RunResources, display: str, logs: Sequence[Chosen] 
     return ended
 
 
-async def _logged(resources: RunResources, logs: Sequence[Chosen]) -> list[WatcherDisplay]:
-    """The watchers, begun."""
+async def _logged(resources: RunResources, logs: Sequence[Chosen], view: RunView, after: int) -> list[WatcherDisplay]:
+    """The watchers, begun. They follow the facts after the fact `after`, at which the run was `view`."""
     record, paths = resources.record, resources.paths
     if not logs:
         return []
     began = await resources.store.read(lambda connection: made_at(connection, record.run_id))
-    said = await resources.store.read(lambda connection: said_of_open(connection, record.run_id))
     logged = LoggedRun(paths.name, record.header.task, began, paths.folder, record.header.config)
-    return [WatcherDisplay(name, watcher, logged, said=said) for name, watcher in logs]
+    rows = paths.population[0], record.header.name
+    return [WatcherDisplay(name, watcher, logged, *rows, view, after) for name, watcher in logs]
 
 
 def keep_best(paths: RunPaths, suffix: str, best: Member | None, seed: str = "") -> None:
