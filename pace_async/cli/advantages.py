@@ -14,11 +14,6 @@ _K = 4  # of the best-of-k branch, as in a run
 _COLLAPSED = ("other_branch", "skip")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("advantages", context_settings={"ignore_unknown_options": True})(show)
-
-
 def show(
     rewards: list[float] = typer.Argument(..., help="Rewards of one group.", metavar="R1 R2 ..."),
     objective: str = typer.Option(

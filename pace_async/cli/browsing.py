@@ -16,11 +16,6 @@ from pace_async.runtime.run_paths import RUNS, RunPaths, find_run_paths, runs_un
 TOKEN = "PACE_WEB_TOKEN"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("web")(web)
-
-
 def web(
     runs: list[str] = typer.Argument(
         None,

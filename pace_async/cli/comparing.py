@@ -15,11 +15,6 @@ if TYPE_CHECKING:
 _COLOURS = {"file": {"bold": True}, "hunk": {"fg": "cyan"}, "removed": {"fg": "red"}, "added": {"fg": "green"}}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("diff")(diff)
-
-
 def diff(
     run: str | None = RUN_ARGUMENT,
     a: str | None = typer.Argument(None, help=f"From: {WHICH}, or parent: that of B [default: seed].", metavar="[A]"),

@@ -18,11 +18,6 @@ _BY = typer.Option("candidates", "--by", help="What places on the curves count: 
 _PLOT = typer.Option(None, "--plot", help="Draw the curves into a file, .svg or .png.", metavar="FILE")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("compare")(compare)
-
-
 def compare(
     runs: list[str] = _RUNS,
     by: Literal["candidates", "hours", "usd"] = _BY,

@@ -15,11 +15,6 @@ if TYPE_CHECKING:
 _WORDS = {True: "yes", False: "NO", None: "not here"}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("doctor")(doctor)
-
-
 def doctor(
     implementer: str | None = typer.Option(
         None, "--implementer", help="Also ask this model, or several, one tiny question each.", metavar="MODEL"

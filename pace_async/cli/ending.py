@@ -16,12 +16,6 @@ from pace_async.runtime.run_paths import RunPaths, find_run_paths, runs_under
 _RUN = typer.Argument(..., help="Run folder, or its name under ./runs, or those of a series.", autocompletion=run_names)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("stop")(stop)
-    app.command("rm")(remove)
-
-
 @dataclass(frozen=True, slots=True)
 class _Named:
     """What the user named: `what` is "run" or "series", and `runs` are those in its folder."""

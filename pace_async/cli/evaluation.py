@@ -8,17 +8,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from pace_async.cli.completing import task_names
-from pace_async.cli.options import command_of, overrides_of
+from pace_async.cli.options import overrides_of
 from pace_async.cli.output import JSON_OPTION, print_fields, print_json, tell
 from pace_async.outside import indented
 
 if TYPE_CHECKING:
     from pace_async.interface.evaluating import EvaluationResult
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("eval")(command_of(EvaluateFlags, evaluate))
 
 
 @dataclass(frozen=True, slots=True)

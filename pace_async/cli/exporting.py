@@ -17,11 +17,6 @@ _WHAT = typer.Option("candidates", "--what", help="One row for each of these; pr
 _FORMAT = typer.Option("csv", "--format", help="Of the rows. Parquet has typed columns.")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("export")(export)
-
-
 def export(
     run: str | None = RUN_ARGUMENT,
     what: What = _WHAT,

@@ -18,11 +18,6 @@ _ALIVE = ("created", "running", "draining")
 _UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("list")(list_runs)
-
-
 def list_runs(
     where: str | None = typer.Argument(
         None, help="Folder of runs, or the URL of a database [default: runs].", metavar="[FOLDER|URL]"

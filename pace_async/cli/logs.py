@@ -18,11 +18,6 @@ _TO = typer.Option(
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("log")(log)
-
-
 def log(run: str | None = RUN_ARGUMENT, to: list[str] = _TO, as_json: bool = JSON_OPTION) -> None:
     """Write a run that has ended into an experiment logger, with the figures that `pace run --log` writes live.
 

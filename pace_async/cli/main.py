@@ -2,8 +2,8 @@
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
 
 import typer
 
@@ -29,10 +29,12 @@ from pace_async.cli import (
     rescoring,
     running,
     schemas,
+    showing,
     simulation,
     tasks,
     watching,
 )
+from pace_async.cli.options import command_of
 from pace_async.cli.output import tell
 from pace_async.cli.process_one import leave_process_one
 from pace_async.cli.refusing import refused
@@ -69,28 +71,37 @@ def pace(
     """Evolutionary program search with an advisor that learns what to try while it searches."""
 
 
-for room in (
-    running,
-    optimizing,
-    reading,
-    listing,
-    watching,
-    ending,
-    comparing,
-    comparison,
-    exporting,
-    logs,
-    reporting,
-    browsing,
-    rescoring,
-    evaluation,
-    advantages,
-    simulation,
-    planning,
-    diagnose,
-    schemas,
-):
-    room.register(app)
+COMMANDS: Mapping[str, Callable[..., None]] = {
+    "run": running.run,
+    "resume": running.resume,
+    "optimize": optimizing.optimize,
+    "status": reading.status,
+    "best": reading.best,
+    "show": showing.show,
+    "list": listing.list_runs,
+    "watch": watching.watch,
+    "stop": ending.stop,
+    "rm": ending.remove,
+    "diff": comparing.diff,
+    "compare": comparison.compare,
+    "export": exporting.export,
+    "log": logs.log,
+    "report": reporting.report,
+    "web": browsing.web,
+    "rescore": rescoring.rescore,
+    "eval": evaluation.evaluate,
+    "advantages": advantages.show,
+    "simulate": simulation.simulate,
+    "plan": planning.plan,
+    "doctor": diagnose.doctor,
+    "schema": schemas.schema,
+}
+FURTHER: Mapping[str, Mapping[str, Any]] = {
+    "resume": {"cls": running.ResumeCommand},
+    "advantages": {"context_settings": {"ignore_unknown_options": True}},
+}
+for name, function in COMMANDS.items():
+    app.command(name, **FURTHER.get(name, {}))(command_of(function))
 app.add_typer(tasks.app, name="task")
 app.add_typer(database.app, name="db")
 app.add_typer(configuration.app, name="config")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pace_async.cli.options import command_of, one_of
+from pace_async.cli.options import one_of
 from pace_async.cli.output import JSON_OPTION, print_json, tell
 from pace_async.observe.columns import shown
 
@@ -16,11 +16,6 @@ if TYPE_CHECKING:
 
 MOST_LEFT_OUT = 8
 """Files of a repository that are named as left out."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("init")(command_of(InitFlags, init))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pace_async.cli.options import command_of, known_in, minutes, one_of, overrides_of
+from pace_async.cli.options import known_in, minutes, one_of, overrides_of
 from pace_async.cli.output import print_fields, tell
 from pace_async.fitness import Direction, fitness_of
 from pace_async.registry.displays import DISPLAYS
@@ -16,11 +16,6 @@ from pace_async.registry.implementers import IMPLEMENTERS
 if TYPE_CHECKING:
     from pace_async.interface.own_program import Prepared
     from pace_async.task.spec import Bounds
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("optimize")(command_of(OptimizeFlags, optimize))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,25 +4,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, fields
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import typer
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
     from pace_async.registry.base import Registry
-
-Flags = TypeVar("Flags", bound="DataclassInstance")
 
 CONFIG_OPTION: list[Path] | None = typer.Option(
     None, "--config", help="YAML file of settings. Later files override earlier ones.", metavar="FILE"
 )
 
 
-def command_of(flags: type[Flags], function: Callable[[Flags], None]) -> Callable[..., None]:
-    """A command that takes the fields of a dataclass as its flags, in their order, with the help text of `function`.
-    A field is declared as the parameter of any command is."""
+def command_of(function: Callable[..., None]) -> Callable[..., None]:
+    """The function as a command. One that takes a dataclass as `flags` gets the fields as its flags, in their order. A
+    field is declared as the parameter of any command is."""
+    flags = function.__annotations__.get("flags")
+    if flags is None:
+        return function
     types = get_type_hints(flags, include_extras=True)
 
     def parameter(field: Field[Any]) -> Parameter:

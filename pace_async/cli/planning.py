@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typing_extensions import TypedDict
 
-from pace_async.cli.options import CONFIG_OPTION, command_of, overrides_of
+from pace_async.cli.options import CONFIG_OPTION, overrides_of
 from pace_async.cli.output import JSON_OPTION, print_json, tell
 
 if TYPE_CHECKING:
@@ -18,11 +18,6 @@ if TYPE_CHECKING:
 
 DOES_NOT_FIT = 1
 """The exit code."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("plan")(command_of(PlanFlags, plan))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_fields, print_json, print_table, tell
-from pace_async.cli.showing import origin, show
+from pace_async.cli.showing import origin
 from pace_async.interface.opening import open_run
 from pace_async.interface.standing import best_of, standing_of
 
@@ -21,13 +21,6 @@ _FROM_AGAIN = "from a second evaluation"
 SHOWN_EQUAL = 8
 """Most candidates that are named as equal to the best."""
 _CONSERVED = ("admitted", "trained", "skipped", "aborted", "expired", "open")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("status")(status)
-    app.command("best")(best)
-    app.command("show")(show)
 
 
 def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:

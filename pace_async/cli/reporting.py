@@ -12,11 +12,6 @@ if TYPE_CHECKING:
     from pace_async.cli.documents import WrittenFile
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("report")(report)
-
-
 def report(
     run: str | None = RUN_ARGUMENT,
     output: Path | None = typer.Option(

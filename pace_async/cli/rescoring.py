@@ -18,11 +18,6 @@ SHOW_S = 2.0
 renewed."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("rescore")(rescore)
-
-
 def rescore(
     run: str | None = RUN_ARGUMENT,
     best: int | None = typer.Option(

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand
 
 from pace_async.cli.completing import task_names
-from pace_async.cli.options import CONFIG_OPTION, command_of, known_in, minutes, one_of, overrides_of
+from pace_async.cli.options import CONFIG_OPTION, known_in, minutes, one_of, overrides_of
 from pace_async.cli.output import RUN_ARGUMENT, print_fields, print_json, tell
 from pace_async.registry.advisors import ADVISORS
 from pace_async.registry.displays import DISPLAYS
@@ -38,12 +38,6 @@ _LOG: list[str] | None = typer.Option(
     help=f"Write the run's figures into an experiment logger, too. {WATCHERS.described()} May be given several times.",
     metavar="NAME[=ARG]",
 )
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("run")(command_of(RunFlags, run))
-    app.command("resume", cls=_ResumeCommand)(command_of(ResumeFlags, resume))
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +192,7 @@ def _planned(asked: "Asked", verbose: bool, as_json: bool) -> None:
         print_fields(lines_of(planned))
 
 
-class _ResumeCommand(TyperCommand):
+class ResumeCommand(TyperCommand):
     """Its help has the settings that may change. They are read when somebody asks for the help."""
 
     def get_help(self, ctx: Any) -> str:

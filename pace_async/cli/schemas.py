@@ -9,11 +9,6 @@ from pace_async.cli.output import print_json
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("schema")(schema)
-
-
 def schema(
     command: list[str] | None = typer.Argument(
         None, help="A command without `pace`, such as status or task check [default: all commands].", metavar="COMMAND"

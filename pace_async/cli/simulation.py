@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import typer
 
-from pace_async.cli.options import command_of, known_in
+from pace_async.cli.options import known_in
 from pace_async.cli.output import JSON_OPTION, print_fields, print_json
 from pace_async.interface.simulated_shape import Shape
 from pace_async.interface.simulating import CANDIDATES, CV, predicted, scenario_of
@@ -15,11 +15,6 @@ from pace_async.registry.staleness_policies import STALENESS_POLICIES
 if TYPE_CHECKING:
     from pace_async.simulate.losses import NodesPart
     from pace_async.simulate.predict import Prediction
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("simulate")(command_of(SimulateFlags, simulate))
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ def list_tasks(
         print_table(rows)
 
 
-new_tasks.register(app)
+app.command("init")(command_of(new_tasks.init))
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ def _import_all(flags: ImportFlags) -> None:
         raise typer.Exit(2)
 
 
-app.command("import")(command_of(ImportFlags, import_task))
+app.command("import")(command_of(import_task))
 
 
 @app.command("check")

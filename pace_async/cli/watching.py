@@ -27,11 +27,6 @@ _RUN = typer.Argument(
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("watch")(watch)
-
-
 def watch(
     run: str | None = _RUN,
     once: bool = typer.Option(False, "--once", help="Print the run as it is now, in a few lines, and end."),
