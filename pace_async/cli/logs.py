@@ -35,10 +35,11 @@ def log(run: str | None = RUN_ARGUMENT, to: list[str] = _TO, as_json: bool = JSO
         from pace_async.observe.model import RunView
         from pace_async.observe.watchers.base import LoggedRun
         from pace_async.observe.watchers.follower import Writing
+        from pace_async.population.reading.summaries import made_at
 
         if paths is not None and is_driven(paths.folder):
             raise UsageError("This run goes on: `--log` writes its figures live, and this command when it has ended.")
-        header, began = reader.header(), reader.made_at()
+        header, began = reader.header(), reader.ask(made_at)
         name = header.name if paths is None else paths.name
         logged = LoggedRun(name, header.task, began, None if paths is None else paths.folder, header.config)
         written: dict[str, int] = {}

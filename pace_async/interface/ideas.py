@@ -38,7 +38,8 @@ def add_idea(run: str | None, text: str) -> int:
 def ideas_given(run: str | None) -> "list[GivenIdeaShown]":
     """The ideas of people, the oldest first: the keys of `pace idea list --json`. Raises UsageError."""
     from pace_async.events.people import GIVEN
+    from pace_async.population.reading import inbox
 
     with open_anywhere(run) as (_, reader):
-        given = [asdict(idea) for idea in reader.ideas_given()]
+        given = [asdict(idea) for idea in reader.ask(inbox.ideas_given)]
     return [cast("GivenIdeaShown", {"number": GIVEN + idea.pop("entry"), **idea}) for idea in given]

@@ -116,6 +116,7 @@ def _source_of(like: str | None, shape: Shape, called: Callable[[str], str]) -> 
             f"{called('eval_cap')} out."
         )
     with open_run(like) as (_, reader):
+        from pace_async.population.reading.timings import recorded_seconds
         from pace_async.simulate.recorded import recorded_durations
 
-        return reader.header(), recorded_durations(reader.recorded_seconds(), seed)
+        return reader.header(), recorded_durations(reader.ask(recorded_seconds), seed)

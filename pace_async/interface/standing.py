@@ -17,11 +17,14 @@ def standing_of(paths: "RunPaths", reader: "Reader") -> "Status":
     from pace_async.observe.in_force import in_force
     from pace_async.observe.ledger import ledger_of_rows
     from pace_async.population.lock import holder_of, is_driven
+    from pace_async.population.reading.lost import rows_given_up
+    from pace_async.population.reading.progress import recent_answers
+    from pace_async.population.reading.timings import timings_of
 
     driven = is_driven(paths.folder)
     with reader.at_one_moment() as held:
-        status, header, timings, answers = held.status(), held.header(), held.timings(), held.recent_answers()
-        rows_lost, changes = held.rows_given_up(), held.standing().changes
+        status, header, timings, answers = held.status(), held.header(), held.ask(timings_of), held.ask(recent_answers)
+        rows_lost, changes = held.ask(rows_given_up), held.standing().changes
     found = {**status, **ledger_of_rows(timings, in_force(header, changes)), "driven": driven}
     found |= known_of(status["best_score"], header) | _parses(header, status["outcomes"], answers)
     found["waiting"] = _waiting(holder_of(paths.folder), status["waiting"]) if driven else None
@@ -42,7 +45,9 @@ def notes_of(reader: "Reader") -> "list[NotesShown]":
     """The pages of notes, the oldest first."""
     from dataclasses import asdict
 
-    pages = [asdict(written) for written in reader.notes()]
+    from pace_async.population.reading.written_notes import notes_of_run
+
+    pages = [asdict(written) for written in reader.ask(notes_of_run)]
     return [cast("NotesShown", {**page.pop("page"), **page}) for page in pages]
 
 

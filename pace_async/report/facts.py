@@ -11,12 +11,13 @@ from typing import Any
 from pace_async.baseline import Beside, beside_of
 from pace_async.errors import UsageError
 from pace_async.events import IslandActed, RunHeader
-from pace_async.population.reading.account import Account, CompletedCandidate
-from pace_async.population.reading.candidate_metrics import Measured
-from pace_async.population.reading.money import Money
+from pace_async.population.reading.account import Account, CompletedCandidate, account_of
+from pace_async.population.reading.candidate_metrics import Measured, measured_of
+from pace_async.population.reading.money import Money, money_of
+from pace_async.population.reading.read_facts import actions_of
 from pace_async.population.reading.reader import Reader
-from pace_async.population.reading.timeline import Timeline
-from pace_async.population.reading.written_notes import WrittenNotes
+from pace_async.population.reading.timeline import Timeline, timeline_of
+from pace_async.population.reading.written_notes import WrittenNotes, notes_of_run
 
 Row = Mapping[str, Any]
 STEPS = 60
@@ -62,10 +63,10 @@ def gather(reader: Reader, best_known: float | None = None) -> Facts:
         programs = {row.candidate: held.show(row.candidate)["program"] for row in facts.lineage[-STEPS:]}
         return replace(
             facts,
-            actions=held.island_actions(),
-            timeline=held.timeline(),
-            money=held.money(),
-            measured=held.measured(),
+            actions=tuple(held.ask(actions_of).values()),
+            timeline=held.ask(timeline_of),
+            money=held.ask(money_of),
+            measured=held.ask(measured_of),
             programs={number: program for number, program in programs.items() if program is not None},
         )
 
@@ -77,7 +78,7 @@ def gather_parts(reader: Reader, best_known: float | None = None, *, learning: b
         best: Row | None = reader.best()
     except UsageError:
         best = None
-    account = reader.account(learning=learning)
+    account = reader.ask(account_of, learning=learning)
     return Facts(
         header=header,
         status=reader.status(),
@@ -86,5 +87,5 @@ def gather_parts(reader: Reader, best_known: float | None = None, *, learning: b
         best_known=best_known,
         beside=beside_of(header, next((row.score for row in account.candidates if row.candidate == 0), None)),
         seed_program=reader.show(0)["program"] if account.candidates else None,
-        notes=reader.notes(),
+        notes=reader.ask(notes_of_run),
     )

@@ -7,11 +7,12 @@ from pace_async.errors import UsageError
 from pace_async.events import IslandActed
 from pace_async.observe import formatting
 from pace_async.observe.spending import cell_usd
-from pace_async.population.reading.candidate_metrics import Measured
-from pace_async.population.reading.machines import Attempted
-from pace_async.population.reading.money import Money
+from pace_async.population.reading.candidate_metrics import Measured, measured_of
+from pace_async.population.reading.machines import Attempted, attempts_of
+from pace_async.population.reading.money import Money, money_of
+from pace_async.population.reading.read_facts import actions_of
 from pace_async.population.reading.reader import Reader
-from pace_async.population.reading.timeline import Timeline
+from pace_async.population.reading.timeline import Timeline, timeline_of
 from pace_async.report import sections
 from pace_async.report.facts import Facts, gather_parts
 from pace_async.report.fault_timeline import fault_timeline
@@ -39,23 +40,23 @@ def learning_of(reader: Reader) -> Facts:
 
 def with_actions(reader: Reader) -> tuple[Facts, Sequence[IslandActed]]:
     """The facts, and the actions of the islands."""
-    return facts_of(reader), reader.island_actions()
+    return facts_of(reader), tuple(reader.ask(actions_of).values())
 
 
 def with_attempts(reader: Reader) -> tuple[Facts, Sequence[Attempted]]:
     """The facts, and the attempts to evaluate programs."""
-    return facts_of(reader), reader.attempts()
+    return facts_of(reader), reader.ask(attempts_of)
 
 
 def with_measured(reader: Reader) -> tuple[str, int, tuple[Measured, ...]]:
     """The run's name, its complete candidates, and the metrics of those with a score."""
     standing = reader.standing()
-    return standing.header.name, standing.candidates, reader.measured()
+    return standing.header.name, standing.candidates, reader.ask(measured_of)
 
 
 def spending_of(reader: Reader) -> tuple[str, Money, Timeline]:
     """The run's name, and what the page of spend and faults shows."""
-    return reader.header().name, reader.money(), reader.timeline()
+    return reader.header().name, reader.ask(money_of), reader.ask(timeline_of)
 
 
 def _facts(reader: Reader, *, learning: bool) -> Facts:

@@ -26,6 +26,7 @@ from pace_async.observe.history import view_of
 from pace_async.observe.ledger import ledger_of_rows
 from pace_async.population.connect import Place, locate
 from pace_async.population.reading.reader import Reader, open_readonly
+from pace_async.population.reading.timings import timings_of
 from pace_async.population.store import Store
 from pace_async.report.facts import gather
 from pace_async.report.page import page
@@ -73,7 +74,7 @@ def questions() -> Mapping[str, Asked]:
     return {
         "resume": Asked(resume, 10.0),
         "status": Asked(
-            over_reader(lambda reader: (reader.status(), ledger_of_rows(reader.timings(), reader.header()))), 1.0
+            over_reader(lambda reader: (reader.status(), ledger_of_rows(reader.ask(timings_of), reader.header()))), 1.0
         ),
         "best": Asked(over_reader(lambda reader: reader.best()), 1.0),
         "report": Asked(over_reader(lambda reader: page(gather(reader))), 10.0),

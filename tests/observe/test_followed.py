@@ -29,6 +29,7 @@ from pace_async.observe.watching import Source
 from pace_async.population.memory import MemoryPopulation
 from pace_async.population.reading.following import Following, facts_of
 from pace_async.population.reading.journal import Entered
+from pace_async.population.reading.progress import improvements_of
 from pace_async.population.reading.reader import Reader, open_readonly
 from pace_async.population.store import Store
 from pace_async.runtime.start.supervisor import drive
@@ -167,7 +168,7 @@ async def test_after_another_evaluator_scored_the_candidates_a_follower_shows_it
             await store.commit(RescoreBegan(1, "mended", None, 7000.0), *new, EpochInForce(1, 22, 7002.0))
             looked = source.look()
             again = Source(reader, lambda: (True, ""), None).look().view
-            [*_, best] = reader.improvements()
+            [*_, best] = reader.ask(improvements_of)
     assert before.best is not None and before.best.score < 9.0
     assert looked.view == again and looked.notes == ()
     assert again.best is not None and again.seed_score == 1.0

@@ -18,6 +18,7 @@ from pace_async.observe.roofline import advice, short_advice
 from pace_async.observe.search_sections import failing_or_bottleneck
 from pace_async.observe.summary import closing_words
 from pace_async.population.reading.reader import open_readonly
+from pace_async.population.reading.timings import timings_of
 from pace_async.runtime.run_paths import RunPaths
 from tests.support.population_facts import HEADER, advised, evaluated, fresh, opened
 
@@ -41,8 +42,8 @@ async def test_an_interrupted_rollout_is_left_out_of_the_durations(tmp_path: Pat
         await store.commit(cut, advised(2, 2), RunStateChanged("interrupted", "", 120.0))
         await store.commit(RunStateChanged("running", "", 90_000.0), late, RunStateChanged("done", "", 90_020.0))
     with open_readonly(tmp_path / "population.db") as reader:
-        rows = ledger_of_rows(reader.timings(), replace(HEADER, objective="none"))
-        assert ledger_of_rows(reader.timings(), HEADER)["advice"] is None  # it may be the learner, not timed yet
+        rows = ledger_of_rows(reader.ask(timings_of), replace(HEADER, objective="none"))
+        assert ledger_of_rows(reader.ask(timings_of), HEADER)["advice"] is None  # it may be the learner, not timed yet
     assert rows["candidates_per_hour"] == pytest.approx(3600.0 * 2 / 40.0)
     assert rows["slot_utilisation"] == pytest.approx((10.0 + 10.0) / (HEADER.threads * 40.0))
     assert rows["binding"] == "threads"
@@ -69,10 +70,10 @@ async def test_the_evaluation_slots_in_force_are_those_of_the_last_resume(tmp_pa
     async with fresh(tmp_path) as store:
         await store.commit(RunStateChanged("running", "", 100.0), begun, advised(1), done)
         with open_readonly(tmp_path / "population.db") as reader:
-            before = ledger_of_rows(reader.timings(), header)
+            before = ledger_of_rows(reader.ask(timings_of), header)
         await store.commit(SettingChanged("evaluation.slots", "8", "1", 110.0))
     with open_readonly(tmp_path / "population.db") as reader:
-        after = ledger_of_rows(reader.timings(), in_force(header, reader.standing().changes))
+        after = ledger_of_rows(reader.ask(timings_of), in_force(header, reader.standing().changes))
     assert before["binding"] == "threads"
     assert after["binding"] == "evaluation slots"
     assert after["roofline"] == pytest.approx(3600.0 / 4.0)
@@ -89,7 +90,7 @@ async def test_calls_that_the_run_gave_up_itself_say_nothing_of_the_service(tmp_
     async with fresh(tmp_path) as store:
         await store.commit(*facts)
     with open_readonly(tmp_path / "population.db") as reader:
-        assert reader.timings().answers == ()
+        assert reader.ask(timings_of).answers == ()
 
 
 async def test_an_agent_that_changed_nothing_answered(tmp_path: Path) -> None:
@@ -103,7 +104,7 @@ async def test_an_agent_that_changed_nothing_answered(tmp_path: Path) -> None:
     async with fresh(tmp_path) as store:
         await store.commit(*facts)
     with open_readonly(tmp_path / "population.db") as reader:
-        assert reader.timings().answers == (True,) * 8
+        assert reader.ask(timings_of).answers == (True,) * 8
 
 
 async def test_calls_without_an_answer_replace_the_advice_on_the_screen_and_in_status(tmp_path: Path) -> None:
@@ -124,7 +125,7 @@ async def test_calls_without_an_answer_replace_the_advice_on_the_screen_and_in_s
     async with fresh(tmp_path) as store:
         await store.commit(*facts)
     with open_readonly(tmp_path / "population.db") as reader:
-        assert ledger_of_rows(reader.timings(), header)["advice"] == advice(limits, 2)
+        assert ledger_of_rows(reader.ask(timings_of), header)["advice"] == advice(limits, 2)
     answered = [ImplementerCalled(1, "m", "ok", 5, 9, 0.0, 1.0, 200.0 + at) for at in range(64)]
     for fact in answered:
         ledger = ledger.after(fact)

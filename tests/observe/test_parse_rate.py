@@ -17,7 +17,7 @@ from pace_async.observe.output import Output
 from pace_async.observe.parse_rate import alarm_of, answers_of, lately, parse_rate, share_text
 from pace_async.observe.plain import PlainDisplay
 from pace_async.observe.search_sections import failing_or_bottleneck, search
-from pace_async.population.reading.progress import RECENT
+from pace_async.population.reading.progress import RECENT, recent_answers
 from pace_async.population.reading.reader import open_readonly
 from tests.support.population_facts import HEADER, advised, evaluated, fresh, opened
 
@@ -128,5 +128,5 @@ async def test_the_rows_give_what_was_seen(tmp_path: Path) -> None:
         view = await view_of(await store.load(HEADER.name), StopConfig(), store)
     assert view.recent_answers == ran([True] * 40 + [False] * 32).recent_answers
     with open_readonly(str(tmp_path / "population.db")) as reader:
-        assert reader.recent_answers() == view.recent_answers
+        assert reader.ask(recent_answers) == view.recent_answers
         assert reader.status()["outcomes"] == {"ok": 40, "unparsed": 32}

@@ -8,6 +8,7 @@ import pytest
 
 from pace_async.population.connect import engine
 from pace_async.population.reading.browse import Selection
+from pace_async.population.reading.money import money_of
 from pace_async.population.reading.reader import open_readonly
 from scripts.benchmarks.large_population import fill
 from tests.support.population_facts import empty_place
@@ -25,7 +26,7 @@ def test_the_database_sums_and_counts_what_the_rows_say(tmp_path: Path) -> None:
         connection.exec_driver_sql(f"update candidates set score = {value}, merit = {value} where score is not null")
     writer.dispose()
     with open_readonly(place) as reader:
-        money = reader.money()
+        money = reader.ask(money_of)
         calls = reader.query("select at, cost_usd from implementer_calls")
         rows = reader.query("select candidate, outcome, score from candidates order by at, candidate")
     better: list[tuple[int, int, float]] = []
@@ -54,7 +55,7 @@ def test_what_calls_without_a_price_cost_is_null_in_every_answer(tmp_path: Path)
         connection.exec_driver_sql("update implementer_calls set prompt_tokens = 9")
     writer.dispose()
     with open_readonly(place) as reader:
-        status, [summary], money = reader.status(), reader.summaries(), reader.money()
+        status, [summary], money = reader.status(), reader.summaries(), reader.ask(money_of)
         shown = {lease: reader.show(lease)["cost_usd"] for lease in (unknown, known)}
         browsed = {row["candidate"]: row["cost_usd"] for row in reader.browse(Selection(), 0, 100).rows}
         rows = [{row[key]: row["cost_usd"] for row in reader.stream(kind)} for kind, key in KINDS]

@@ -15,6 +15,7 @@ from pace_async.events import (
     RescoreBegan,
 )
 from pace_async.population.reading.reader import open_readonly
+from pace_async.population.reading.written_notes import notes_of_run
 from pace_async.population.store import Store
 from pace_async.state.notes import page_seen
 from tests.support.population_facts import HEADER, fresh, rescored, rollout
@@ -57,7 +58,7 @@ async def test_pages_are_read_back_as_they_were_written(tmp_path: Path) -> None:
     assert page_seen(record.run_state) == PAGE
     assert record.spend_usd == pytest.approx(0.6875) == record.run_state.spend_usd
     with open_readonly(place) as reader:
-        notes = reader.notes()
+        notes = reader.ask(notes_of_run)
         rows = reader.query("select * from notes order by number")
     assert [(one.page.number, one.newest, one.model, one.cost_usd) for one in notes] == [
         (1, 2, "writer", 0.25),

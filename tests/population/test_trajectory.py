@@ -28,7 +28,7 @@ def test_places_fresh_scores_and_metrics_are_what_the_rows_say(tmp_path: Path) -
             connection.exec_driver_sql(statement)
     writer.dispose()
     with open_readonly(place) as reader:
-        trajectory, measured = reader.trajectory(), reader.measured()
+        trajectory, measured = reader.trajectory(), reader.ask(measured_of)
         some = reader.answer(lambda connection: measured_of(connection, 1, most=5))
         calls = reader.query("select at, cost_usd from implementer_calls")
         rows = reader.query("select candidate, at, score from candidates order by at, candidate")

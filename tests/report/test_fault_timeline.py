@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pace_async.population.reading.reader import open_readonly
-from pace_async.population.reading.timeline import Fault, Timeline
+from pace_async.population.reading.timeline import Fault, Timeline, timeline_of
 from pace_async.report.fault_timeline import BINS, LEFT, RIGHT, WIDTH, fault_timeline
 from tests.support.finished_runs import HOSTILE, make_run
 
@@ -63,7 +63,7 @@ def test_a_runs_rows_give_its_timeline_and_hostile_names_stay_text(tmp_path: Pat
         values = [(1, 900 + n, HOSTILE, HOSTILE, HOSTILE, None, began + n) for n in range(3)]
         database.executemany("insert into faults values (?, ?, ?, ?, ?, ?, ?)", values)
     with open_readonly(run / "population.db") as reader:
-        timeline = reader.timeline()
+        timeline = reader.ask(timeline_of)
     assert (timeline.began, timeline.ended) == (began, max(last, began + 2))
     drawn = fault_timeline(timeline)
     assert [fault.at - began for fault in timeline.faults][-3:] == [0, 1, 2]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pace_async.population.reading.candidate_metrics import Measured, measured_of
+from pace_async.population.reading.progress import improvements_of
 from pace_async.population.reading.reader import open_readonly
 from pace_async.report.facts import gather
 from pace_async.report.metrics import MOST, metrics
@@ -30,9 +31,9 @@ def run(tmp_path: Path) -> Path:
 
 def test_the_metrics_are_those_of_scored_candidates_and_improvements_are_always_read(run: Path) -> None:
     with open_readonly(run / "population.db") as reader:
-        every, some = reader.measured(), reader.answer(lambda connection: measured_of(connection, 1, most=4))
+        every, some = reader.ask(measured_of), reader.answer(lambda connection: measured_of(connection, 1, most=4))
         scored = [row for row in reader.stream("candidates") if row["score"] is not None]
-        improved = [(row.place, row.candidate) for row in reader.improvements()]
+        improved = [(row.place, row.candidate) for row in reader.ask(improvements_of)]
     assert sorted(row.candidate for row in every) == sorted(row["candidate"] for row in scored)
     assert all(row.metrics["half"] == row.score / 2 for row in every)
     for rows in (every, some):

@@ -7,6 +7,7 @@ import pytest
 
 from pace_async.events import FreshScore
 from pace_async.population.reading.reader import open_readonly
+from pace_async.population.reading.timings import recorded_seconds
 from pace_async.simulate.recorded import recorded_durations
 from tests.support.population_facts import advised, evaluated, fresh, opened, seed_program
 
@@ -32,6 +33,6 @@ async def test_the_time_of_a_confirmation_belongs_to_the_evaluation(tmp_path: Pa
             await store.commit(opened(lease), advised(lease), ended)
     own, each = seed_program().seconds, evaluated(1).seconds
     with open_readonly(tmp_path / "population.db") as reader:
-        like = recorded_durations(reader.recorded_seconds(), seed=0)
+        like = recorded_durations(reader.ask(recorded_seconds), seed=0)
     assert like.evaluations == pytest.approx((each, each + 16.0 + 2 * own, each + 8.0))
     assert like.evaluation_mean == pytest.approx(each + (24.0 + 2 * own) / 3)

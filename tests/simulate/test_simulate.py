@@ -18,6 +18,7 @@ from pace_async.population.base import Population
 from pace_async.population.memory import MemoryPopulation, rows_as_text
 from pace_async.population.reading.reader import open_readonly
 from pace_async.population.reading.record import RunRecord
+from pace_async.population.reading.timings import recorded_seconds, timings_of
 from pace_async.population.store import Store
 from pace_async.population.timings import RecordedSeconds
 from pace_async.runtime.run.core import Core
@@ -311,14 +312,14 @@ def test_a_run_over_a_database_file_keeps_a_ledger_and_the_rows_of_one_in_memory
     limits = ledger.limits(header)
     assert limits is not None
     with open_readonly(tmp_path / "population.db") as reader:
-        rows = ledger_of_rows(reader.timings(), header)
+        rows = ledger_of_rows(reader.ask(timings_of), header)
     assert rows["binding"] == limits.binding
     assert rows["roofline"] == pytest.approx(3600.0 * limits.limit)
     assert 0.5 < rows["slot_utilisation"] <= 1.0
     assert rows["candidates_per_hour"] <= rows["roofline"]
     assert rows["advice"]
     with open_readonly(tmp_path / "population.db") as reader:
-        like = recorded_durations(reader.recorded_seconds(), seed=0)
+        like = recorded_durations(reader.ask(recorded_seconds), seed=0)
         [last] = reader.query("select max(at) as at from candidates")
     again = measure(Scenario(threads=12, group_size=8, bound=2, durations=like, candidates=32))
     assert again.seconds == pytest.approx(last["at"], rel=0.01)  # a push that held an answer up counts twice

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pace_async.population.reading.machines import LOCAL, Attempted
+from pace_async.population.reading.machines import LOCAL, Attempted, attempts_of
 from pace_async.population.reading.reader import open_readonly
 from pace_async.report.facts import gather_parts
 from pace_async.web.machines import BINS, machines_page
@@ -22,7 +22,7 @@ def test_the_work_of_all_parts_is_the_work_of_all_evaluations() -> None:
 
 def test_each_machine_has_a_line_and_two_drawings(tmp_path: Path) -> None:
     with open_readonly(make_run(tmp_path / "run") / "population.db") as reader:
-        facts, recorded = gather_parts(reader, learning=False), reader.attempts()
+        facts, recorded = gather_parts(reader, learning=False), reader.ask(attempts_of)
         counted = reader.query("select count(*) as attempts from evaluation_attempts")[0]["attempts"]
     assert len(recorded) == counted and {one.machine for one in recorded} <= {LOCAL}
     began = facts.account.began

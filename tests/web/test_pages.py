@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from pace_async.population.reading.browse import Page, Selection
+from pace_async.population.reading.money import money_of
 from pace_async.population.reading.reader import open_readonly
 from pace_async.report.markup import text
 from pace_async.report.syntax import coloured
@@ -275,7 +276,7 @@ def test_the_pages_of_several_runs_follow_all_of_them_and_the_others_their_own(c
 def test_what_each_improvement_had_cost_is_shown(client: TestClient, folder: Path) -> None:
     with open_readonly(folder / "population.db") as reader:
         paid = reader.query("select sum(cost_usd) as usd from implementer_calls")[0]["usd"] or 0.0
-        better = reader.money().improvements
+        better = reader.ask(money_of).improvements
     costs = [usd for _, usd in better if usd is not None]
     assert len(costs) == len(better) and costs == sorted(costs) and costs[-1] <= paid + 1e-12
     page = client.get("/run/a run/spend").text

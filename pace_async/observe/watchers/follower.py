@@ -6,6 +6,7 @@ records. A watcher that is slow falls behind and loses nothing. One that fails i
 
 import logging
 import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import anyio
@@ -20,6 +21,7 @@ from pace_async.observe.watchers.base import LogFailed, LoggedRun, Record, Watch
 from pace_async.observe.watchers.records import record_of
 from pace_async.population.reading.following import Following
 from pace_async.population.reading.reader import Reader, open_readonly
+from pace_async.population.reading.said import Said, said_of
 
 BATCH = 1000
 LAST_S = 2.0
@@ -44,7 +46,7 @@ class Writing:
                 if isinstance(entry.fact, RunHeader):
                     continue
                 self._view = fold(self._view, entry.fact)
-                if (record := record_of(entry.fact, self._view, self._began, self._reader.said)) is not None:
+                if (record := record_of(entry.fact, self._view, self._began, self._said)) is not None:
                     batch.append(record)
                 if len(batch) == BATCH:
                     self._write(batch)
@@ -52,6 +54,9 @@ class Writing:
         finally:
             if batch:
                 self._write(batch)
+
+    def _said(self, leases: Sequence[int]) -> Mapping[int, Said]:
+        return self._reader.ask(said_of, leases)
 
     def _write(self, batch: list[Record]) -> None:
         self._watcher.write(batch)

@@ -4,17 +4,16 @@ Invariant: it never creates or changes the file, and every problem is one UsageE
 commands use it without an event loop.
 """
 
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine, select
 from sqlalchemy.exc import DatabaseError
 
 from pace_async.errors import UsageError
-from pace_async.events import AdvisorCall, IslandActed, RunHeader
-from pace_async.events.causes import Answers
+from pace_async.events import AdvisorCall, RunHeader
 from pace_async.population.connect import (
     Place,
     changed_meanwhile,
@@ -28,31 +27,20 @@ from pace_async.population.connect import (
 )
 from pace_async.population.models import RunRow
 from pace_async.population.reading import questions, stream
-from pace_async.population.reading.account import Account, account_of
 from pace_async.population.reading.browse import Page, Selection, browse
-from pace_async.population.reading.candidate_metrics import Measured, measured_of
 from pace_async.population.reading.following import Follows, both_views, facts_of
-from pace_async.population.reading.inbox import GivenIdea, ideas_given
 from pace_async.population.reading.journal import Entered, last_seq
 from pace_async.population.reading.load import find_run, header_of, load_record, load_standing, state_of_run
-from pace_async.population.reading.lost import rows_given_up
-from pace_async.population.reading.machines import Attempted, attempts_of
-from pace_async.population.reading.money import Money, money_of
 from pace_async.population.reading.news import News
-from pace_async.population.reading.progress import Improvement, improvements_of, recent_answers
-from pace_async.population.reading.read_facts import actions_of, advice_of
+from pace_async.population.reading.read_facts import advice_of
 from pace_async.population.reading.record import RunRecord, Standing
-from pace_async.population.reading.said import Said, said_of
 from pace_async.population.reading.snapshots import newest_snapshot
-from pace_async.population.reading.summaries import RunSummary, made_at, summaries_of
-from pace_async.population.reading.timeline import Timeline, timeline_of
-from pace_async.population.reading.timings import recorded_seconds, timings_of
+from pace_async.population.reading.summaries import RunSummary, summaries_of
 from pace_async.population.reading.trajectory import Trajectory, trajectory_of
 from pace_async.population.reading.typed import Answer, statements
-from pace_async.population.reading.written_notes import WrittenNotes, notes_of_run
 from pace_async.population.schema import refuse_unless_current, schema_state, state_of
-from pace_async.population.timings import ROLLOUTS_TIMED, RecordedSeconds, Timings
 
+P = ParamSpec("P")
 T = TypeVar("T")
 F = TypeVar("F", bound=Follows)
 TYPED_S = 60.0
@@ -99,21 +87,6 @@ class Reader:
         with self._open() as connection:
             return both_views(connection, find_run(connection, run or self._run), begin)
 
-    def made_at(self) -> float:
-        """When the run was made, in seconds since the epoch."""
-        with self._open() as connection:
-            return made_at(connection, find_run(connection, self._run))
-
-    def said(self, leases: Collection[int]) -> dict[int, Said]:
-        """See `said.said_of`."""
-        with self._open() as connection:
-            return said_of(connection, find_run(connection, self._run), leases)
-
-    def improvements(self) -> tuple[Improvement, ...]:
-        """See `progress.improvements_of`."""
-        with self._open() as connection:
-            return improvements_of(connection, find_run(connection, self._run))
-
     def trajectory(self) -> Trajectory:
         """See `trajectory.trajectory_of`."""
         with self._open() as connection:
@@ -144,11 +117,6 @@ class Reader:
         with self._open() as connection:
             return find_run(connection, self._run)
 
-    def ideas_given(self) -> Sequence[GivenIdea]:
-        """See `inbox.ideas_given`."""
-        with self._open() as connection:
-            return ideas_given(connection, find_run(connection, self._run))
-
     def conservation(self, run: str | None = None) -> dict[str, int]:
         """See `questions.conservation`."""
         with self._open() as connection:
@@ -159,11 +127,6 @@ class Reader:
         with self._open() as connection:
             return questions.status(connection, run or self._run)
 
-    def recent_answers(self, run: str | None = None) -> tuple[Answers, ...]:
-        """See `progress.recent_answers`."""
-        with self._open() as connection:
-            return recent_answers(connection, find_run(connection, run or self._run))
-
     def best(self, run: str | None = None) -> dict[str, Any]:
         """See `questions.best`."""
         with self._open() as connection:
@@ -173,56 +136,6 @@ class Reader:
         """See `questions.show`."""
         with self._open() as connection:
             return questions.show(connection, candidate, run or self._run)
-
-    def timings(self, kept: int = ROLLOUTS_TIMED, run: str | None = None) -> Timings:
-        """See `timings.timings_of`."""
-        with self._open() as connection:
-            return timings_of(connection, find_run(connection, run or self._run), kept)
-
-    def recorded_seconds(self, run: str | None = None) -> RecordedSeconds:
-        """See `timings.recorded_seconds`."""
-        with self._open() as connection:
-            return recorded_seconds(connection, find_run(connection, run or self._run))
-
-    def island_actions(self, run: str | None = None) -> tuple[IslandActed, ...]:
-        """What islands did that had stopped improving, oldest first."""
-        with self._open() as connection:
-            return tuple(actions_of(connection, find_run(connection, run or self._run)).values())
-
-    def rows_given_up(self, run: str | None = None) -> str | None:
-        """See `lost.rows_given_up`."""
-        with self._open() as connection:
-            return rows_given_up(connection, find_run(connection, run or self._run))
-
-    def notes(self, run: str | None = None) -> tuple[WrittenNotes, ...]:
-        """See `written_notes.notes_of_run`."""
-        with self._open() as connection:
-            return notes_of_run(connection, find_run(connection, run or self._run))
-
-    def timeline(self, run: str | None = None) -> Timeline:
-        """See `timeline.timeline_of`."""
-        with self._open() as connection:
-            return timeline_of(connection, find_run(connection, run or self._run))
-
-    def measured(self, run: str | None = None) -> tuple[Measured, ...]:
-        """See `measured.measured_of`."""
-        with self._open() as connection:
-            return measured_of(connection, find_run(connection, run or self._run))
-
-    def attempts(self, run: str | None = None) -> tuple[Attempted, ...]:
-        """See `machines.attempts_of`."""
-        with self._open() as connection:
-            return attempts_of(connection, find_run(connection, run or self._run))
-
-    def account(self, run: str | None = None, *, learning: bool = True) -> Account:
-        """See `account.account_of`."""
-        with self._open() as connection:
-            return account_of(connection, find_run(connection, run or self._run), learning=learning)
-
-    def money(self, run: str | None = None) -> Money:
-        """See `money.money_of`."""
-        with self._open() as connection:
-            return money_of(connection, find_run(connection, run or self._run))
 
     def advisor_calls(self, candidate: int, run: str | None = None) -> tuple[AdvisorCall, ...]:
         """Prompts and answers of the advisor for a candidate, in order."""
@@ -275,6 +188,11 @@ class Reader:
         sound."""
         with self._open() as connection:
             return tuple(damage(connection) or dangling(connection))
+
+    def ask(self, question: Callable[Concatenate[Connection, int, P], T], *more: P.args, **named: P.kwargs) -> T:
+        """The answer to a question about the run, which is given its number."""
+        with self._open() as connection:
+            return question(connection, find_run(connection, self._run), *more, **named)
 
     def answer(self, question: Callable[[Connection], T]) -> T:
         """The answer to a question to one moment of the population."""
