@@ -1,4 +1,4 @@
-"""Every fact of a run as one JSON line, for other programs and for replaying a run's screen.
+"""Every fact of a run as one JSON line, for other programs.
 
     {"event": "RunHeader", "name": …, "stop": {…}, …}     first, and again at each resume
     {"event": "Evaluated", "at": 1763700000.1, "lease": 7, …}
@@ -17,12 +17,12 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields
 from io import FileIO
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 import anyio.to_thread
 
@@ -30,21 +30,14 @@ from pace_async.config import StopConfig
 from pace_async.durable import disk_fault
 from pace_async.events import (
     Advised,
-    CascadeScore,
     CascadeStageEnded,
     Claimed,
     Evaluated,
-    Fact,
-    FreshScore,
-    IdeaNote,
     ImplementerCalled,
-    NotesPage,
     RunHeader,
-    TransientEvent,
     VersionPublished,
 )
 from pace_async.observe.base import Event
-from pace_async.observe.fold import fold
 from pace_async.observe.model import RunView
 
 FILE_NAME = "events.jsonl"
@@ -52,24 +45,6 @@ PENDING = 10_000
 """The most lines that wait for a full disk. Beyond that the oldest are lost."""
 
 log = logging.getLogger(__name__)
-_EVENTS: Mapping[str, type[Any]] = {kind.__name__: kind for kind in (*get_args(Fact), *get_args(TransientEvent))}
-_SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
-
-
-@dataclass(frozen=True, slots=True)
-class Began:
-    """A process began to write. Holds the run's header."""
-
-    header: RunHeader
-    stop: StopConfig
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """One event and when it was, in seconds since the epoch."""
-
-    at: float
-    event: Event
 
 
 class JsonlDisplay:
@@ -189,78 +164,6 @@ def event_line(event: Event, seen_at: float) -> str:
             case _:
                 tree[item.name] = value
     return _dumps(tree)
-
-
-def read(path: Path) -> Iterator[Began | Seen]:
-    """The log as values. A field replaced by its size is empty or None. Skips torn lines and event kinds that this
-    version does not know. Raises OSError."""
-    with path.open(encoding="utf-8", errors="replace") as stream:
-        for line in stream:
-            entry = _parse(line)
-            if entry is not None:
-                yield entry
-
-
-def replay(path: Path) -> Iterator[tuple[float, RunView]]:
-    """(time, the view just after it) for each event of a log."""
-    view: RunView | None = None
-    for entry in read(path):
-        if isinstance(entry, Began):
-            before = RunView(entry.header) if view is None else view
-            view = replace(before, header=entry.header, stop=entry.stop)
-        elif view is not None:
-            view = fold(view, entry.event)
-            yield entry.at, view
-
-
-def _parse(line: str) -> Began | Seen | None:
-    try:
-        tree = cast("dict[str, Any]", json.loads(line))
-        name = tree.pop("event")
-        if name == "RunHeader":
-            return Began(stop=StopConfig.model_validate(tree.pop("stop")), header=RunHeader(**tree))
-        kind = _EVENTS.get(name)
-        if kind is None:
-            return None
-        at = float(tree["at"])
-        return Seen(at, kind(**{item.name: _value(kind, item.name, tree) for item in fields(kind)}))
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
-
-
-def _value(kind: type[Any], name: str, tree: Mapping[str, Any]) -> Any:
-    match kind.__name__, name:
-        case "Advised", "calls":
-            return ()
-        case "Advised", "ideas":
-            return tuple(IdeaNote(**idea) for idea in tree["ideas"])
-        case (("Evaluated" | "CascadeStageEnded"), "program"):
-            return None
-        case "Claimed", "program":
-            return ""
-        case ("Evaluated", "fresh") | ("Claimed", "tries"):
-            return tuple(FreshScore(**tried) for tried in tree.get(name, ()))
-        case "ImplementerCalled", "tried" | "answered":
-            return None
-        case "ImplementerCalled", "notes":
-            return None if (notes := tree.get("notes")) is None else NotesPage(**notes)
-        case "CascadeStageEnded", "score":
-            return CascadeScore(**tree["score"])
-        case "VersionPublished", "receipt":
-            return {}
-        case "VersionPublished", "k3":
-            return _number(tree.get(name))
-        case (("ImplementerReserved" | "ImplementerCalled" | "ImplementerChecked"), "role"):
-            return tree.get(name, "implementer")  # older logs have none
-        case _, "metrics":
-            return {key: _number(value) for key, value in tree["metrics"].items()}
-        case _:
-            value = tree[name]
-            return tuple(_number(each) for each in cast("list[Any]", value)) if isinstance(value, list) else value
-
-
-def _number(value: Any) -> Any:
-    return _SPECIAL.get(value, value) if isinstance(value, str) else value
 
 
 def _ends_torn(path: Path) -> bool:

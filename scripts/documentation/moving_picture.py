@@ -2,7 +2,7 @@
 
     python -m scripts.documentation.moving_picture runs/NAME
 
-The terminal's frames are replayed from the run's events, as `screenshot` does it. The tree is what `pace web` shows in
+The terminal's frames are replayed from the run's journal, as `screenshot` does it. The tree is what `pace web` shows in
 a headless browser: the candidates of the run are put into a copy of its population in the order in which they were
 committed, and the page renews itself. The picture is an animated PNG of at most MOST bytes.
 """
@@ -21,10 +21,9 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
 from pace_async.baseline import beside_of
-from pace_async.observe.jsonl import FILE_NAME, replay
 from pace_async.observe.model import RunView
 from pace_async.task import best_known
-from scripts.documentation.screenshot import picture
+from scripts.documentation.screenshot import picture, replay
 from tests.support.browsers import opened, served
 
 TARGET = Path(__file__).parents[2] / "docs" / "run.png"
@@ -35,9 +34,9 @@ FRAMES, FRAME_MS, LAST_MS = 16, 700, 4_000
 COLOURS = 128
 
 
-def moments(log: Path) -> Iterator[tuple[float, RunView]]:
+def moments(run: Path) -> Iterator[tuple[float, RunView]]:
     """(time, view) of FRAMES moments, at equal distances of complete candidates, and the last one."""
-    every = list(replay(log))
+    every = list(replay(run))
     last = every[-1][1].candidates
     wanted = [round(last * number / FRAMES) for number in range(1, FRAMES)]
     for at, view in every:
@@ -76,7 +75,7 @@ def frames(run: Path, browser: Browser) -> Iterator[Image.Image]:
         with served(copy) as address:
             tree.goto(address)
             tree.goto(f"{address.partition('?')[0]}/tree")
-            for at, view in moments(run / FILE_NAME):
+            for at, view in moments(run):
                 with closing(sqlite3.connect(population)) as database, database:
                     database.execute(
                         "insert into candidates select * from later where at <= ? "

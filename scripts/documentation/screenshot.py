@@ -1,4 +1,4 @@
-"""A picture of a finished run: replays RUN/events.jsonl through the same view and layout that the screen uses.
+"""A picture of a finished run: replays its journal through the same view and layout that the screen uses.
 
     python scripts/documentation/screenshot.py runs/NAME                     run.svg, the last frame
     python scripts/documentation/screenshot.py runs/NAME --candidates 90     the frame when 90 candidates were complete
@@ -8,6 +8,7 @@ The SVG contains its text as text and loads no font from the network. Every figu
 
 import argparse
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -16,7 +17,9 @@ from rich.console import Console, Group
 from rich.terminal_theme import TerminalTheme
 
 from pace_async.baseline import beside_of
-from pace_async.observe.jsonl import FILE_NAME, replay
+from pace_async.errors import UsageError
+from pace_async.interface.opening import open_run
+from pace_async.observe.followed import Followed
 from pace_async.observe.layout import frame
 from pace_async.observe.model import RunView
 from pace_async.task import best_known
@@ -60,17 +63,26 @@ font-size: {char_height}px; line-height: {line_height}px; font-variant-east-asia
 """
 
 
-def moment(log: Path, candidates: int | None) -> tuple[float, RunView]:
-    """(time, view) when `candidates` were complete, or at the end. Raises SystemExit if the log has neither."""
+def replay(run: Path) -> Iterator[tuple[float, RunView]]:
+    """(time, the view just after it) for each fact of the run in this folder."""
+    with open_run(str(run)) as (_, reader):
+        followed = Followed(reader.header())
+        for entry in reader.facts():
+            followed.take(entry.fact)
+            yield entry.at, followed.view
+
+
+def moment(run: Path, candidates: int | None) -> tuple[float, RunView]:
+    """(time, view) when `candidates` were complete, or at the end. Raises SystemExit if the run ends before."""
     last: tuple[float, RunView] | None = None
-    for at, view in replay(log):
+    for at, view in replay(run):
         last = at, view
         if candidates is not None and view.candidates >= candidates:
             return last
     if last is None:
-        raise SystemExit(f"{log} holds no events: give the folder of a run.")
+        raise SystemExit(f"{run} holds no facts: give the folder of a run.")
     if candidates is not None:
-        raise SystemExit(f"{log} ends after {last[1].candidates} candidates: ask for fewer than {candidates}.")
+        raise SystemExit(f"{run} ends after {last[1].candidates} candidates: ask for fewer than {candidates}.")
     return last
 
 
@@ -91,10 +103,10 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--columns", type=int, default=112)
     parser.add_argument("--rows", type=int, default=34)
     chosen = parser.parse_args(arguments)
-    log = chosen.run / FILE_NAME
-    if not log.is_file():
-        raise SystemExit(f"{log} is not there: give the folder of a run.")
-    at, view = moment(log, chosen.candidates)
+    try:
+        at, view = moment(chosen.run, chosen.candidates)
+    except UsageError as error:
+        raise SystemExit(str(error)) from None
     known = replace(view, best_known=best_known(view.header), beside=beside_of(view.header, view.seed_score))
     chosen.output.parent.mkdir(parents=True, exist_ok=True)
     chosen.output.write_text(picture(known, at, chosen.columns, chosen.rows), encoding="utf-8")
