@@ -88,6 +88,14 @@ def drawing(width: float, height: float, name: str, *content: Content) -> Markup
     return tag("svg", tag("title", name), *content, viewBox=view, role="img", xmlns="http://www.w3.org/2000/svg")
 
 
+def stairs(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The corners of a line that stays level until the next point."""
+    corners: list[tuple[float, float]] = []
+    for x, y in points:
+        corners += [(x, corners[-1][1]), (x, y)] if corners else [(x, y)]
+    return corners
+
+
 def path(points: Sequence[tuple[float, float]], class_: str) -> Markup:
     """Straight lines through positions."""
     steps = " ".join(f"{'M' if i == 0 else 'L'}{x:.1f} {y:.1f}" for i, (x, y) in enumerate(points))

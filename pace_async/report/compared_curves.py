@@ -1,8 +1,9 @@
 """Draws the curves of compared runs as SVG: the mean of each arm with the band of its interval. Pure."""
 
 from collections.abc import Sequence
+from itertools import starmap
 
-from pace_async.report.axes import Frame, path, plot, spread
+from pace_async.report.axes import Frame, path, plot, spread, stairs
 from pace_async.report.comparison import Arm, By, ComparedRun, Estimate, band
 from pace_async.report.durations import HOURS, unit_of
 from pace_async.report.markup import Markup, joined, tag
@@ -36,7 +37,7 @@ def axis_of(end: float, by: By) -> tuple[str, float]:
 def _arm(frame: Frame, arm: Arm, end: float, number: int) -> Markup:
     mean = band(arm, end)
     thin = [_run(frame, run, end) for run in arm.runs] if len(arm.runs) > 1 else []
-    line = _steps(frame, [(place, found.value) for place, found in mean])
+    line = stairs(frame.at(place, found.value) for place, found in mean)
     ends = Markup()
     if line:
         x, y = line[-1]
@@ -58,7 +59,7 @@ def _run(frame: Frame, run: ComparedRun, end: float) -> Markup:
     last = run.best_after(end)
     if last is None:
         return Markup()
-    return path(_steps(frame, [*points, (end, last)]), "seed")
+    return path(stairs(starmap(frame.at, [*points, (end, last)])), "seed")
 
 
 def _band(frame: Frame, mean: Sequence[tuple[float, Estimate]]) -> Markup:
@@ -68,16 +69,6 @@ def _band(frame: Frame, mean: Sequence[tuple[float, Estimate]]) -> Markup:
     ]
     if len(known) < 2:
         return Markup()
-    upper = _steps(frame, [(place, high) for place, _, high in known])
-    lower = _steps(frame, [(place, low) for place, low, _ in known])
+    upper = stairs(frame.at(place, high) for place, _, high in known)
+    lower = stairs(frame.at(place, low) for place, low, _ in known)
     return path([*upper, *reversed(lower)], "band")
-
-
-def _steps(frame: Frame, points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Positions of a line that stays level until the next point."""
-    found: list[tuple[float, float]] = []
-    for x, y in (frame.at(*point) for point in points):
-        if found:
-            found.append((x, found[-1][1]))
-        found.append((x, y))
-    return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pace_async.events import IslandActed
 from pace_async.observe import formatting
 from pace_async.population.reading.account import CompletedCandidate
-from pace_async.report.axes import Frame, path, plot, spread
+from pace_async.report.axes import Frame, path, plot, spread, stairs
 from pace_async.report.facts import Facts
 from pace_async.report.markup import Content, Markup, joined, tag
 from pace_async.report.parts import card, scrolling, table
@@ -82,9 +82,7 @@ def _drawing(
     dots = [
         tag("circle", cx=x, cy=y, r=2.5, class_="dot gained") for x, y in (frame.at(*point) for point in island.curve)
     ]
-    points: list[tuple[float, float]] = []
-    for x, y in (frame.at(*point) for point in island.curve):
-        points += [(x, points[-1][1]), (x, y)] if points else [(x, y)]
+    points = stairs(frame.at(*point) for point in island.curve)
     if points:
         points.append((frame.at(frame.x[1], 0.0)[0], points[-1][1]))
     places = {row.candidate: row.completed for row in rows}

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from pace_async.population.reading.account import ShippedGroup
 from pace_async.population.reading.rewards import RewardsOfGroup
-from pace_async.report.axes import Frame, path, plot, spread
+from pace_async.report.axes import Frame, path, plot, spread, stairs
 from pace_async.report.durations import HOURS, unit_of
 from pace_async.report.facts import Facts
 from pace_async.report.markup import Markup, joined, tag
@@ -89,10 +89,7 @@ def _best(facts: Facts, axis: Axis) -> Points:
 
 def _one(axis: Axis, title: str, points: Points, *, steps: bool = False) -> Markup:
     frame = _frame(axis, [y for _, y in points])
-    if steps:
-        before = [*points[:1], *points]
-        points = [place for (x, y), (_, old) in zip(points, before, strict=False) for place in ((x, old), (x, y))]
-    return _plot(frame, axis, title, _line(frame, points))
+    return _plot(frame, axis, title, _line(frame, stairs(points) if steps else points))
 
 
 def _measure(placed: Placed, axis: Axis, name: str, title: str) -> Markup:

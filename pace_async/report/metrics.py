@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from pace_async.observe import formatting
 from pace_async.population.reading.candidate_metrics import Measured
-from pace_async.report.axes import Frame, path, plot, spread
+from pace_async.report.axes import Frame, path, plot, spread, stairs
 from pace_async.report.markup import Markup, joined, tag
 from pace_async.report.parts import card
 
@@ -40,15 +40,15 @@ def _card(name: str, points: _Points, candidates: int) -> Markup:
     points = [(row, value) for row, value in points if math.isfinite(value)]
     frame = Frame(WIDTH, HEIGHT, (0.0, float(max(1, candidates))), spread([value for _, value in points]))
     dots: list[Markup] = []
-    steps: list[tuple[float, float]] = []
+    gained: list[tuple[float, float]] = []
     for row, value in points:
         x, y = frame.at(row.completed, value)
         said = "seed program" if row.candidate == 0 else f"candidate {row.candidate}"
         title = tag("title", f"{said}: {formatting.score(value)}")
         dots.append(tag("circle", title, cx=x, cy=y, r=2.5, class_="dot gained" if row.improved else "dot"))
         if row.improved:
-            steps += [(x, steps[-1][1]), (x, y)] if steps else [(x, y)]
-    if steps:
+            gained.append((x, y))
+    if steps := stairs(gained):
         steps.append((frame.at(frame.x[1], 0.0)[0], steps[-1][1]))
     line = path(steps, "best") if steps else Markup()
     return card(tag("h3", name), plot(frame, "candidates complete", name, *dots, line))

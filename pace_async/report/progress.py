@@ -7,7 +7,7 @@ from pace_async.baseline import Beside
 from pace_async.fitness import Fitness
 from pace_async.observe import formatting
 from pace_async.population.reading.account import CompletedCandidate
-from pace_async.report.axes import Frame, path, plot, spread
+from pace_async.report.axes import Frame, path, plot, spread, stairs
 from pace_async.report.facts import Facts
 from pace_async.report.markup import Markup, joined, tag
 
@@ -74,14 +74,10 @@ def _steps(frame: Frame, rows: tuple[CompletedCandidate, ...]) -> Markup:
     points: list[tuple[float, float]] = []
     last: float | None = None
     for row in rows:
-        if row.best_so_far is None or (row.best_so_far == last and row.completed < len(rows) - 1):
-            continue
-        last = row.best_so_far
-        x, y = frame.at(row.completed, row.best_so_far)
-        if points:
-            points.append((x, points[-1][1]))
-        points.append((x, y))
-    return path(points, "best")
+        if row.best_so_far is not None and (row.best_so_far != last or row.completed == len(rows) - 1):
+            last = row.best_so_far
+            points.append(frame.at(row.completed, last))
+    return path(stairs(points), "best")
 
 
 def _recorded(frame: Frame, beside: Beside | None) -> list[Markup]:

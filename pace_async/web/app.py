@@ -25,7 +25,7 @@ from pace_async.population.reading.news import first_of
 from pace_async.population.reading.reader import Reader
 from pace_async.report.comparison import by_of as compared_by
 from pace_async.report.progress_axis import by_of
-from pace_async.web import candidate, candidates, comparison, islands, lineage, machines, overview
+from pace_async.web import candidate, candidates, comparison, lineage, machines, overview
 from pace_async.web.candidates import View
 from pace_async.web.guard import HEADERS, Guard
 from pace_async.web.runs import LOOKED_S, OpenRun
@@ -39,6 +39,16 @@ AGAIN = "X-Pace-Again"
 """Header: the seconds after which a newer answer can be had, of one that is not the newest."""
 Asker = Callable[[str, int], Sequence[tuple[str, str]]]
 """Gives the prompts and answers of a candidate of a run, each text with its heading. Raises UsageError."""
+Reads = Callable[[Reader], tuple[Any, ...]]
+_DRAWN: Mapping[str, tuple[Reads, Callable[..., str]]] = {
+    "": (overview.facts_of, overview.run_page),
+    "/tree": (overview.facts_of, lineage.tree_page),
+    "/islands": (overview.with_actions, overview.islands_page),
+    "/metrics": (overview.with_measured, overview.metrics_page),
+    "/machines": (overview.with_attempts, machines.machines_page),
+    "/spend": (overview.spending_of, overview.spend_page),
+}
+"""The pages of a run by the end of their address: what is read for them, and who draws it."""
 _ASSETS = {"style.css": "text/css", "live.js": "text/javascript", "tree.js": "text/javascript"}
 
 
@@ -53,21 +63,13 @@ class Pages:
 
     def routes(self) -> list[Route]:
         """Every address."""
-        pages: Mapping[str, Callable[[str, Any], str]] = {
-            "": overview.run_page,
-            "/tree": lineage.tree_page,
-        }
         return [
             Route("/", self.index),
             Route("/compare", self.compare),
             Route("/events", self.all_events),
             Route("/assets/{name}", asset),
-            *[Route(f"/run/{{run}}{path}", self._of_facts(make)) for path, make in pages.items()],
-            Route("/run/{run}/islands", self.islands),
+            *[Route(f"/run/{{run}}{path}", self._drawn(read, draw)) for path, (read, draw) in _DRAWN.items()],
             Route("/run/{run}/learner", self.learner),
-            Route("/run/{run}/metrics", self.metrics),
-            Route("/run/{run}/machines", self.machines),
-            Route("/run/{run}/spend", self.spend),
             Route("/run/{run}/tree.json", self.tree),
             Route("/run/{run}/candidates", self.candidates),
             Route("/run/{run}/candidates.csv", self.candidates_csv),
@@ -88,38 +90,14 @@ class Pages:
     def tree(self, request: Request) -> Response:
         """The tree's nodes as JSON."""
         level = lineage.level_of(request.query_params)
-        answer = self._run(request).drawn(level, overview.facts_of, lambda facts: _json(lineage.tree_of(facts, level)))
+        answer = self._run(request).drawn(level, overview.facts_of, lambda read: _json(lineage.tree_of(read[0], level)))
         return Response(answer.value, media_type="application/json", headers=_again(answer.again))
-
-    def islands(self, request: Request) -> Response:
-        """The islands and their actions."""
-        run, name = self._run(request), request.path_params["run"]
-        answer = run.drawn("islands", overview.with_actions, lambda read: islands.islands_page(name, *read))
-        return HTMLResponse(answer.value, headers=_again(answer.again))
-
-    def metrics(self, request: Request) -> Response:
-        """The score and the metrics over the candidates."""
-        run, name = self._run(request), request.path_params["run"]
-        answer = run.drawn("metrics", overview.with_measured, lambda read: overview.metrics_page(name, *read))
-        return HTMLResponse(answer.value, headers=_again(answer.again))
 
     def learner(self, request: Request) -> Response:
         """What the learner did, over the axis that the address names."""
         run, name = self._run(request), request.path_params["run"]
         by = by_of(request.query_params.get("by", ""))
-        answer = run.drawn(("learner", by), overview.learning_of, lambda facts: overview.learner_page(name, facts, by))
-        return HTMLResponse(answer.value, headers=_again(answer.again))
-
-    def machines(self, request: Request) -> Response:
-        """Evaluations at once and waits for a slot."""
-        run, name = self._run(request), request.path_params["run"]
-        answer = run.drawn("machines", overview.with_attempts, lambda read: machines.machines_page(name, *read))
-        return HTMLResponse(answer.value, headers=_again(answer.again))
-
-    def spend(self, request: Request) -> Response:
-        """What was paid, and what failed when."""
-        run, name = self._run(request), request.path_params["run"]
-        answer = run.drawn("spend", overview.spending_of, lambda read: overview.spend_page(name, *read))
+        answer = run.drawn(("learner", by), overview.learning_of, lambda read: overview.learner_page(name, read[0], by))
         return HTMLResponse(answer.value, headers=_again(answer.again))
 
     def candidates(self, request: Request) -> Response:
@@ -180,10 +158,10 @@ class Pages:
 
         return StreamingResponse(told(), media_type="text/event-stream")
 
-    def _of_facts(self, make: Callable[[str, Any], str]) -> Callable[[Request], Response]:
+    def _drawn(self, read: Reads, draw: Callable[..., str]) -> Callable[[Request], Response]:
         def page(request: Request) -> Response:
             run, name = self._run(request), request.path_params["run"]
-            answer = run.drawn(make, overview.facts_of, lambda facts: make(name, facts))
+            answer = run.drawn(draw, read, lambda value: draw(name, *value))
             return HTMLResponse(answer.value, headers=_again(answer.again))
 
         return page

@@ -16,6 +16,7 @@ from pace_async.population.reading.timeline import Timeline, timeline_of
 from pace_async.report import sections
 from pace_async.report.facts import Facts, gather_parts
 from pace_async.report.fault_timeline import fault_timeline
+from pace_async.report.islands import islands
 from pace_async.report.markup import Markup, joined, tag
 from pace_async.report.metrics import metrics
 from pace_async.report.notes import notes
@@ -28,24 +29,24 @@ from pace_async.web.shell import RUNS, address, document, linking
 _MARKS = "A mark stands for all faults of one span of time: the more faults, the higher. Hover for their kinds."
 
 
-def facts_of(reader: Reader) -> Facts:
+def facts_of(reader: Reader) -> tuple[Facts]:
     """What the report of this moment would show, without learning."""
-    return _facts(reader, learning=False)
+    return (gather_parts(reader, best_known(reader.header()), learning=False),)
 
 
-def learning_of(reader: Reader) -> Facts:
+def learning_of(reader: Reader) -> tuple[Facts]:
     """The facts with those of the learner."""
-    return _facts(reader, learning=True)
+    return (gather_parts(reader, best_known(reader.header())),)
 
 
 def with_actions(reader: Reader) -> tuple[Facts, Sequence[IslandActed]]:
     """The facts, and the actions of the islands."""
-    return facts_of(reader), tuple(reader.ask(actions_of).values())
+    return *facts_of(reader), tuple(reader.ask(actions_of).values())
 
 
 def with_attempts(reader: Reader) -> tuple[Facts, Sequence[Attempted]]:
     """The facts, and the attempts to evaluate programs."""
-    return facts_of(reader), reader.ask(attempts_of)
+    return *facts_of(reader), reader.ask(attempts_of)
 
 
 def with_measured(reader: Reader) -> tuple[str, int, tuple[Measured, ...]]:
@@ -57,10 +58,6 @@ def with_measured(reader: Reader) -> tuple[str, int, tuple[Measured, ...]]:
 def spending_of(reader: Reader) -> tuple[str, Money, Timeline]:
     """The run's name, and what the page of spend and faults shows."""
     return reader.header().name, reader.ask(money_of), reader.ask(timeline_of)
-
-
-def _facts(reader: Reader, *, learning: bool) -> Facts:
-    return gather_parts(reader, best_known(reader.header()), learning=learning)
 
 
 def run_page(name: str, facts: Facts) -> str:
@@ -101,6 +98,12 @@ def metrics_page(name: str, title: str, candidates: int, measured: Sequence[Meas
     """The score and each metric of the task over the candidates."""
     body = (tag("h1", "Metrics"), metrics(measured, candidates))
     return document(f"{title}: metrics", *body, run=name, page="metrics")
+
+
+def islands_page(name: str, facts: Facts, actions: Sequence[IslandActed]) -> str:
+    """The islands, and each of their actions with its candidate."""
+    body = (tag("h1", "Islands"), islands(facts, actions, linking(name)))
+    return document(f"{facts.header.name}: islands", *body, run=name, page="islands")
 
 
 def spend_page(name: str, title: str, money: Money, timeline: Timeline) -> str:
