@@ -109,7 +109,7 @@ def init(flags: InitFlags) -> None:
 def _init_own(flags: InitFlags, target: Path) -> None:
     """Make a task of the user's own program and command. Raises UsageError and SeedProgramFails."""
     from pace_async.errors import UsageError
-    from pace_async.interface.own_program import make_own_task
+    from pace_async.interface.own_program import Given, make_own_task
     from pace_async.runtime.start.new_task import refuse_name
     from pace_async.task.own_program import own_program
 
@@ -120,7 +120,7 @@ def _init_own(flags: InitFlags, target: Path) -> None:
     direction = _direction(flags)
     refuse_name(flags.name)
     own = own_program(flags.program, flags.evaluate, flags.include or (), Path.cwd())
-    make_own_task(own, target, direction, name=flags.name)
+    make_own_task(own, target, direction, Given(name=flags.name))
 
 
 def _init_from(flags: InitFlags, target: Path) -> None:

@@ -96,7 +96,7 @@ def optimize(flags: OptimizeFlags) -> None:
     Example: pace optimize my_program.py --evaluate 'python score.py {program}' --maximize --implementer gpt-5 --dry-run
     """
     from pace_async.configure import resolve
-    from pace_async.interface.own_program import prepare_own_program, refuse_unless_written, remove_prepared
+    from pace_async.interface.own_program import Given, prepare_own_program, refuse_unless_written, remove_prepared
     from pace_async.runtime.run_paths import RunPaths, new_run_paths
     from pace_async.task.own_program import own_program
 
@@ -109,12 +109,14 @@ def optimize(flags: OptimizeFlags) -> None:
         own,
         run_dir,
         direction,
-        about=flags.about,
-        bounds=bounds,
-        timeout_s=flags.timeout,
-        memory_mb=flags.memory_mb,
-        scores=(flags.score,) if flags.score else (),
-        unsafe_no_sandbox=flags.unsafe,
+        Given(
+            about=flags.about,
+            bounds=bounds,
+            timeout_s=flags.timeout,
+            memory_mb=flags.memory_mb,
+            scores=(flags.score,) if flags.score else (),
+            unsafe_no_sandbox=flags.unsafe,
+        ),
     )
     for line in _said(prepared, flags, direction):
         tell(line)

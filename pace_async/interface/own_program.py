@@ -1,11 +1,11 @@
 """Improves a program of one's own: makes a task of it beside the run, and measures how it scores before the search."""
 
 import shutil
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pace_async.errors import SeedProgramFails, UsageError
 from pace_async.interface.evaluating import evaluate_program
@@ -41,6 +41,12 @@ class Prepared:
     made: tuple[Path, ...]
 
 
+class Writes(Protocol):
+    """Writes task.yaml."""
+
+    def __call__(self, bounds: "Bounds", limit: float, /, *, deterministic: bool) -> None: ...
+
+
 def refuse_unless_written(config: "Config", *, asked: bool) -> None:
     """Before the program is scored, which may take long. Raises UsageError where nothing writes its code or decides
     what to try, without a model's key if it is to be `asked`, and under a budget without its price."""
@@ -67,34 +73,26 @@ def refuse_unless_written(config: "Config", *, asked: bool) -> None:
     refuse_without_prices(config)
 
 
-def prepare_own_program(
-    own: "OwnProgram",
-    run_dir: Path,
-    direction: "Direction",
-    *,
-    about: str = "",
-    bounds: "Bounds | None" = None,
-    timeout_s: float | None = None,
-    memory_mb: int = 4096,
-    scores: Sequence[str] = (),
-    unsafe_no_sandbox: bool = False,
-) -> Prepared:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What the user says of a task. The rest is guessed from the score of the program and its time."""
+
+    name: str | None = None
+    about: str = ""
+    bounds: "Bounds | None" = None
+    timeout_s: float | None = None
+    memory_mb: int = 4096
+    scores: Sequence[str] = ()
+    unsafe_no_sandbox: bool = False
+
+
+def prepare_own_program(own: "OwnProgram", run_dir: Path, direction: "Direction", given: Given) -> Prepared:
     """The task in RUN/task, as `make_own_task` makes it, and the program's path beside it. Raises UsageError and
     SeedProgramFails. Then nothing is left."""
     paths = RunPaths(run_dir)
     if paths.own_task.exists():
         raise UsageError(f"{paths.own_task} is there already: name another run by --run-dir.")
-    prepared = make_own_task(
-        own,
-        paths.own_task,
-        direction,
-        about=about,
-        bounds=bounds,
-        timeout_s=timeout_s,
-        memory_mb=memory_mb,
-        scores=scores,
-        unsafe_no_sandbox=unsafe_no_sandbox,
-    )
+    prepared = make_own_task(own, paths.own_task, direction, given)
     try:
         ends = f"{CRLF}\n" if b"\r\n" in (own.folder / own.file).read_bytes() else ""
         paths.own_program.write_text(f"{own.patched}\n{ends}", encoding="utf-8")
@@ -104,59 +102,33 @@ def prepare_own_program(
     return prepared
 
 
-def make_own_task(
-    own: "OwnProgram",
-    folder: Path,
-    direction: "Direction",
-    *,
-    name: str | None = None,
-    about: str = "",
-    bounds: "Bounds | None" = None,
-    timeout_s: float | None = None,
-    memory_mb: int = 4096,
-    scores: Sequence[str] = (),
-    unsafe_no_sandbox: bool = False,
-) -> Prepared:
-    """Write the task into a new folder and score the program in the sandbox. What is not given is guessed from its
-    score and its time. Raises UsageError, and SeedProgramFails with the evaluator's words if the program has no score.
-    Then the folder is removed."""
-    from pace_async.task.own_program import (
-        FIRST_TIMEOUT_S,
-        SCORES,
-        about_program,
-        guessed_bounds,
-        guessed_timeout,
-        shown_scripts,
-        task_yaml,
-    )
-    from pace_async.task.spec import Bounds
+def make_own_task(own: "OwnProgram", folder: Path, direction: "Direction", given: Given) -> Prepared:
+    """Write the task into a new folder and score the program in the sandbox. Raises UsageError, and SeedProgramFails
+    with the evaluator's words if the program has no score. Then the folder is removed."""
+    from pace_async.task.own_program import SCORES, about_program, shown_scripts, task_yaml
+    from pace_async.yaml_text import dumped
 
     text = text_of(own.folder / own.file)
     sources = own.sources()
     scripts = {file.as_posix(): text_of(own.folder / file) for file in own.scripts() if (own.folder / file).is_file()}
-    said = about + shown_scripts(scripts) if about else about_program(own, text, scripts)
-    if folder.exists():
-        raise UsageError(f"{folder} is there already: name another with --folder, or remove it.")
-    made = tuple(one for one in folder.parents if not one.exists())
+    said = given.about + shown_scripts(scripts) if given.about else about_program(own, text, scripts)
 
     def write(found: "Bounds", limit: float, *, deterministic: bool) -> None:
-        from pace_async.yaml_text import dumped
-
         fields = task_yaml(
             own,
             direction,
             said,
             bounds=found,
             timeout_s=limit,
-            memory_mb=memory_mb,
+            memory_mb=given.memory_mb,
             deterministic=deterministic,
-            scores=scores or SCORES,
+            scores=given.scores or SCORES,
         )
-        fields["name"] = name or own.name
+        fields["name"] = given.name or own.name
         (folder / "task.yaml").write_text(dumped(fields), encoding="utf-8")
 
     def scored() -> tuple[float, float]:
-        found = evaluate_program(folder, folder / own.file.name, unsafe_no_sandbox=unsafe_no_sandbox)
+        found = evaluate_program(folder, folder / own.file.name, unsafe_no_sandbox=given.unsafe_no_sandbox)
         if found["score"] is None:
             longer = "; --timeout SECONDS gives it longer" if found["outcome"] == "timeout" else ""
             raise SeedProgramFails(
@@ -166,30 +138,53 @@ def make_own_task(
             )
         return found["score"], found["seconds"]
 
-    try:
-        folder.mkdir(parents=True)
+    with new_task_folder(folder) as made:
         (folder / own.file.name).write_text(text, encoding="utf-8")
         for path, source in sources.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, folder / path)
-        write(Bounds(lower=0, upper=1), timeout_s or FIRST_TIMEOUT_S, deterministic=False)
-        score, seconds = scored()
-        again = scored()[0] if seconds < AGAIN_S else None
-        found = bounds or guessed_bounds(score, direction)
-        if not found.lower <= score <= found.upper:
-            raise UsageError(
-                f"{own.file} scores {score:.10g}, which is not between the bounds {found.lower:g} and {found.upper:g}: "
-                "name others that hold it, or leave them out."
-            )
-        limit = timeout_s or guessed_timeout(seconds)
-        write(found, limit, deterministic=again == score)
+        return Prepared(folder, *measured(str(own.file), scored, write, direction, given), made)
+
+
+@contextmanager
+def new_task_folder(folder: Path) -> Generator[tuple[Path, ...]]:
+    """A new folder for a task, and the folders that were made for it, the innermost first. If the body raises, they are
+    removed. Raises UsageError for a folder that is there, and for one that cannot be written."""
+    if folder.exists():
+        raise UsageError(f"{folder} is there already: name another with --folder, or remove it.")
+    made = tuple(one for one in folder.parents if not one.exists())
+    try:
+        folder.mkdir(parents=True)
+        yield made
     except OSError as error:
         _remove(folder, made)
         raise UsageError(f"Cannot write {folder}: {error.strerror}.") from None
     except BaseException:
         _remove(folder, made)
         raise
-    return Prepared(folder, score, seconds, again, found, limit, made)
+
+
+def measured(
+    program: str, scored: Callable[[], tuple[float, float]], write: "Writes", direction: "Direction", given: Given
+) -> "tuple[float, float, float | None, Bounds, float]":
+    """Score the seed program, twice if that is quick, and write task.yaml with what is given or guessed from that:
+    (score, seconds, second score, bounds, limit in seconds). Raises UsageError for bounds that do not hold the
+    score."""
+    from pace_async.task.own_program import FIRST_TIMEOUT_S, guessed_bounds, guessed_timeout
+    from pace_async.task.spec import Bounds
+
+    write(Bounds(lower=0, upper=1), given.timeout_s or FIRST_TIMEOUT_S, deterministic=False)
+    score, seconds = scored()
+    again = scored()[0] if seconds < AGAIN_S else None
+    bounds = given.bounds or guessed_bounds(score, direction)
+    if not bounds.lower <= score <= bounds.upper:
+        raise UsageError(
+            f"{program} scores {score:.10g}, which is not between the bounds {bounds.lower:g} and {bounds.upper:g}: "
+            "name others that hold it, or leave them out."
+        )
+    limit = given.timeout_s or guessed_timeout(seconds)
+    write(bounds, limit, deterministic=again == score)
+    return score, seconds, again, bounds, limit
 
 
 def remove_prepared(run_dir: Path, made: Sequence[Path]) -> None:
@@ -229,7 +224,7 @@ def optimize(
     refuse_unless_written(resolve(overrides=settings or {}), asked=True)
     own = own_program(Path(program), evaluate, [Path(one) for one in include], Path.cwd())
     folder = new_run_paths(own.name, None if run_dir is None else Path(run_dir)).folder
-    prepared = prepare_own_program(own, folder, direction, about=about)
+    prepared = prepare_own_program(own, folder, direction, Given(about=about))
     try:
         return run(prepared.folder, settings, run_dir=folder)
     finally:

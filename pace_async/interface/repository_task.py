@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from pace_async.errors import SeedProgramFails, UsageError
 from pace_async.interface.evaluating import evaluate_program
-from pace_async.interface.own_program import AGAIN_S
+from pace_async.interface.own_program import Given, measured, new_task_folder
 
 if TYPE_CHECKING:
     from pace_async.task.own_program import Direction
     from pace_async.task.repository import Snapshot
+    from pace_async.task.spec import Bounds
 
 FILES, SCORER = "files", "tests_score.py"
 TESTS = ("!tests/**", "!test/**", "!**/tests/**", "!**/test_*.py", "!**/*_test.py", "!**/conftest.py")
@@ -46,20 +47,16 @@ def make_repository_task(
     """Write the task into a new folder, and score the files of the commit in the sandbox. Bounds and limits are guessed
     from that. Raises UsageError, and SeedProgramFails with the evaluator's words if there is no score. Then the folder
     is removed."""
-    from pace_async.task.own_program import FIRST_TIMEOUT_S, guessed_bounds, guessed_timeout
     from pace_async.task.repository import snapshot_of, write_snapshot
-    from pace_async.task.spec import Bounds
     from pace_async.yaml_text import dumped
 
     words = _words(evaluate)
-    if folder.exists():
-        raise UsageError(f"{folder} is there already: name another with --folder, or remove it.")
     snapshot = snapshot_of(repository, revision)
     fields = _fields(name, snapshot, words, direction)
     globs = {"change": change or ["**", *TESTS], "show": show, "hide": hide}
     fields |= {field: list(given) for field, given in globs.items() if given}
 
-    def write(bounds: Bounds, limit: float, *, deterministic: bool) -> None:
+    def write(bounds: "Bounds", limit: float, *, deterministic: bool) -> None:
         guessed = {"bounds": {"lower": bounds.lower, "upper": bounds.upper}, "timeout_s": limit}
         text = dumped({**fields, **guessed, "deterministic": deterministic})
         (folder / "task.yaml").write_text(text, encoding="utf-8")
@@ -74,21 +71,11 @@ def make_repository_task(
             )
         return found["score"], found["seconds"]
 
-    try:
-        folder.mkdir(parents=True)
+    with new_task_folder(folder):
         write_snapshot(snapshot, folder / FILES)
         if _is_pytest(words):
             shutil.copyfile(_scorer(), folder / SCORER)
-        write(Bounds(lower=0, upper=1), FIRST_TIMEOUT_S, deterministic=False)
-        score, seconds = scored()
-        again = scored()[0] if seconds < AGAIN_S else None
-        write(guessed_bounds(score, direction), guessed_timeout(seconds), deterministic=again == score)
-    except OSError as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise UsageError(f"Cannot write {folder}: {error.strerror}.") from None
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
+        score, *_ = measured(str(repository), scored, write, direction, Given())
     return MadeOfRepository(folder, snapshot.revision, score, snapshot.left_out)
 
 
