@@ -1,9 +1,9 @@
 """pace list: the runs in a folder, a database or the index of this machine."""
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -11,7 +11,6 @@ from pace_async.cli.output import JSON_OPTION, print_json, print_table, tell
 from pace_async.runtime.run_paths import RUNS, RunPaths, runs_under
 
 if TYPE_CHECKING:
-    from pace_async.interface.documents import ListedRun
     from pace_async.population.reading.summaries import RunSummary
 
 _ALIVE = ("created", "running", "draining")
@@ -44,7 +43,9 @@ def list_runs(
         found = _in_database(where) if where is not None and "://" in where else _in_folder(Path(where or RUNS))
     found.sort(key=lambda one: one["last_at"] or 0.0, reverse=True)
     if as_json:
-        print_json([cast("ListedRun", {**one, **_ages(one, now)}) for one in found])
+        for one in found:
+            one["age_seconds"] = None if one["made_at"] is None else max(0.0, now - one["made_at"])
+        print_json(found)
         return
     if not found:
         place = "in the index of this machine" if everywhere else f"under {where or f'./{RUNS}'}"
@@ -107,28 +108,14 @@ def _gone(paths: RunPaths) -> dict[str, Any]:
 
 
 def _unknown(paths: RunPaths, problem: str) -> dict[str, Any]:
-    names = (
-        "task",
-        "state",
-        "reason",
-        "candidates",
-        "updates",
-        "best_score",
-        "direction",
-        "spend_usd",
-        "spend_known_usd",
-    )
-    unknown = dict.fromkeys((*names, "made_at", "last_at"))
-    return {"run": paths.name, **unknown, "folder": str(paths.folder), "driven": None, "problem": problem}
+    from pace_async.population.reading.summaries import RunSummary
+
+    unknown = dict.fromkeys(field.name for field in fields(RunSummary))
+    return {**unknown, "run": paths.name, "folder": str(paths.folder), "driven": None, "problem": problem}
 
 
 def _found(summary: "RunSummary", run: str, folder: str | None, driven: bool | None) -> dict[str, Any]:
     return {**asdict(summary), "run": run, "folder": folder, "driven": driven, "problem": None}
-
-
-def _ages(found: dict[str, Any], now: float) -> dict[str, float | None]:
-    made = found["made_at"]
-    return {"age_seconds": None if made is None else max(0.0, now - made)}
 
 
 def _line(found: dict[str, Any], now: float) -> dict[str, object]:

@@ -13,7 +13,7 @@ from pace_async.cli.output import JSON_OPTION, print_json, tell
 
 if TYPE_CHECKING:
     from pace_async.config import Config
-    from pace_async.plan.places import CardMemory, Place
+    from pace_async.plan.places import Place
     from pace_async.plan.planned import Plan
 
 DOES_NOT_FIT = 1
@@ -52,6 +52,7 @@ def plan(flags: PlanFlags) -> None:
     from pace_async.configure import resolve
     from pace_async.errors import UsageError
     from pace_async.gpus import visible_gpus
+    from pace_async.plan.places import CardMemory
     from pace_async.registry.trainers import TRAINERS
     from pace_async.runtime.children.advisor_choice import with_advisor
     from pace_async.runtime.run_paths import new_run_paths
@@ -72,7 +73,7 @@ def plan(flags: PlanFlags) -> None:
         return
     folder, elsewhere = new_run_paths(task.name, None).folder, ""
     if flags.cards:
-        made = plan_for(resolved, _cards(flags.cards))
+        made = plan_for(resolved, [CardMemory(str(number), size * 2**30) for number, size in enumerate(flags.cards)])
     elif visible_gpus():
         made = plan_here(resolved, folder)
     else:
@@ -85,12 +86,6 @@ def plan(flags: PlanFlags) -> None:
             tell(f"No card can be seen here, and this processor does not hold the run. It needs {elsewhere}.")
         tell("\n".join(lines_of(resolved, made)))
     raise typer.Exit(DOES_NOT_FIT if made.faults else 0)
-
-
-def _cards(sizes: list[float]) -> "list[CardMemory]":
-    from pace_async.plan.places import CardMemory
-
-    return [CardMemory(str(number), size * 2**30) for number, size in enumerate(sizes)]
 
 
 def lines_of(config: "Config", plan: "Plan") -> Iterator[str]:

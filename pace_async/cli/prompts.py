@@ -1,6 +1,5 @@
 """pace prompts: what models are asked, and templates of one's own."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import typer
@@ -44,8 +43,8 @@ def show(
         print_json(found)
         return
     for question in found["questions"]:
-        sections = question["sections"]
-        tell(f"== {question['call']}: about {question['tokens']} tokens ({_listed(sections)})\n")
+        listed = ", ".join(f"{name} {tokens}" for name, tokens in question["sections"].items() if tokens)
+        tell(f"== {question['call']}: about {question['tokens']} tokens ({listed})\n")
         tell(f"[system]\n{question['system']}\n[user]\n{question['text']}")
     tell(f"digest of the templates: {found['digest']}")
 
@@ -67,7 +66,3 @@ def init(
 
     for file in copied(folder, resolve(None, overrides_of(sets)).prompts):
         tell(str(file))
-
-
-def _listed(sections: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {tokens}" for name, tokens in sections.items() if tokens)

@@ -14,7 +14,7 @@ from pace_async.interface.standing import best_of, standing_of
 if TYPE_CHECKING:
     from pace_async.cli.documents import BestWithFile
     from pace_async.events import RunHeader
-    from pace_async.interface.documents import Failing, Rollback, Waiting
+    from pace_async.interface.documents import Rollback, Waiting
 
 _FROM_FRESH = "on instances that no other score comes from"
 _FROM_AGAIN = "from a second evaluation"
@@ -35,6 +35,7 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
         return
     from pace_async.observe.formatting import SHARED_MEANS  # only here: a mistake is refused without rich
 
+    fails = "; ".join(f"{one['stage']}: {one['why']}" for one in found["failing"])
     leases = " ".join(f"{name} {found[name]}" for name in _CONSERVED[1:])
     print_fields(
         {
@@ -50,7 +51,7 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
             **_stands(found["best_score"], found["best_fresh_score"], found["best_known"], header),
             **_learned(found, header),
             "leases": f"admitted {found['admitted']} = {leases}",
-            **_fails(found["failing"]),
+            **({"fails": fails} if fails else {}),
             "speed": found["advice"],
             "spend": _spent(found),
             **_asked(header.advisor),
@@ -123,18 +124,10 @@ def _learned(found: Mapping[str, Any], header: "RunHeader") -> dict[str, object]
         "groups": f"{found['groups_trained']} trained, {found['groups_skipped']} skipped",
         "versions": f"{found['versions_published']} published",
         **_rollbacks(found["rollbacks"]),
-        "staleness": _staleness(found),
+        "staleness": f"at most {found['max_trained_staleness']} in what was trained"
+        if found["trained"]
+        else "nothing was trained",
     }
-
-
-def _staleness(found: Mapping[str, Any]) -> str:
-    if not found["trained"]:
-        return "nothing was trained"
-    return f"at most {found['max_trained_staleness']} in what was trained"
-
-
-def _fails(failing: "Sequence[Failing]") -> dict[str, object]:
-    return {"fails": "; ".join(f"{one['stage']}: {one['why']}" for one in failing)} if failing else {}
 
 
 def _waits(waiting: "Waiting | None") -> dict[str, object]:

@@ -1,6 +1,5 @@
 """pace run and pace resume."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -200,12 +199,10 @@ class ResumeCommand(TyperCommand):
 
         whole, others = that_may_change()
         parts = [f"{room}: {', '.join(names)}." for room, names in others.items()]
-        self.help = (self.help or "").format(whole=_listed(whole), others="\n\n".join(parts))
+        self.help = (self.help or "").format(
+            whole=f"{', '.join(whole[:-1])} and {whole[-1]}", others="\n\n".join(parts)
+        )
         return super().get_help(ctx)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,11 @@ def show(
         elif islands:
             from pace_async.population.reading.islands_now import islands_now
 
-            _show_islands(islands_now(reader.record()), as_json)
+            now = islands_now(reader.record())
+            if as_json:
+                print_json(now)
+            else:
+                print_table([_island(one) for one in now])
         elif prompts:
             _show_prompts(paths, reader, find_candidate(reader, candidate or BEST)["candidate"], as_json)
         else:
@@ -96,13 +100,6 @@ def _show_notes(found: "list[NotesShown]", as_json: bool) -> None:
     tell(f"\n{indented(page['text'])}")
 
 
-def _show_islands(found: "list[IslandNow]", as_json: bool) -> None:
-    if as_json:
-        print_json(found)
-        return
-    print_table([_island(one) for one in found])
-
-
 def _island(found: "IslandNow") -> dict[str, object]:
     acted = found["last_action"]
     return {
@@ -132,13 +129,14 @@ def _show_candidate(found: dict[str, Any], parent: dict[str, Any] | None, as_jso
     if as_json:
         print_json(found)
         return
+    waited = found["queue_seconds"]
     print_fields(
         {
             "candidate": found["candidate"],
             "outcome": f"{found['outcome']}: {found['detail']}" if found["detail"] else found["outcome"],
             "score": found["score"],
             "reward": found["reward"],
-            **_queued(found["queue_seconds"]),
+            **({"queued": f"{waited:.1f} s for an evaluation slot"} if waited and waited >= 0.05 else {}),
             **_practised(found["practice"]),
             **{f"stage {stage['stage']}": in_words(stage) for stage in found["cascade"]},
             "fresh scores": _fresh(found["fresh_scores"]),
@@ -186,11 +184,6 @@ def _practised(practice: Mapping[str, Any] | None) -> dict[str, object]:
     if practice["score"] is None:
         return {"practice": shown(f"{practice['outcome']}: {practice['detail']}")}
     return {"practice": f"{practice['score']:.10g} in {practice['seconds']:.2f} s, which counts for nothing"}
-
-
-def _queued(seconds: float | None) -> dict[str, object]:
-    """The candidate's wait for evaluation slots, empty if it did not wait or the wait was not measured."""
-    return {"queued": f"{seconds:.1f} s for an evaluation slot"} if seconds and seconds >= 0.05 else {}
 
 
 def _chosen(chosen: dict[str, Any] | None) -> dict[str, object]:

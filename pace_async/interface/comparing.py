@@ -21,7 +21,10 @@ def compare(*runs: str | Path | Run, by: By = "candidates") -> Comparison:
     names = dict.fromkeys(name for given in runs for name in _named(given.name if isinstance(given, Run) else given))
     if not names:
         raise UsageError("There is no run to compare.")
-    found = [_read(name, by) for name in names]
+    found: list[ComparedRun] = []
+    for name in names:
+        with open_anywhere(name) as (paths, reader):
+            found.append(compared_run(reader, None if paths is None else paths.name, by))
     refuse_unless_comparable(found, by)
     return Comparison.of(found, by)
 
@@ -36,8 +39,3 @@ def _named(given: str | Path) -> list[str]:
     if folders and not any(inside):
         raise UsageError(f"There is no run in the folder {name!r}.")
     return next(filter(None, inside), [name])
-
-
-def _read(run: str, by: By) -> ComparedRun:
-    with open_anywhere(run) as (paths, reader):
-        return compared_run(reader, None if paths is None else paths.name, by)

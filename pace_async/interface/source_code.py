@@ -35,7 +35,7 @@ def source_with_needs(function: object, role: str) -> tuple[str, str, str]:
         ) from None
     statements = _statements("".join(lines), role)
     file = Path(plain.__code__.co_filename).name
-    start = next((one for one in statements if _defines(one, plain.__name__)), None)
+    start = next((one for one in statements if isinstance(one, ast.FunctionDef) and one.name == plain.__name__), None)
     if start is None:
         raise UsageError(
             f"{role}: {file} does not define {plain.__name__!r} any more; it has changed. Import it again."
@@ -69,19 +69,13 @@ def _statements(source: str, role: str) -> list[ast.stmt]:
         raise UsageError(f"{role}: its file is not Python any more (line {error.lineno}).") from None
 
 
-def _defines(statement: ast.stmt, name: str) -> bool:
-    return isinstance(statement, ast.FunctionDef) and statement.name == name
-
-
-def _is_of_the_future(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
-
-
 def _with_needs(start: ast.stmt, statements: list[ast.stmt], role: str) -> list[ast.stmt]:
     """The statement and all that it needs. Raises UsageError for a name that none binds."""
     code = {one: _compiled(one, role) for one in statements}
     bound = {one: {name for kind, name in _names(made, inside=False) if kind in _BOUND} for one, made in code.items()}
-    needed: set[ast.stmt] = {one for one in statements if _is_of_the_future(one)}
+    needed: set[ast.stmt] = {
+        one for one in statements if isinstance(one, ast.ImportFrom) and one.module == "__future__"
+    }
     waiting = [start]
     while waiting:
         one = waiting.pop()

@@ -35,7 +35,7 @@ def legends(view: RunView) -> list[Text]:
         ("ahead of ", QUIET),
         (f"{ahead} of {number}", STRONG),
         (", ", QUIET),
-        _signed(lead),
+        f"{'+' if lead >= 0 else '−'}{formatting.score(abs(lead))}",
         (" to their median", QUIET),
     )
     short = Text.assemble(("ahead of ", QUIET), (f"{ahead} of {number}", STRONG))
@@ -63,7 +63,3 @@ def recorded_words(view: RunView) -> str:
     low, median, high = (formatting.score(value) for value in (span.low, span.median, span.high))
     ahead = f"this run is ahead of {beside.worse_than(view.best.score, view.candidates)} of them"
     return f"{runs} scored {low} to {high} after as many candidates (median {median}); {ahead}"
-
-
-def _signed(lead: float) -> str:
-    return f"{'+' if lead >= 0 else '−'}{formatting.score(abs(lead))}"

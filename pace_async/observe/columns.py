@@ -23,7 +23,7 @@ def table_lines(rows: Sequence[Mapping[str, Any]], room: int | None = None) -> l
     if room is not None:
         widths = fitting(widths, room)
     return [
-        _GAP.join(_padded(_cut(cell, width), width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        _GAP.join(_cut(cell, width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in (columns, *cells)
     ]
 
@@ -44,16 +44,13 @@ def cells_of(text: str) -> int:
     return sum(0 if combining(one) else 2 if east_asian_width(one) in "WF" else 1 for one in text)
 
 
-def _padded(cell: str, width: int) -> str:
-    return cell + " " * (width - cells_of(cell))
-
-
 def _cut(cell: str, width: int) -> str:
+    """The cell in exactly `width` columns."""
     if cells_of(cell) <= width:
-        return cell
+        return cell + " " * (width - cells_of(cell))
     while cells_of(cell) > width - 1:
         cell = cell[:-1]
-    return f"{cell}…"
+    return f"{cell}…" + " " * (width - 1 - cells_of(cell))
 
 
 def shown(value: object) -> str:

@@ -105,7 +105,8 @@ def number(value: float | None, digits: int = 3) -> str:
     if value == 0:
         return "0"
     text = f"{value:.{digits}g}"
-    return text if "e" in text and not 1e-3 <= abs(value) < 1e6 else f"{value:.{_decimals(value, digits)}f}"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    return text if "e" in text and not 1e-3 <= abs(value) < 1e6 else f"{value:.{decimals}f}"
 
 
 def duration(seconds: float) -> str:
@@ -245,10 +246,6 @@ def reason(state: str, given: str) -> str:
         because = STOP_RULES[given].because
         return f"stop rule {given} met" + (f", because {because}" if because else "")
     return "" if given == state else clean(given)
-
-
-def _decimals(value: float, digits: int) -> int:
-    return max(0, digits - 1 - math.floor(math.log10(abs(value))))
 
 
 def learns_nothing(advisor: str) -> str:

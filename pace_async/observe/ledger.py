@@ -137,20 +137,11 @@ def ledger_of_rows(timings: Timings, header: RunHeader) -> dict[str, Any]:
     }
 
 
-def _slots(header: RunHeader) -> int | None:
-    evaluation = header.config.get("evaluation")
-    return cast("dict[str, Any]", evaluation).get("slots") if isinstance(evaluation, dict) else None
-
-
-def _elsewhere(header: RunHeader) -> bool:
-    """Whether other machines evaluate, each with processors of its own."""
-    evaluation = header.config.get("evaluation")
-    named = cast("dict[str, Any]", evaluation).get("evaluators", "") if isinstance(evaluation, dict) else ""
-    return named in EVALUATORS and EVALUATORS[named].elsewhere
-
-
 def _limits(header: RunHeader, ledger: Ledger) -> Roofline | None:
-    evaluations = ledger.evaluations
+    evaluations, settings = ledger.evaluations, header.config.get("evaluation")
+    evaluation = cast("dict[str, Any]", settings) if isinstance(settings, dict) else {}
+    named = evaluation.get("evaluators", "")
+    elsewhere = named in EVALUATORS and EVALUATORS[named].elsewhere  # other machines have processors of their own
     return roofline(
         Load(
             threads=header.threads,
@@ -160,10 +151,10 @@ def _limits(header: RunHeader, ledger: Ledger) -> Roofline | None:
             evaluation=sum(evaluations) / len(evaluations) if evaluations else 0.0,
             learning=ledger.learning,
             push=ledger.push,
-            slots=_slots(header),
+            slots=evaluation.get("slots"),
             trains=trains(header.objective),
             policy=header.policy,
-            shares_processors=header.shares_trust and not _elsewhere(header),
+            shares_processors=header.shares_trust and not elsewhere,
             unanswered=ledger.answers.count(False) / len(ledger.answers) if ledger.answers else 0.0,
         )
     )

@@ -40,14 +40,12 @@ def alarm_of(outcomes: Mapping[str, int], recent: Sequence[Answers]) -> str | No
     """The alarm as a sentence, None where there is none. `recent` are the last RECENT of all."""
     last = Count(len(recent), sum(one != "parsed" for one in recent))
     before = Count(sum(outcomes.values()) - last.rollouts, outcomes.get("unparsed", 0) - last.unparsed)
-    if last.rollouts < RECENT or not (1 - last.share <= LOW or _fallen(last, before)):
+    low, gap = 1 - last.share <= LOW, last.share - before.share
+    fallen = before.rollouts >= RECENT and gap >= GAP and chance(last, before) < LEVEL
+    if last.rollouts < RECENT or not (low or fallen):
         return None
     earlier = f", {100 * before.share:.0f} % before" if before.rollouts else ""
     return f"{last.unparsed} of the last {last.rollouts} answers cannot be parsed{earlier}: {_cause(recent)}"
-
-
-def _fallen(last: Count, before: Count) -> bool:
-    return before.rollouts >= RECENT and last.share - before.share >= GAP and chance(last, before) < LEVEL
 
 
 def _cause(recent: Sequence[Answers]) -> str:

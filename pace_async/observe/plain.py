@@ -149,7 +149,8 @@ def figures(view: RunView, now: float) -> str:
         f"{view.candidates:,}{limit} candidates",
         f"{formatting.number(rate)} a minute" if rate is not None else "",
         best,
-        f"{formatting.count(view.learner.trained, 'group')} trained{_skipped(view)}"
+        f"{formatting.count(view.learner.trained, 'group')} trained"
+        + (f", {view.learner.skipped} skipped" if view.learner.skipped else "")
         if trains(view.header.objective)
         else "",
         f"{view.leases.in_flight} in flight",
@@ -168,10 +169,6 @@ def _standing(view: RunView) -> str:
     known = to_best_known(view.best.score, view.best_known, view.header.fitness, named=False)
     said = ", ".join(part for part in (on_fresh(view.best.score, view.best.fresh, view.header), known) if part)
     return f" ({said})" if said else ""
-
-
-def _skipped(view: RunView) -> str:
-    return f", {view.learner.skipped} skipped" if view.learner.skipped else ""
 
 
 def _spent(view: RunView) -> str:

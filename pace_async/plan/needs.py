@@ -104,7 +104,7 @@ def needs_of(
     None if it computes on the processor."""
     starts = engine_of(config.advisor.engine)
     engine = _Engine(config, step, served, tokens, cards.get("engine"))
-    version = _version(config, step, served)
+    version = float(served.weight if config.advisor.serves_given_type else 4) * step.trained  # bytes, on disk
     on_card = cards.get("learner") is not None
     return RunNeeds(
         device=(*_learner(config, step, version, on_card), *(engine.parts() if not starts.runs_already else ())),
@@ -204,11 +204,6 @@ class _Engine:
         yield Part("engine", "keys and values", self.cache)
         if self.card is not None:
             yield Part("engine", "CUDA, graphs, activations", ENGINE_GIB * GIB, assumed=True)
-
-
-def _version(config: Config, step: StepBytes, served: ServedModel) -> float:
-    """Bytes of a version on disk: all weights, or the adapters, in the served type."""
-    return float(served.weight if config.advisor.serves_given_type else 4) * step.trained
 
 
 def _host(config: Config, step: StepBytes, version: float, on_card: bool) -> Iterator[Part]:

@@ -46,7 +46,8 @@ def panels(facts: Facts, axis: Axis) -> list[tuple[str, Markup]]:
         if any(getattr(row, name) is not None for row in groups)
     ]
     if facts.account.rewards:
-        rewards = _rewards_placed(facts, placed)
+        places = {row.group_number: x for x, row in placed}
+        rewards = [(places[row.group_number], row) for row in facts.account.rewards if row.group_number in places]
         found.insert(3, ("Rewards of each group: mean, least and greatest", _rewards(rewards, axis)))
         found.insert(4, ("Spread of the rewards in a group (standard deviation)", _spread(rewards, axis)))
     for prefix, title in AGED:
@@ -110,10 +111,11 @@ def _measure(placed: Placed, axis: Axis, name: str, title: str) -> Markup:
     return _plot(frame, axis, title, *(_line(frame, piece) for piece in pieces), *skipped)
 
 
-def _line(frame: Frame, points: Points, class_: str = "measure") -> Markup:
+def _line(frame: Frame, points: Points, class_: str = "measure", point: str = "point") -> Markup:
+    """A line, with marks if it has few points, so that one point alone is seen."""
     places = [frame.at(x, y) for x, y in thinned(points)]
     dots = places if len(places) <= 60 else []
-    marks = [tag("circle", cx=x, cy=y, r=2, class_="point") for x, y in dots]
+    marks = [tag("circle", cx=x, cy=y, r=2, class_=point) for x, y in dots]
     return joined([path(places, class_) if len(places) > 1 else Markup(), *marks])
 
 
@@ -132,11 +134,6 @@ def _spread(rows: Sequence[tuple[float, RewardsOfGroup]], axis: Axis) -> Markup:
     return _plot(frame, axis, "Spread of the rewards in a group", _line(frame, points))
 
 
-def _rewards_placed(facts: Facts, placed: Placed) -> list[tuple[float, RewardsOfGroup]]:
-    places = {row.group_number: x for x, row in placed}
-    return [(places[row.group_number], row) for row in facts.account.rewards if row.group_number in places]
-
-
 def _aged(placed: Placed, prefix: str) -> dict[int, list[tuple[float, float]]]:
     found: defaultdict[int, list[tuple[float, float]]] = defaultdict(list)
     for x, row in placed:
@@ -150,17 +147,11 @@ def _by_age(axis: Axis, title: str, lines: Mapping[int, Points]) -> Markup:
     frame = _frame(axis, [y for points in lines.values() for _, y in points])
     drawn: list[Markup] = []
     for place, (age, points) in enumerate(lines.items()):
-        places = [frame.at(x, y) for x, y in thinned(points)]
-        name = tag("text", str(age), x=places[-1][0] - 2 - 12 * place, y=places[-1][1] - 4, class_="arm-name halo end")
-        drawn.append(
-            tag("g", tag("title", f"age {age}"), path(places, "mean"), *_dots(places), name, class_=f"arm{place}")
-        )
+        x, y = frame.at(*thinned(points)[-1])
+        name = tag("text", str(age), x=x - 2 - 12 * place, y=y - 4, class_="arm-name halo end")
+        line = _line(frame, points, "mean", "mean")
+        drawn.append(tag("g", tag("title", f"age {age}"), line, name, class_=f"arm{place}"))
     return _plot(frame, axis, title, *drawn)
-
-
-def _dots(places: Points) -> list[Markup]:
-    """Marks of a line of few points, so that one point alone is seen."""
-    return [tag("circle", cx=x, cy=y, r=2, class_="mean") for x, y in places] if len(places) <= 60 else []
 
 
 def _parsed(facts: Facts, axis: Axis) -> Points:

@@ -1,6 +1,6 @@
 """Cards and tables, of which every page is made. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from pace_async.report.markup import Content, Markup, tag
 
@@ -37,11 +37,8 @@ def table(rows: Sequence[Mapping[str, Content]], empty: str) -> Markup:
     if not rows:
         return tag("p", empty, class_="sub")
     head = tag("tr", *(tag("th", name, class_=_class(name)) for name in rows[0]))
-    return tag("table", tag("thead", head), tag("tbody", *_lines(rows)))
-
-
-def _lines(rows: Iterable[Mapping[str, Content]]) -> list[Markup]:
-    return [tag("tr", *(tag("td", value, class_=_class(name)) for name, value in row.items())) for row in rows]
+    body = [tag("tr", *(tag("td", value, class_=_class(name)) for name, value in row.items())) for row in rows]
+    return tag("table", tag("thead", head), tag("tbody", *body))
 
 
 def _class(name: str) -> str | None:

@@ -29,12 +29,10 @@ def command(config: Mapping[str, object]) -> str:
 
 
 def _plain(value: str) -> bool:
-    return bool(value) and value.replace("/", "").replace("_", "").replace("-", "").isalpha() and not _means(value)
-
-
-def _means(value: str) -> bool:
-    """Whether YAML reads the word as something else than a text."""
-    return value.lower() in ("yes", "no", "on", "off", "true", "false", "null", "y", "n", "inf", "nan")
+    """Whether YAML reads a text of these characters as the text."""
+    if not value.replace("/", "").replace("_", "").replace("-", "").isalpha():
+        return False
+    return value.lower() not in ("yes", "no", "on", "off", "true", "false", "null", "y", "n", "inf", "nan")
 
 
 def versions() -> str:

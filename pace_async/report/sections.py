@@ -46,13 +46,17 @@ def top(facts: Facts) -> list[Markup]:
     why = formatting.reason(status["state"], status["reason"] or "")
     state = formatting.STATES.get(status["state"], status["state"]) + (f": {why}" if why else "")
     seed = next((row.score for row in facts.account.candidates if row.candidate == 0), None)
-    best = status["best_score"]
+    best, worst = status["best_score"], status["max_trained_staleness"] if status["trained"] else "–"
+    trained = [
+        (f"{status['groups_trained']} + {status['groups_skipped']}", "groups trained + skipped"),
+        (f"{worst} of {header.max_staleness}", "worst staleness, bound"),
+    ]
     tiles = [
         ("–" if best is None else formatting.score(best), f"best score ({header.fitness.name}d)"),
         *_standing(facts),
         ("–" if seed is None else formatting.score(seed), "seed program"),
         (f"{status['candidates']:,}", "candidates"),
-        *(_trained(facts) if trains(header.objective) else []),
+        *(trained if trains(header.objective) else []),
         (_spent(status), f"spent{spending.parts_of_spend(status['spend_by_role'])}"),
         (formatting.duration(account.driven), "of search, pauses between processes left out"),
     ]
@@ -77,20 +81,6 @@ def top(facts: Facts) -> list[Markup]:
 def _spent(status: Row) -> str:
     unpriced = [role for role, usd in status["spend_by_role"].items() if usd is None]
     return spending.spent_usd(status["spend_known_usd"], unpriced)
-
-
-def _trained(facts: Facts) -> list[tuple[str, str]]:
-    """What a run that learns has trained."""
-    status, bound = facts.status, facts.header.max_staleness
-    return [
-        (f"{status['groups_trained']} + {status['groups_skipped']}", "groups trained + skipped"),
-        (f"{_worst(status)} of {bound}", "worst staleness, bound"),
-    ]
-
-
-def _worst(status: Row) -> str:
-    """The greatest staleness of the trained rollouts, or a dash if there are none."""
-    return str(status["max_trained_staleness"]) if status["trained"] else "–"
 
 
 def _standing(facts: Facts) -> list[tuple[str, str]]:

@@ -12,9 +12,9 @@ pointers at most, and a question costs what it returns, that for untried ideas t
 import re
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import islice, zip_longest
 
 from pace_async.events.people import GIVEN
 from pace_async.fitness import Fitness
@@ -215,7 +215,7 @@ class Results:
         """Experiments without a score on this parent, the newest first, and then on those that it came from."""
         line = [parent, *(one.parent for one in self.lineage(parent, count))]
         found = (self.tested[candidate] for each in line for candidate in reversed(self.children.get(each, ())))
-        return _taken((one for one in found if one.score is None), count)
+        return list(islice((one for one in found if one.score is None), count))
 
     def equal_to(self, one: TriedOut) -> int | None:
         """The first candidate with exactly the same score, None if it is `one` itself or has no score."""
@@ -299,10 +299,6 @@ def headline(experiment: str | None, idea: str | None) -> str:
 def _first(one: KnownIdea, other: KnownIdea) -> KnownIdea:
     """The one proposed first, whose words an idea keeps."""
     return min(one, other, key=lambda idea: (idea.lease, idea.text))
-
-
-def _taken(found: Iterator[TriedOut], count: int) -> list[TriedOut]:
-    return [one for one, _ in zip(found, range(count), strict=False)]
 
 
 def gain_of(fitness: Fitness, score: float | None, parent: float | None) -> float | None:

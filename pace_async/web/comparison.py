@@ -2,6 +2,7 @@
 names the runs. Without any, all that the server shows are compared if they have one task."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from urllib.parse import urlencode
 
 from pace_async.errors import UsageError
@@ -30,7 +31,7 @@ def comparison_page(runs: Mapping[str, OpenRun], asked: Sequence[str], by: By = 
     chosen = list(dict.fromkeys(asked)) or list(runs)
     form = _form(runs, chosen)
     try:
-        found = [_compared(name, runs[name], by) for name in chosen]
+        found = [runs[name].answer(("compared", by), partial(compared_run, name=name, by=by)).value for name in chosen]
         if found:
             refuse_unless_comparable(found, by)
     except UsageError as error:
@@ -57,10 +58,6 @@ def comparison_page(runs: Mapping[str, OpenRun], asked: Sequence[str], by: By = 
 
 def _page(*body: Content) -> str:
     return document(TITLE, *body, page=COMPARE)
-
-
-def _compared(name: str, run: OpenRun, by: By) -> ComparedRun:
-    return run.answer(("compared", by), lambda reader: compared_run(reader, name, by)).value
 
 
 def _over(asked: Sequence[str], by: By) -> Markup:
