@@ -1,30 +1,27 @@
-"""The event bus: delivers the run's events to its watchers and never delays the run.
+"""The event bus: shows the run's events to its displays and never delays the run.
 
-Invariant: `publish` neither waits nor raises. A slow watcher loses its oldest transient events (counted), never a fact.
-A watcher that falls behind by more facts than its queue holds, or that raises, is dropped with one line in the log.
+Invariant: `publish` neither waits nor raises. A display that raises is dropped with one line in the log.
 Belongs to one event loop: publish only from the loop's own thread. Not a record: a fact is committed before it is
 published.
 
-Events are folded into the view of the run when a watcher looks, in the watcher's task, so the publisher does not pay
-for the screen. The order is that of publishing. At most UNFOLDED events wait.
+Events are folded into the view of the run, and given to the displays, when a display looks, in its task, so the
+publisher does not pay for the screen. The order is that of publishing. At most UNFOLDED events wait.
 """
 
 import logging
 import time
-from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 import anyio
 
-from pace_async.events import TransientEvent
 from pace_async.observe.base import Display, Event
 from pace_async.observe.fold import fold
 from pace_async.observe.formatting import clean
 from pace_async.observe.model import RunView
 
 CAPACITY = 4096
+"""Events that wait for a display's first frame, at most."""
 BEAT_S = 0.5
 IDLE_S = 1.0
 CLOSE_S = 3.0
@@ -34,114 +31,85 @@ UNFOLDED = 256
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class Published:
-    """An event and the view just after it, once the bus has folded it."""
+class _Watching:
+    """A display that gets every event from now on, those before its first frame after that. `before` is the view
+    before the first event."""
 
-    event: Event
-    view: RunView
+    def __init__(self, display: Display, before: RunView) -> None:
+        self.display, self.before = display, before
+        self.news = anyio.Event()
+        self.dropped = False
+        self._waiting: list[tuple[Event, RunView]] | None = []
 
-
-class Subscription:
-    """One watcher's bounded queue of moments. `before` is the view before the first."""
-
-    def __init__(self, name: str, before: RunView, capacity: int = CAPACITY) -> None:
-        self.name = name
-        self.before = before
-        self.capacity = capacity
-        self.transient_lost = 0
-        self.closed = False
-        self._queue: deque[Published] = deque()
-        self._news = anyio.Event()
-        self._closing = anyio.Event()
-
-    def put(self, moment: Published) -> None:
-        """Never waits. Closes the subscription if the queue is full of facts."""
-        if self.closed:
+    def take(self, event: Event, view: RunView) -> None:
+        """Never waits, never raises."""
+        if self.dropped:
             return
-        if len(self._queue) >= self.capacity and not self._drop_transient():
-            if isinstance(moment.event, TransientEvent):
-                self.transient_lost += 1
-                return
-            log.warning("display %s fell %d facts behind and was dropped", self.name, self.capacity)
-            self.close()
-            return
-        self._queue.append(moment)
-        self._news.set()
+        if self._waiting is None:
+            try:
+                self.display.take(event, view)
+            except Exception as error:
+                self.drop(f"{type(error).__name__}: {error}")
+        elif len(self._waiting) < CAPACITY:
+            self._waiting.append((event, view))
+        else:
+            self.drop(f"no first frame after {CAPACITY} events")
 
-    def take(self) -> list[Published]:
-        """All queued moments, oldest first."""
-        taken = list(self._queue)
-        self._queue.clear()
-        if not self.closed:
-            self._news = anyio.Event()
-        return taken
+    def begin(self) -> None:
+        """The first frame is there, or there will be none."""
+        waiting, self._waiting = self._waiting or [], None
+        for event, view in waiting:
+            self.take(event, view)
 
-    async def wait(self) -> None:
-        """Wait until an event is queued or the subscription is closed."""
-        await self._news.wait()
-
-    async def wait_closed(self) -> None:
-        """Wait until the subscription is closed."""
-        await self._closing.wait()
-
-    def close(self) -> None:
-        """Close the subscription. Queued events may still be taken."""
-        self.closed = True
-        self._news.set()
-        self._closing.set()
-
-    def _drop_transient(self) -> bool:
-        for index, moment in enumerate(self._queue):
-            if isinstance(moment.event, TransientEvent):
-                del self._queue[index]
-                self.transient_lost += 1
-                return True
-        return False
+    def drop(self, why: str) -> None:
+        """Give it nothing more, and say so once."""
+        if not self.dropped:
+            said = "display %s failed and was dropped, the run goes on: %s"
+            log.warning(said, self.display.name, clean(why, 200))
+        self.dropped = True
 
 
 class Bus:
-    """Hands each event to every watcher, and folds it into the view of the run when one looks. With `watched` False (a
+    """Hands each event to every display, and folds it into the view of the run when one looks. With `watched` False (a
     simulation, which is read from its rows) the view is never updated."""
 
     def __init__(self, view: RunView, *, watched: bool = True) -> None:
         self._view = view
         self._watched = watched
-        self._unfolded: list[Published] = []
-        self._subscriptions: list[Subscription] = []
+        self._unfolded: list[Event] = []
+        self._watching: list[_Watching] = []
 
     @property
     def view(self) -> RunView:
         """The run as of the last published event."""
-        self.fold()
+        unfolded, self._unfolded = self._unfolded, []
+        for event in unfolded:
+            try:
+                self._view = fold(self._view, event)
+            except Exception:
+                log.exception("an event could not be folded into the view: %s", type(event).__name__)
+            for watching in self._watching:
+                watching.take(event, self._view)
         return self._view
 
     def publish(self, event: Event) -> None:
         """Show a committed fact or a transient event. Never waits, never raises."""
         if not self._watched:
             return
-        moment = Published(event, self._view)
-        self._unfolded.append(moment)
-        for subscription in self._subscriptions:
-            subscription.put(moment)
+        self._unfolded.append(event)
+        self.wake()
         if len(self._unfolded) >= UNFOLDED:
-            self.fold()
+            _ = self.view
 
-    def fold(self) -> None:
-        """Bring the view, and that of every moment so far, up to date."""
-        for moment in self._unfolded:
-            try:
-                self._view = fold(self._view, moment.event)
-            except Exception:
-                log.exception("an event could not be folded into the view: %s", type(moment.event).__name__)
-            moment.view = self._view
-        self._unfolded.clear()
+    def wake(self) -> None:
+        """Let every display look."""
+        for watching in self._watching:
+            watching.news.set()
 
-    def subscribe(self, name: str, capacity: int = CAPACITY) -> Subscription:
-        """A queue that gets every event from now on."""
-        subscription = Subscription(name, self.view, capacity)
-        self._subscriptions.append(subscription)
-        return subscription
+    def watch(self, display: Display) -> _Watching:
+        """Give the display every event from now on."""
+        self._watching.append(_Watching(display, self.view))
+        return self._watching[-1]
 
 
 @asynccontextmanager
@@ -151,60 +119,45 @@ async def observing(
     """Drive each display in its own task while the body runs. On exit each shows the last state and is closed, within
     twice CLOSE_S seconds. An exception of the body passes through unchanged. `clock` gives seconds since the epoch."""
     failure: Exception | None = None
-    subscriptions = [bus.subscribe(display.name) for display in displays]
+    closing = anyio.Event()
+    watched = [bus.watch(display) for display in displays]
     async with anyio.create_task_group() as tasks:
-        for subscription, display in zip(subscriptions, displays, strict=True):
-            tasks.start_soon(_drive, bus, subscription, display, clock, name=f"display {display.name}")
+        for watching in watched:
+            tasks.start_soon(_drive, bus, watching, closing, clock, name=f"display {watching.display.name}")
         try:
             yield
         except Exception as error:
             failure = error
         finally:
-            for subscription in subscriptions:
-                subscription.close()
+            closing.set()
+            bus.wake()
             tasks.cancel_scope.deadline = anyio.current_time() + CLOSE_S
     if failure is not None:
         raise failure
 
 
-async def _drive(bus: Bus, subscription: Subscription, display: Display, clock: Callable[[], float]) -> None:
-    failed = False
+async def _drive(bus: Bus, watching: _Watching, closing: anyio.Event, clock: Callable[[], float]) -> None:
+    display = watching.display
     try:
-        await _show(bus, subscription, display, clock)
+        await display.refresh(watching.before, clock())
+        watching.begin()
+        while not closing.is_set() and not watching.dropped:
+            with anyio.move_on_after(IDLE_S):
+                await watching.news.wait()
+            watching.news = anyio.Event()
+            view = bus.view
+            if not watching.dropped:
+                await display.refresh(view, clock())
+            with anyio.move_on_after(BEAT_S):
+                await closing.wait()
     except Exception as error:
-        failed = True
-        _report(subscription, error)
+        watching.drop(f"{type(error).__name__}: {error}")
     finally:
         with anyio.move_on_after(CLOSE_S, shield=True) as patience:
+            watching.begin()
             try:
-                if not failed:
-                    _hand_over(bus, subscription, display)
                 await display.close(bus.view, clock())
             except Exception as error:
-                if not failed:
-                    _report(subscription, error)
+                watching.drop(f"{type(error).__name__}: {error}")
         if patience.cancelled_caught:
-            log.warning("display %s did not close within %g s and was left", subscription.name, CLOSE_S)
-
-
-async def _show(bus: Bus, subscription: Subscription, display: Display, clock: Callable[[], float]) -> None:
-    await display.refresh(subscription.before, clock())
-    while not subscription.closed:
-        with anyio.move_on_after(IDLE_S):
-            await subscription.wait()
-        _hand_over(bus, subscription, display)
-        await display.refresh(bus.view, clock())
-        with anyio.move_on_after(BEAT_S):
-            await subscription.wait_closed()
-
-
-def _hand_over(bus: Bus, subscription: Subscription, display: Display) -> None:
-    bus.fold()
-    for moment in subscription.take():
-        display.take(moment.event, moment.view)
-
-
-def _report(subscription: Subscription, error: Exception) -> None:
-    subscription.close()
-    reason = clean(f"{type(error).__name__}: {error}", 200)
-    log.warning("display %s failed and was dropped, the run goes on: %s", subscription.name, reason)
+            log.warning("display %s did not close within %g s and was left", display.name, CLOSE_S)

@@ -17,6 +17,7 @@ import logging
 import math
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, fields
@@ -56,7 +57,7 @@ class JsonlDisplay:
         self._path = path
         self._clock = clock
         self._stream: FileIO | None = None
-        self._lines: list[str] = []
+        self._lines = deque[str](maxlen=PENDING)
         self._told = False
 
     def take(self, event: Event, view: RunView) -> None:
@@ -64,11 +65,12 @@ class JsonlDisplay:
 
     async def refresh(self, view: RunView, now: float) -> None:
         if self._lines or self._stream is None:
-            lines, self._lines = self._lines, []
+            lines = list(self._lines)
+            self._lines.clear()
             try:
                 await anyio.to_thread.run_sync(self._write, view, lines, abandon_on_cancel=True)
             except OSError as error:
-                self._lines = [*lines, *self._lines][-PENDING:]
+                self._lines = deque([*lines, *self._lines], PENDING)
                 self._tell(error)
 
     async def close(self, view: RunView, now: float) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import anyio
 import pytest
 
-from pace_async.events import Fact, StageChanged, TransientEvent
-from pace_async.observe.bus import Bus, Published, Subscription, observing
+from pace_async.events import Fact
+from pace_async.observe.bus import Bus, observing
 from pace_async.observe.fold import fold_all
 from pace_async.observe.model import RunView
 from tests.doubles.displays import Broken, Recorder, Stuck
@@ -16,7 +16,6 @@ from tests.support.population_facts import HEADER, opened
 
 pytestmark = pytest.mark.anyio
 EMPTY = RunView(HEADER)
-TRANSIENT = StageChanged(1, None, "advise")
 
 
 @pytest.fixture
@@ -78,40 +77,19 @@ async def test_an_event_that_cannot_be_folded_stops_nothing(caplog: pytest.LogCa
     assert "could not be folded" in caplog.text
 
 
-async def test_a_slow_watcher_loses_the_oldest_transient_events_and_no_fact() -> None:
-    queue = Subscription("slow", EMPTY, capacity=4)
-    events: list[Fact | TransientEvent] = [
-        opened(1),
-        TRANSIENT,
-        opened(2),
-        StageChanged(2, None, "advise"),
-        opened(3),
-        opened(4),
-    ]
-    for event in events:
-        queue.put(Published(event, EMPTY))
-    assert [moment.event for moment in queue.take()] == [opened(1), opened(2), opened(3), opened(4)]
-    assert (queue.transient_lost, queue.closed) == (2, False)
-
-
-async def test_a_transient_event_is_the_one_lost_in_a_queue_full_of_facts() -> None:
-    queue = Subscription("slow", EMPTY, capacity=2)
-    for event in (opened(1), opened(2), TRANSIENT):
-        queue.put(Published(event, EMPTY))
-    assert [moment.event for moment in queue.take()] == [opened(1), opened(2)]
-    assert (queue.transient_lost, queue.closed) == (1, False)
-
-
-async def test_a_watcher_that_falls_behind_by_facts_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_watcher_without_a_first_frame_is_dropped_and_the_run_goes_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("pace_async.observe.bus.CAPACITY", 3)
+    monkeypatch.setattr("pace_async.observe.bus.CLOSE_S", 0.1)
     bus = Bus(EMPTY)
-    queue = bus.subscribe("slow", capacity=3)
-    with caplog.at_level(logging.WARNING):
-        for lease in range(1, 20):
-            bus.publish(opened(lease))
-    assert queue.closed
-    assert len(queue.take()) == 3
-    assert [record.getMessage() for record in caplog.records] == ["display slow fell 3 facts behind and was dropped"]
-    assert bus.view.leases.admitted == 19
+    with anyio.fail_after(10):
+        async with observing(bus, [Stuck(), well := Recorder()]):
+            for lease in range(1, 20):
+                bus.publish(opened(lease))
+            await well.heard.wait()
+    assert "display stuck failed and was dropped, the run goes on: no first frame after 3 events" in caplog.messages
+    assert len(well.events) == bus.view.leases.admitted == 19
 
 
 async def test_a_stuck_watcher_holds_up_the_end_of_a_run_only_for_a_bounded_time(
