@@ -35,13 +35,12 @@ from pace_async.cli import (
     watching,
 )
 from pace_async.cli.options import command_of
-from pace_async.cli.output import tell
+from pace_async.cli.output import json_text, tell
 from pace_async.cli.process_one import leave_process_one
-from pace_async.cli.refusing import refused
 from pace_async.durable import refusal_of
 from pace_async.errors import Interrupted, PaceError, UsageError
 from pace_async.gc_freeze import rare_collections
-from pace_async.outside import sound
+from pace_async.outside import indented, sound
 
 app = typer.Typer(
     name="pace",
@@ -133,8 +132,24 @@ def main() -> None:
 
 
 def _end_refused(error: PaceError) -> NoReturn:
-    refused(type(error).__name__, str(error), error.exit_code, getattr(error, "__notes__", ()))
+    _refused(type(error).__name__, str(error), error.exit_code, getattr(error, "__notes__", ()))
     sys.exit(error.exit_code)
+
+
+def _refused(kind: str, message: str, code: int, notes: Sequence[str] = ()) -> None:
+    """Say why on standard error, in one sentence, or in one JSON document with --json. `notes` is foreign text, such as
+    what a program printed, and `message` may quote some, such as a name of a file. Nothing of it goes to standard
+    output, which holds a whole document or none."""
+    words = sys.argv[1:]  # which may be wrong, so they are not parsed
+    if "--json" in (words[: words.index("--")] if "--" in words else words):
+        from pace_async.cli.documents import ErrorShown
+
+        document: ErrorShown = {"error": kind, "message": message, "exit_code": code, "notes": list(notes)}
+        sys.stderr.write(f"{json_text(document)}\n")
+        return
+    sys.stderr.write(f"pace: {indented(message, 0)}\n")
+    for note in notes:
+        sys.stderr.write(f"{indented(note)}\n")
 
 
 def _refuse_unless_utf8(words: Sequence[str]) -> None:
@@ -159,4 +174,4 @@ def _refuse(error: typer.TyperException) -> None:
         return
     words = " ".join(said.split()).rstrip(".").replace(": Value error, ", ": ").replace(": Input should", ": it should")
     command = "pace" if context is None else context.command_path
-    refused(UsageError.__name__, f"{words}: `{command} -h` shows what there is.", error.exit_code)
+    _refused(UsageError.__name__, f"{words}: `{command} -h` shows what there is.", error.exit_code)

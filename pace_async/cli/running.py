@@ -9,7 +9,7 @@ from typer.core import TyperCommand
 
 from pace_async.cli.completing import task_names
 from pace_async.cli.options import CONFIG_OPTION, known_in, minutes, one_of, overrides_of
-from pace_async.cli.output import RUN_ARGUMENT, print_fields, print_json, tell
+from pace_async.cli.output import RUN_ARGUMENT, print_fields, print_json, print_table, tell
 from pace_async.registry.advisors import ADVISORS
 from pace_async.registry.displays import DISPLAYS
 from pace_async.registry.engines import ADVISOR_ENGINES
@@ -22,6 +22,8 @@ from pace_async.registry.watchers import WATCHERS
 if TYPE_CHECKING:
     from pace_async.interface.beginning import Asked
     from pace_async.interface.series_of_runs import Ended
+    from pace_async.runtime.run_paths import RunPaths
+    from pace_async.runtime.series import Series
 
 _DISPLAY = typer.Option(
     "auto",
@@ -167,10 +169,40 @@ def run(flags: RunFlags) -> None:
 def _tell_end(ended: "Ended", display: str) -> None:
     """Exit as the runs ended, after a row for each run of a series."""
     if ended.series is not None and DISPLAYS[display].announces:
-        from pace_async.cli.series import tell_summary
-
-        tell_summary(ended.series)
+        _tell_summary(ended.series)
     raise typer.Exit(ended.code)
+
+
+def _tell_summary(series: "Series") -> None:
+    """What each run of the series came to, and how the series goes on where a run is missing or did not end."""
+    tell("")
+    print_table([_row(seed, series.paths(seed)) for seed in series.seeds])
+    tell(f"\n`pace compare {series.folder}` compares the runs, with the interval of their mean.")
+    if series.unfinished():
+        tell(f"`pace resume {series.folder}` goes on with the series.")
+
+
+def _row(seed: int, paths: "RunPaths") -> dict[str, object]:
+    from pace_async.observe.spending import spent_usd
+    from pace_async.observe.standing import says_nothing
+    from pace_async.population.reading.reader import open_readonly
+
+    names = ("candidates", "best", "fresh score", "spend")
+    if not paths.holds_run:
+        return {"seed": seed, "run": paths.name, "state": "not begun", **dict.fromkeys(names)}
+    where, name = paths.population
+    with open_readonly(where, name) as reader:
+        status, header = reader.status(), reader.header()
+    unpriced = [role for role, cost in status["spend_by_role"].items() if cost is None]
+    usd = spent_usd(status["spend_known_usd"], unpriced)
+    best, fresh = status["best_score"], status["best_fresh_score"]
+    values = (
+        status["candidates"],
+        best,
+        "the same" if fresh is not None and says_nothing(best, fresh, header) else fresh,
+        usd,
+    )
+    return {"seed": seed, "run": paths.name, "state": status["state"], **dict(zip(names, values, strict=True))}
 
 
 def _planned(asked: "Asked", verbose: bool, as_json: bool) -> None:

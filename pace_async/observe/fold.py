@@ -4,7 +4,7 @@ Pure: the same header and the same events give the same view. Total: an event th
 shipped, a thread beyond those announced) changes what it can, because a display must not stop a run.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, assert_never
 
@@ -78,13 +78,6 @@ K = TypeVar("K", str, int, Cause)
 N = TypeVar("N", int, float)
 
 
-def fold_all(view: RunView, events: Iterable[Fact | TransientEvent]) -> RunView:
-    """`view` after all of `events`, in order."""
-    for event in events:
-        view = fold(view, event)
-    return view
-
-
 def fold(view: RunView, event: Fact | TransientEvent) -> RunView:
     """`view` after `event`."""
     view = changed(view, latest=None)  # the only copy: what follows sets its fields
@@ -149,12 +142,6 @@ def _fact(view: RunView, event: Fact) -> RunView:
             )
         case ImplementerReserved():
             return _set(view, reserved={**view.reserved, event.number: event.cost_usd})
-        case LoopMeasured():
-            return view
-        case SettingChanged() | IslandActed() | TryEvaluated() | ImplementerChosen() | CascadeStageEnded() | Claimed():
-            return view
-        case EvaluationAttempted() | Practised() | RescoreBegan() | Rescored() | EpochInForce():
-            return view
         case Evaluated():
             return _evaluated(view, event)
         case GroupShipped():
@@ -181,6 +168,10 @@ def _fact(view: RunView, event: Fact) -> RunView:
             return _state(view, event)
         case IdeaGiven():
             return _note(view, event.at, "state", formatting.idea_given(event))
+        case SettingChanged() | IslandActed() | TryEvaluated() | ImplementerChosen() | CascadeStageEnded() | Claimed():
+            return view
+        case EvaluationAttempted() | Practised() | RescoreBegan() | Rescored() | EpochInForce() | LoopMeasured():
+            return view
         case _:
             assert_never(event)
 
@@ -237,10 +228,7 @@ def _state(view: RunView, event: RunStateChanged) -> RunView:
             times=(),
             threads={},
             ledger=view.ledger.resumed(event.at),
-        )
-        # an earlier process's knowledge of the services is out of date
-        view = _set(
-            view,
+            # an earlier process's knowledge of the services is out of date
             reserved={},
             given_up=0,
             given_up_usd=0.0,
@@ -343,15 +331,7 @@ def _group_ended(view: RunView, event: GroupEnded) -> RunView:
 
 
 def _close(leases: Leases, closing: Closing, amount: int) -> Leases:
-    match closing:
-        case "trained":
-            return changed(leases, trained=leases.trained + amount)
-        case "skipped":
-            return changed(leases, skipped=leases.skipped + amount)
-        case "aborted":
-            return changed(leases, aborted=leases.aborted + amount)
-        case "expired":
-            return changed(leases, expired=leases.expired + amount)
+    return changed(leases, **{closing: getattr(leases, closing) + amount})
 
 
 def _thread(view: RunView, island: int, stage: Stage) -> RunView:

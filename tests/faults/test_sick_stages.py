@@ -8,7 +8,7 @@ import pytest
 
 from pace_async.errors import GaveUp
 from pace_async.events import FaultSeen, LeaseAborted
-from pace_async.observe.fold import fold, fold_all
+from pace_async.observe.fold import fold
 from pace_async.observe.layout import frame
 from pace_async.observe.model import RunView
 from pace_async.observe.plain import figures
@@ -20,7 +20,7 @@ from pace_async.simulate.runs import FAULTLESS, TINY_TASK, SimulatedRun, header_
 from pace_async.simulate.stages import Fails, World, never
 from pace_async.simulate.virtual import VirtualClock, run_virtually
 from tests.doubles.clocks import Jumping
-from tests.support.observe_facts import life
+from tests.support.observe_facts import fold_all, life
 from tests.support.population_facts import HEADER
 from tests.support.simulated_runs import settings
 

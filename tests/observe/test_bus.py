@@ -8,10 +8,9 @@ import pytest
 
 from pace_async.events import Fact
 from pace_async.observe.bus import Bus, observing
-from pace_async.observe.fold import fold_all
 from pace_async.observe.model import RunView
 from tests.doubles.displays import Broken, Recorder, Stuck
-from tests.support.observe_facts import life
+from tests.support.observe_facts import fold_all, life
 from tests.support.population_facts import HEADER, opened
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,6 @@ from pace_async.events import StageChanged
 from pace_async.observe.base import Display, Event
 from pace_async.observe.bus import Bus, observing
 from pace_async.observe.choose import NoDisplay
-from pace_async.observe.fold import fold_all
 from pace_async.observe.jsonl import JsonlDisplay
 from pace_async.observe.model import RunView
 from pace_async.observe.output import Output
@@ -23,7 +22,7 @@ from pace_async.observe.watchers.follower import WatcherDisplay
 from pace_async.population.store import Store
 from tests.doubles.displays import Recorder
 from tests.doubles.watchers import KeptRecords
-from tests.support.observe_facts import BEGIN, life
+from tests.support.observe_facts import BEGIN, fold_all, life
 from tests.support.population_facts import HEADER, empty_population
 
 pytestmark = pytest.mark.anyio

@@ -15,7 +15,6 @@ from pace_async.events.causes import DID_NOT_END
 from pace_async.implement.base import Experiment
 from pace_async.implement.catalogue import CatalogImplementer
 from pace_async.observe.few_scores import ENOUGH, few_scores
-from pace_async.observe.fold import fold_all
 from pace_async.observe.history import view_of
 from pace_async.observe.model import RunView
 from pace_async.observe.output import Output
@@ -28,6 +27,7 @@ from pace_async.report.facts import gather
 from pace_async.report.page import page
 from pace_async.search.state import Member
 from tests.support.catalogues import TASK
+from tests.support.observe_facts import fold_all
 from tests.support.population_facts import HEADER, advised, evaluated, fresh, opened, rollout
 
 CAUSES: Sequence[Cause] = get_args(Cause)

@@ -22,7 +22,7 @@ from pace_async.events import (
 )
 from pace_async.observe.base import Event
 from pace_async.observe.bus import Bus
-from pace_async.observe.fold import fold, fold_all
+from pace_async.observe.fold import fold
 from pace_async.observe.followed import Followed, cut_off
 from pace_async.observe.model import RunView
 from pace_async.observe.watching import Source
@@ -38,7 +38,7 @@ from pace_async.simulate.runs import SimulatedFaults, SimulatedRun, header_of, s
 from pace_async.simulate.stages import World
 from pace_async.simulate.virtual import VirtualClock, run_virtually
 from tests.support.catalogues import with_sites
-from tests.support.observe_facts import BEGIN, life
+from tests.support.observe_facts import BEGIN, fold_all, life
 from tests.support.population_facts import HEADER, empty_population, rescored
 from tests.support.simulated_runs import settings
 from tests.support.virtual_runs import REACH, SEARCH, durations

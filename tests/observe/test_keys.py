@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pace_async.observe.fold import fold_all
 from pace_async.observe.keyboard import DOWN, ESCAPE, PAGE_DOWN, UP, Keyboard, keys_in
 from pace_async.observe.layout import frame
 from pace_async.observe.model import RunView
@@ -25,7 +24,7 @@ from pace_async.observe.panels import Panels
 from pace_async.observe.rich_display import RichDisplay
 from pace_async.observe.watching import FramedScreen, Looked
 from tests.doubles.keyboards import Typed
-from tests.support.observe_facts import BEGIN, life
+from tests.support.observe_facts import BEGIN, fold_all, life
 from tests.support.population_facts import HEADER
 
 VIEW = fold_all(RunView(HEADER), list(life(3)))

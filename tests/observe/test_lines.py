@@ -25,7 +25,6 @@ from pace_async.events import (
     VersionPublished,
 )
 from pace_async.observe.bus import Bus, observing
-from pace_async.observe.fold import fold_all
 from pace_async.observe.history import view_of
 from pace_async.observe.jsonl import JsonlDisplay, event_line
 from pace_async.observe.model import RunView
@@ -33,7 +32,7 @@ from pace_async.observe.output import Output
 from pace_async.observe.plain import PlainDisplay
 from pace_async.observe.summary import closing_words
 from pace_async.population.store import Store
-from tests.support.observe_facts import BEGIN, life, scored
+from tests.support.observe_facts import BEGIN, fold_all, life, scored
 from tests.support.population_facts import (
     HEADER,
     advised,

@@ -25,13 +25,13 @@ from pace_async.events import (
     VersionPublished,
 )
 from pace_async.frozen_values import changed
-from pace_async.observe.fold import fold, fold_all
+from pace_async.observe.fold import fold
 from pace_async.observe.history import view_of
 from pace_async.observe.model import IMPROVEMENTS_KEPT, NOTES_KEPT, TIMES_KEPT, RunView
 from pace_async.observe.progress import progress
 from pace_async.observe.search_sections import search
 from pace_async.observe.sections import title
-from tests.support.observe_facts import BEGIN, life, scored
+from tests.support.observe_facts import BEGIN, fold_all, life, scored
 from tests.support.population_facts import (
     HEADER,
     advised,

@@ -10,7 +10,7 @@ import pytest
 from pace_async.config import StopConfig
 from pace_async.events import Evaluated, RunStateChanged
 from pace_async.events.causes import DID_NOT_END
-from pace_async.observe.fold import fold, fold_all
+from pace_async.observe.fold import fold
 from pace_async.observe.history import view_of
 from pace_async.observe.model import RunView
 from pace_async.observe.output import Output
@@ -19,6 +19,7 @@ from pace_async.observe.plain import PlainDisplay
 from pace_async.observe.search_sections import failing_or_bottleneck, search
 from pace_async.population.reading.progress import RECENT, recent_answers
 from pace_async.population.reading.reader import open_readonly
+from tests.support.observe_facts import fold_all
 from tests.support.population_facts import HEADER, advised, evaluated, fresh, opened
 
 

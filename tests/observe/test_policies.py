@@ -7,10 +7,10 @@ import pytest
 
 from pace_async.events import GroupEnded, GroupShipped, RunHeader
 from pace_async.observe import formatting
-from pace_async.observe.fold import fold_all
 from pace_async.observe.ledger import Ledger
 from pace_async.observe.model import RunView
 from pace_async.observe.summary import closing_words
+from tests.support.observe_facts import fold_all
 from tests.support.population_facts import HEADER, rollout, shipped, skipped, trained
 
 

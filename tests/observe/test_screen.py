@@ -21,7 +21,7 @@ from rich.cells import cell_len
 from pace_async.config import StopConfig
 from pace_async.events import FaultSeen, ImplementerCalled, ImplementerReserved, RunStateChanged
 from pace_async.observe.choose import NoDisplay, choose
-from pace_async.observe.fold import fold, fold_all
+from pace_async.observe.fold import fold
 from pace_async.observe.layout import frame
 from pace_async.observe.ledger import Ledger
 from pace_async.observe.model import Note, RunView
@@ -29,7 +29,7 @@ from pace_async.observe.output import PENDING_BYTES, Output
 from pace_async.observe.plain import PlainDisplay
 from pace_async.observe.rich_display import HOLD, SHOW, RichDisplay
 from pace_async.observe.sections import recent
-from tests.support.observe_facts import BEGIN, life, scored
+from tests.support.observe_facts import BEGIN, fold_all, life, scored
 from tests.support.population_facts import HEADER, advised, opened, seed_program
 
 XTERM = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}

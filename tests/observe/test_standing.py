@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from pace_async.config import StopConfig
 from pace_async.events import FreshScore
 from pace_async.fitness import Fitness
-from pace_async.observe.fold import fold_all
 from pace_async.observe.layout import frame
 from pace_async.observe.model import RunView
 from pace_async.observe.plain import figures
@@ -21,6 +20,7 @@ from pace_async.observe.summary import closing_words
 from tests.support.command_line import Shell
 from tests.support.finished_runs import copy_run, make_run
 from tests.support.fitness import DOWN, UP, either
+from tests.support.observe_facts import fold_all
 from tests.support.population_facts import HEADER, evaluated, rollout, seed_program
 
 SEED, BEST, FRESH, KNOWN = 0.9598, 2.5, 2.4375, 2.6359831

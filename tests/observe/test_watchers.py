@@ -11,7 +11,7 @@ import pytest
 from pace_async.errors import UsageError
 from pace_async.events import Fact, GroupShipped
 from pace_async.observe.bus import Bus, observing
-from pace_async.observe.fold import fold, fold_all
+from pace_async.observe.fold import fold
 from pace_async.observe.model import RunView
 from pace_async.observe.watchers import choose, follower
 from pace_async.observe.watchers.base import LoggedRun, Record, Watcher
@@ -22,7 +22,7 @@ from pace_async.population.reading.reader import open_readonly
 from pace_async.population.reading.said import Said, said_of
 from pace_async.population.store import Store
 from tests.doubles.watchers import Down, Hangs, KeptRecords, Late
-from tests.support.observe_facts import BEGIN, life
+from tests.support.observe_facts import BEGIN, fold_all, life
 from tests.support.population_facts import HEADER, empty_population
 
 pytestmark = pytest.mark.anyio

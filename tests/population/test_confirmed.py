@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from pace_async.events import EpochInForce, RescoreBegan, RunHeader
 from pace_async.fitness import ranks_above
-from pace_async.observe.fold import fold_all
 from pace_async.observe.model import RunView
 from pace_async.population.reading.confirmed import Equals, Tried, equals_of
 from pace_async.population.reading.reader import open_readonly
 from tests.support.claimed_scores import CLAIMED, begun, complete
 from tests.support.fitness import DOWN, UP
+from tests.support.observe_facts import fold_all
 from tests.support.population_facts import (
     HEADER,
     MINIMISING,

@@ -29,7 +29,6 @@ from pace_async.registry.parent_rules import PARENT_RULES
 from pace_async.registry.sandbox_tiers import SANDBOX_TIERS, SandboxTier
 from pace_async.registry.staleness_policies import STALENESS_POLICIES as POLICIES
 from pace_async.registry.staleness_policies import StalenessPolicy, policy_of
-from pace_async.registry.tables import TABLES
 from pace_async.registry.transports import TRANSPORTS, PublisherTransport
 from pace_async.runtime.children.engines import refuse_unless_served
 from pace_async.runtime.children.replica import Delivery, Probing, Replica
@@ -38,6 +37,7 @@ from pace_async.search.state import Island, Member
 from pace_async.staleness.gate import Lease
 from pace_async.staleness.policies import NOTHING, Finished, admits, choose
 from pace_async.task import load_task
+from scripts.documentation.docs_choices import TABLES
 from tests.registry import toys
 
 SETTINGS: list[Any] = [

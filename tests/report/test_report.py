@@ -22,7 +22,6 @@ from pace_async.baseline import Baseline, Beside
 from pace_async.config import StopConfig
 from pace_async.configure import resolve
 from pace_async.events import RunStateChanged
-from pace_async.observe.fold import fold_all
 from pace_async.observe.model import RunView
 from pace_async.population.reading.account import CompletedCandidate
 from pace_async.population.reading.reader import open_readonly
@@ -38,6 +37,7 @@ from pace_async.yaml_text import value_of
 from tests.support.browsers import look, opened, shades
 from tests.support.finished_runs import copy_run, make_run, pace, poison
 from tests.support.fitness import UP
+from tests.support.observe_facts import fold_all
 from tests.support.population_facts import HEADER, fresh
 
 

@@ -1,7 +1,7 @@
 """A short, legal life of a run, as facts: two islands, groups of two, everything that can happen at least once."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from pace_async.events import (
@@ -14,9 +14,19 @@ from pace_async.events import (
     RunStateChanged,
     VersionPublished,
 )
+from pace_async.observe.base import Event
+from pace_async.observe.fold import fold
+from pace_async.observe.model import RunView
 from tests.support.population_facts import advised, evaluated, opened, seed_program, shipped, skipped, trained
 
 BEGIN = 1_000_000.0
+
+
+def fold_all(view: RunView, events: Iterable[Event]) -> RunView:
+    """`view` after all of `events`, in order."""
+    for event in events:
+        view = fold(view, event)
+    return view
 
 
 def life(seed: int, rollouts: int = 24) -> Iterator[Fact]:
