@@ -1,5 +1,6 @@
 """pace db: the population database."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from pace_async.observe.columns import shown
 from pace_async.runtime.run_paths import find_run_paths
 
 if TYPE_CHECKING:
-    from pace_async.cli.documents import CheckedDatabase, CopiedRun, CopiedTable, DatabaseFinding, Upgraded, WrittenFile
+    from pace_async.cli.documents import CheckedDatabase, DatabaseFinding, Upgraded, WrittenFile
 
 app = typer.Typer(help="The population database of a run.", no_args_is_help=True)
 
@@ -214,21 +215,11 @@ def copy(
     from pace_async.runtime.copy_run import copy_run
 
     made = copy_run(paths, target, run_dir)
-    tables: list[CopiedTable] = [
-        {"table": one.table, "rows": one.rows, "digest": one.digest} for one in made.rows.tables
-    ]
     if as_json:
-        document: CopiedRun = {
-            "folder": str(made.folder),
-            "population": made.population,
-            "run": made.rows.run,
-            "files": made.files,
-            "bytes": made.bytes,
-            "tables": tables,
-        }
-        print_json(document)
+        given = {"folder": str(made.folder), "population": made.population, "files": made.files, "bytes": made.bytes}
+        print_json({**given, **asdict(made.rows)})
         return
-    print_table([{**one, "digest": str(one["digest"])[:16]} for one in tables if one["rows"]])
+    print_table([{**asdict(one), "digest": one.digest[:16]} for one in made.rows.tables if one.rows])
     tell(f"{made.folder}: run {made.rows.run} in {made.population}, {made.files} files of {made.bytes:,} bytes")
 
 

@@ -8,8 +8,10 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
+from pace_async.cli.prompt_history import Again, Prompt
 from pace_async.events import Outcome
 from pace_async.interface.documents import BestProgram, GivenIdeaShown, ListedRun, NotesShown, ShownCandidate
+from pace_async.population.copying import TableCopied
 from pace_async.population.reading.island_types import IslandNow
 
 
@@ -33,31 +35,15 @@ class BestWithFile(BestProgram):
     path: str
 
 
-class PromptShown(TypedDict):
-    """One question to the advisor and its answer. `tokens` counts the question's, None if they are not known."""
-
-    purpose: str
-    tokens: int | None
-    text: str
-    answer: str
-
-
-class RepairShown(TypedDict):
-    """A question to the implementer after a failed try. `number` is that of the following try."""
-
-    number: int
-    content: str
-
-
 class PromptsShown(TypedDict):
     """All prompts of one candidate. `messages` have `role` and `content`. `note` says why there are none, or how they
     differ from what was asked."""
 
     candidate: int
-    advisor: list[PromptShown]
+    advisor: list[Prompt]
     messages: list[dict[str, str]]
     note: str
-    repairs: list[RepairShown]
+    repairs: list[Again]
 
 
 Shown = ShownCandidate | PromptsShown | list[IslandNow] | list[NotesShown]
@@ -225,14 +211,6 @@ class CheckedDatabase(TypedDict):
     checks: list[DatabaseFinding]
 
 
-class CopiedTable(TypedDict):
-    """A table that was copied, with the digest that both sides have."""
-
-    table: str
-    rows: int
-    digest: str
-
-
 class CopiedRun(TypedDict):
     """A run that was copied."""
 
@@ -241,7 +219,7 @@ class CopiedRun(TypedDict):
     run: str
     files: int
     bytes: int
-    tables: list[CopiedTable]
+    tables: list[TableCopied]
 
 
 class Upgraded(TypedDict):

@@ -72,28 +72,16 @@ class Config(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _learns_nothing(cls, given: Any) -> Any:
-        """An advisor that is not served learns nothing: `none` is its objective unless another is asked for."""
-        if not isinstance(given, Mapping):
-            return given
-        tree = cast("Mapping[str, Any]", given)
-        advisor, learner = tree.get("advisor"), tree.get("learner", {})
-        if not isinstance(advisor, Mapping) or not isinstance(learner, Mapping):
-            return tree
-        chosen, settings = cast("Mapping[str, Any]", advisor), cast("Mapping[str, Any]", learner)
-        if advisor_of(str(chosen.get("model", ""))).served or "objective" in settings:
-            return tree
-        return {**tree, "learner": {**settings, "objective": "none"}}
-
-    @model_validator(mode="before")
-    @classmethod
     def _decides_what_auto_means(cls, given: Any) -> Any:
-        """The memory, the number of calls of the advisor and the implementer, where they are left to the run."""
+        """The memory, the number of calls of the advisor and the implementer, where they are left to the run. An
+        advisor that is not served learns nothing: `none` is its objective."""
         if not isinstance(given, Mapping):
             return given
         tree = cast("Mapping[str, Any]", given)
         kind = advisor_of(str(_stated(tree, "advisor", "model") or AdvisorConfig().model))
         end_to_end = _stated(tree, "advisor", "role") == "end_to_end"
+        if not kind.served and not _states(tree, "learner", "objective"):
+            tree = _with(tree, "learner", "objective", "none")
         if (_stated(tree, "search", "memory") or "auto") == "auto":
             alone = "island" if _stated(tree, "staleness", "mode") == "sync" else "run"
             tree = _with(tree, "search", "memory", alone if kind.asks_in_prose or end_to_end else "pool")

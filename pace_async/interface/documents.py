@@ -7,6 +7,7 @@ Keys are added, never renamed.
 from typing_extensions import TypedDict
 
 from pace_async.events import Cause, Kind, Outcome
+from pace_async.interface.evaluating import StageResult
 
 Waiting = TypedDict("Waiting", {"for": str, "since": float | None})
 """What a whole run waits for, and since when."""
@@ -146,17 +147,10 @@ class BestProgram(_Program):
     of_best_known: float | None
 
 
-class ShownStage(TypedDict):
+class ShownStage(StageResult):
     """A candidate's result in a cheap stage of its task's cascade, counted from 1."""
 
     number: int
-    stage: str
-    outcome: Outcome
-    score: float | None
-    threshold: float
-    passed: bool
-    seconds: float
-    memoised: bool
 
 
 class ShownFreshScore(TypedDict):

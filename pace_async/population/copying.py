@@ -32,7 +32,7 @@ EXACT = 1 << 53
 
 @dataclass(frozen=True, slots=True)
 class TableCopied:
-    """The rows of a run in one table, and their digest."""
+    """The rows of a run in one table, and the digest that both sides have."""
 
     table: str
     rows: int

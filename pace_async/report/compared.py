@@ -72,17 +72,13 @@ class FreshDifference(TypedDict):
     told_apart: bool | None
 
 
-class DifferenceShown(TypedDict):
+class DifferenceShown(FreshDifference):
     """How much the mean of an arm is above that of the first, with its 95 % interval. `told_apart`: whether the
     interval leaves out 0, None without one. `reaches`: the place at which the arm's mean curve is as good as the other
     arm's mean at the end, None if it never is, and `is_reached` the reverse."""
 
     arm: str
     against: str
-    difference: float | None
-    low: float | None
-    high: float | None
-    told_apart: bool | None
     fresh: FreshDifference
     reaches: float | None
     is_reached: float | None
