@@ -1,25 +1,11 @@
 """The seam between a run and its displays."""
 
-from collections.abc import Callable
 from typing import Protocol
 
 from pace_async.events import Fact, TransientEvent
 from pace_async.observe.model import RunView
 
 Event = Fact | TransientEvent
-
-
-class Panelled(Protocol):
-    """Panels of a screen. `keys`: there is a keyboard that chooses them. `pauses`: a key also pauses the run. `program`
-    gives the text of a candidate's program, None if it cannot be read."""
-
-    keys: bool
-    pauses: bool
-    program: Callable[[int], str | None]
-
-    def press(self, key: str) -> None:
-        """Take a key. One without a meaning does nothing."""
-        ...
 
 
 class Display(Protocol):

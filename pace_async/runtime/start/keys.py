@@ -7,11 +7,15 @@ run that they paused goes on.
 import logging
 import time
 from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING
 
-from pace_async.observe.base import Display, Panelled
+from pace_async.observe.base import Display
 from pace_async.observe.formatting import clean
 from pace_async.observe.keyboard import Keyboard
 from pace_async.runtime.run.core import Core
+
+if TYPE_CHECKING:
+    from pace_async.observe.panels import Panels
 
 Keys = Callable[[Core], Coroutine[None, None, None]]
 log = logging.getLogger(__name__)
@@ -20,7 +24,7 @@ log = logging.getLogger(__name__)
 def keys_on(display: Display) -> Keys | None:
     """The task that obeys the keys beside a run, or None if this display has no panels, or there is no terminal to type
     on."""
-    panels: Panelled | None = getattr(display, "panels", None)
+    panels: Panels | None = getattr(display, "panels", None)
     if panels is None or (keyboard := Keyboard.of()) is None:
         return None
 
