@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pace_async.cli.options import one_of
+from pace_async.cli.options import direction_of
 from pace_async.cli.output import JSON_OPTION, print_json, tell
 from pace_async.observe.columns import shown
 
 if TYPE_CHECKING:
     from pace_async.cli.documents import NewTask
-    from pace_async.fitness import Direction
 
 MOST_LEFT_OUT = 8
 """Files of a repository that are named as left out."""
@@ -117,7 +116,7 @@ def _init_own(flags: InitFlags, target: Path) -> None:
         raise UsageError("--program and --evaluate go together: a program, and the command that prints its score.")
     if flags.kind is not None or flags.language != "python":
         raise UsageError("--kind and --language are for the task that ships with pace: leave them out with --program.")
-    direction = _direction(flags)
+    direction = direction_of(minimize=flags.minimize, maximize=flags.maximize)
     refuse_name(flags.name)
     own = own_program(flags.program, flags.evaluate, flags.include or (), Path.cwd())
     make_own_task(own, target, direction, Given(name=flags.name))
@@ -131,7 +130,7 @@ def _init_from(flags: InitFlags, target: Path) -> None:
 
     if flags.evaluate is None or flags.program is not None or flags.include or flags.kind is not None:
         raise UsageError("--from goes with --evaluate, and not with --program, --include or --kind.")
-    direction = _direction(flags)
+    direction = direction_of(minimize=flags.minimize, maximize=flags.maximize)
     refuse_name(flags.name)
     assert flags.source is not None
     made = make_repository_task(
@@ -151,12 +150,3 @@ def _init_from(flags: InitFlags, target: Path) -> None:
             tell(f"left out: {shown(why)}")
         if (more := len(made.left_out) - MOST_LEFT_OUT) > 0:
             tell(f"left out: {more} more")
-
-
-def _direction(flags: InitFlags) -> "Direction":
-    """Raises UsageError unless one is said."""
-    from pace_async.errors import UsageError
-
-    if not one_of({"--minimize": flags.minimize, "--maximize": flags.maximize}, (True, True)):
-        raise UsageError("Say whether a lower score is better (--minimize) or a higher one (--maximize).")
-    return "minimize" if flags.minimize else "maximize"

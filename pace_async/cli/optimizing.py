@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pace_async.cli.options import known_in, minutes, one_of, overrides_of
+from pace_async.cli.options import direction_of, known_in, minutes, overrides_of
 from pace_async.cli.output import print_fields, tell
 from pace_async.fitness import Direction, fitness_of
 from pace_async.registry.displays import DISPLAYS
@@ -103,7 +103,10 @@ def optimize(flags: OptimizeFlags) -> None:
     refuse_unless_written(resolve(None, overrides_of(flags.sets, flags.settings())), asked=not flags.dry_run)
     own = own_program(flags.program, flags.evaluate, flags.include or (), Path.cwd())
     run_dir = new_run_paths(own.name, flags.run_dir).folder
-    direction, bounds = _direction(flags), _bounds(flags.bounds)
+    direction, bounds = (
+        direction_of(minimize=flags.minimize, maximize=flags.maximize, ask=sys.stdin.isatty()),
+        _bounds(flags.bounds),
+    )
     tell(f"scoring {own.file} in the sandbox")
     prepared = prepare_own_program(
         own,
@@ -142,17 +145,6 @@ def _search(flags: OptimizeFlags, prepared: "Prepared", run_dir: Path) -> int:
         print_fields(lines_of(dry_run(asked.config, asked.folder)))
         return 0
     return begin(asked).code
-
-
-def _direction(flags: OptimizeFlags) -> Direction:
-    """Said by a flag, or asked at a terminal. Raises UsageError."""
-    from pace_async.errors import UsageError
-
-    if one_of({"--minimize": flags.minimize, "--maximize": flags.maximize}, (True, True)):
-        return "minimize" if flags.minimize else "maximize"
-    if not sys.stdin.isatty():
-        raise UsageError("Say whether a lower score is better (--minimize) or a higher one (--maximize).")
-    return "maximize" if typer.confirm("Is a higher score better?") else "minimize"
 
 
 def _bounds(text: str | None) -> "Bounds | None":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import typer
 
 if TYPE_CHECKING:
+    from pace_async.fitness import Direction
     from pace_async.registry.base import Registry
 
 CONFIG_OPTION: list[Path] | None = typer.Option(
@@ -67,6 +68,17 @@ def one_of(flags: Mapping[str, bool], values: Sequence[object]) -> object:
     if len(given) > 1:
         raise UsageError(f"{' and '.join(given)} exclude each other: give one.")
     return next((value for was_given, value in zip(flags.values(), values, strict=True) if was_given), None)
+
+
+def direction_of(*, minimize: bool, maximize: bool, ask: bool = False) -> "Direction":
+    """The direction of a score, said by a flag, or by the user if it is to `ask`. Raises UsageError."""
+    from pace_async.errors import UsageError
+
+    if one_of({"--minimize": minimize, "--maximize": maximize}, (True, True)):
+        return "minimize" if minimize else "maximize"
+    if not ask:
+        raise UsageError("Say whether a lower score is better (--minimize) or a higher one (--maximize).")
+    return "maximize" if typer.confirm("Is a higher score better?") else "minimize"
 
 
 def known_in(registry: "Registry[Any]") -> Callable[[str | None], str | None]:

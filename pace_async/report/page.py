@@ -7,7 +7,6 @@ as well. Without script the page is whole. It supports light and dark mode.
 
 import base64
 import hashlib
-import os
 from importlib.resources import files
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from pace_async.report.islands import Link, islands
 from pace_async.report.markup import Content, Markup, tag
 from pace_async.report.metrics import metrics, names_of
 from pace_async.report.notes import notes
+from pace_async.report.rows import draft_of
 
 MARK = "<!doctype html>\n<!-- pace report -->\n"
 
@@ -100,19 +100,12 @@ def _money(facts: Facts, money: Money, link: Link) -> list[Markup]:
 
 def write_page(facts: Facts, target: Path, *, force: bool) -> None:
     """Write the page. Raises UsageError if `target` is another kind of file or cannot be written."""
-    draft = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        if not force and target.exists() and not _is_report(target):
-            raise UsageError(f"{target} is there already and is not a report: name another file, or add --force.")
-        try:
-            draft.write_text(page(facts), encoding="utf-8")
-            draft.replace(target)
-        finally:
-            draft.unlink(missing_ok=True)
+        with target.open("rb") as there:
+            force = force or there.read(len(MARK)) == MARK.encode()
+    except FileNotFoundError:
+        pass
     except OSError as error:
         raise UsageError(f"Cannot write {target}: {error.strerror}.") from None
-
-
-def _is_report(path: Path) -> bool:
-    with path.open("rb") as stream:
-        return stream.read(len(MARK)) == MARK.encode()
+    with draft_of(target, force=force, what=" and is not a report") as draft:
+        draft.write_text(page(facts), encoding="utf-8")

@@ -35,7 +35,7 @@ def print_rows(rows: Rows, form: Format) -> None:
 
 def write_rows(rows: Rows, form: Format, target: Path, *, force: bool) -> int:
     """Write rows to a file. Returns their number. Raises UsageError if the file exists or cannot be written."""
-    with _draft(target, force) as draft, draft.open("x", encoding="utf-8", newline="") as stream:
+    with draft_of(target, force=force) as draft, draft.open("x", encoding="utf-8", newline="") as stream:
         return _write(rows, form, stream)
 
 
@@ -44,15 +44,16 @@ def write_rows_as_parquet(rows: Rows, kind: Kind, target: Path, *, force: bool) 
     and without pyarrow."""
     if missing("parquet"):
         raise UsageError(f"Parquet needs pyarrow, which is not installed: {install_line('parquet')}.")
-    with _draft(target, force) as draft, draft.open("xb") as stream:
+    with draft_of(target, force=force) as draft, draft.open("xb") as stream:
         return write_parquet(rows, kind, stream)
 
 
 @contextmanager
-def _draft(target: Path, force: bool) -> Generator[Path]:
-    """A file to write, which becomes the target when it is complete."""
+def draft_of(target: Path, *, force: bool, what: str = "") -> Generator[Path]:
+    """A file to write, which becomes the target when it is complete. Raises UsageError for a target that is there,
+    unless with `force`, and for one that cannot be written. `what` says more of the one that is there."""
     if target.exists() and not force:
-        raise UsageError(f"{target} is there already: name another file, or add --force.")
+        raise UsageError(f"{target} is there already{what}: name another file, or add --force.")
     draft = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         try:
