@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, func, select
+from sqlalchemy import Connection, Executable, Row, bindparam, func, select
 
 from pace_async.population.journal.bodies import Recorded, fact_of
 from pace_async.population.journal.stored import Lookup, content_of, digest_of
@@ -25,18 +25,26 @@ BATCH = 500
 RECENT = 256
 """Leases whose texts and tokens are held at once."""
 _CALLED, _TRIED = AdvisorCallRow, ImplementerTryRow
-_HOLDING: tuple[tuple[Any, Any, tuple[Any, ...]], ...] = (
-    (
+
+
+def _holding(table: Any, key: Any, *columns: Any) -> Executable:
+    """The statement that reads `columns` of a table whose column `key` is the lease. It is made once: making one takes
+    longer than the database does to answer it."""
+    return select(*columns).where(table.run_id == bindparam("of_run"), key == bindparam("of_lease"))
+
+
+_HOLDING = (
+    _holding(
         _CALLED,
         _CALLED.lease,
-        (_CALLED.prompt_ids, _CALLED.completion_ids, _CALLED.logprobs, _CALLED.spans, _CALLED.text, _CALLED.prompt),
+        *(_CALLED.prompt_ids, _CALLED.completion_ids, _CALLED.logprobs, _CALLED.spans, _CALLED.text, _CALLED.prompt),
     ),
-    (_TRIED, _TRIED.lease, (_TRIED.program, _TRIED.answer)),
-    (CascadeScoreRow, CascadeScoreRow.lease, (CascadeScoreRow.program,)),
-    (CandidateRow, CandidateRow.candidate, (CandidateRow.program,)),
+    _holding(_TRIED, _TRIED.lease, _TRIED.program, _TRIED.answer),
+    _holding(CascadeScoreRow, CascadeScoreRow.lease, CascadeScoreRow.program),
+    _holding(CandidateRow, CandidateRow.candidate, CandidateRow.program),
 )
-"""Tables whose rows hold what facts refer to: the column of the lease, and those of texts and of tokens, which are
-together one content."""
+"""Of each table whose rows hold what facts refer to: the columns of texts and of tokens, which are together one
+content."""
 _BLOB = Prepared(
     select(BlobRow.content).where(BlobRow.run_id == bindparam("of_run"), BlobRow.digest == bindparam("of_digest"))
 )
@@ -129,9 +137,8 @@ class Contents:
             if len(self._recent) == RECENT:
                 del self._recent[next(iter(self._recent))]
             contents: list[bytes] = []
-            for table, key, columns in _HOLDING:
-                asked = select(*columns).where(table.run_id == self._run_id, key == lease)
-                for row in self._connection.execute(asked):
+            for asked in _HOLDING:
+                for row in self._connection.execute(asked, {"of_run": self._run_id, "of_lease": lease}):
                     contents.append(b"".join(held for held in row if isinstance(held, bytes)))
                     contents += [held.encode() for held in row if isinstance(held, str)]
             self._recent[lease] = {digest_of(content): content for content in contents}

@@ -143,10 +143,8 @@ def _lend(connection: Connection, run_id: int, state: RunState, whole: Set[int])
             .outerjoin(ExperimentRow, same_rollout(ExperimentRow, LeaseRow))
             .where(LeaseRow.run_id == run_id, LeaseRow.lease.in_(batch))
         )
-        for programs in connection.execute(opened).all():
-            state.lent_programs.update(
-                {each: _program(connection, run_id, each) for each in programs if each is not None}
-            )
+        lent = {each for programs in connection.execute(opened).all() for each in programs if each is not None}
+        state.lent_programs.update(_members(connection, run_id, sorted(lent)))
     for underway in state.running.values():
         if underway.advice is not None:
             underway.base = state.lent_programs.get(underway.advice.parent)
@@ -199,12 +197,14 @@ def _batches(numbers: Sequence[T]) -> Iterator[Sequence[T]]:
     return (numbers[start : start + BATCH] for start in range(0, len(numbers), BATCH))
 
 
-def _program(connection: Connection, run_id: int, candidate: int) -> Member:
-    row = connection.execute(
-        select(CandidateRow.candidate, CandidateRow.program, CandidateRow.score, CandidateRow.feedback).where(
-            CandidateRow.run_id == run_id, CandidateRow.candidate == candidate
+def _members(connection: Connection, run_id: int, candidates: Sequence[int]) -> dict[int, Member]:
+    """The programs with these numbers."""
+    row, members = CandidateRow, dict[int, Member]()
+    practices = practices_of(connection, run_id, candidates)
+    asked = select(row.candidate, row.program, row.score, row.feedback)
+    for each in connection.execute(asked.where(row.run_id == run_id, row.candidate.in_(candidates))).all():
+        program, practice = whole(connection, run_id, each.program), practices.get(each.candidate)
+        members[each.candidate] = Member(
+            each.candidate, program, each.score, each.feedback, practice_with(program, practice)
         )
-    ).one()
-    practice = practices_of(connection, run_id, [candidate]).get(candidate)
-    program = whole(connection, run_id, row.program)
-    return Member(row.candidate, program, row.score, row.feedback, practice_with(program, practice))
+    return members
