@@ -199,18 +199,21 @@ def _changed(tree: ast.Module) -> set[str]:
     return found
 
 
-def _names_it(node: ast.AST, name: str) -> bool:
-    """Whether a method of this name is called, or taken to be called under another name."""
-    return (isinstance(node, ast.Attribute) and node.attr == name) or (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id == "getattr"
-        and any(isinstance(value, ast.Constant) and value.value == name for value in node.args)
-    )
+@cache
+def _called(tree: ast.Module) -> frozenset[str]:
+    """The names of all methods that a file calls, or takes to call them under another name."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            names.add(node.attr)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
+            constants = (value.value for value in node.args if isinstance(value, ast.Constant))
+            names.update(name for name in constants if isinstance(name, str))
+    return frozenset(names)
 
 
 def _calls(tree: ast.Module, method: str) -> bool:
-    return any(_names_it(node, method) for node in ast.walk(tree))
+    return method in _called(tree)
 
 
 @cache
