@@ -18,6 +18,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -240,6 +241,8 @@ def _live(life: ProcessLife) -> None:
 def main() -> None:
     """Fork a life for each line, wait for it, say how it ended."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with tempfile.TemporaryDirectory() as folder:
+        upgrade(Path(folder) / "population.db")  # loads alembic, which each life would load otherwise
     for line in sys.stdin:
         child = os.fork()
         if child == 0:

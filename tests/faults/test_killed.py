@@ -92,7 +92,7 @@ def test_killed_around_going_back_an_advisor_goes_back_once_to_the_same_version(
     process: Lives, memory: Path, name: str
 ) -> None:
     """With the group chosen and not yet written down, shipped, its weights half written, whole, and in their row."""
-    folder, candidates = memory / "run", 60
+    folder, candidates = memory / "run", 40
     database = folder / "population.db"
     life = ProcessLife(str(folder), {**SMALL, "stop__candidates": candidates}, seed=3, ruined_by=2)
     assert process.live(replace(life, name=name, number=1)), f"it never came to {name}"
