@@ -12,7 +12,8 @@ import pytest
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.runs import SimulatedFaults
 from pace_async.simulate.stages import World
-from scripts.first_hour.__main__ import attempted, refuse_untrained
+from scripts.first_hour import bare
+from scripts.first_hour.__main__ import attempted, main, refuse_untrained
 from scripts.first_hour.bare import PARTS
 from scripts.first_hour.table import (
     NO_CARD,
@@ -62,19 +63,24 @@ async def test_a_run_that_trained_nothing_is_a_failure(tmp_path: Path, faults: S
         refuse_untrained("--sync", tmp_path)
 
 
-def test_a_config_that_does_not_exist_is_one_sentence_and_exit_code_2(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "scripts.first_hour", str(tmp_path / "none.yaml")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert len(done.stderr.strip().splitlines()) == 1
+def test_a_config_that_does_not_exist_is_one_sentence_and_exit_code_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["first_hour.sh", str(tmp_path / "none.yaml")])
+    assert main() == 2
+    out, err = capsys.readouterr()
+    assert (out, len(err.strip().splitlines())) == ("", 1)
 
 
-def test_a_part_that_does_not_exist_is_named() -> None:
-    command = ["bash", "scripts/first_hour.sh", "--bare", "steps", "stairs"]
-    environment = {**os.environ, "PYTHON": sys.executable}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "no such part: stairs" in done.stderr
+def test_a_part_that_does_not_exist_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["first_hour.sh --bare", "steps", "stairs"])
+    with pytest.raises(SystemExit) as ended:
+        bare.main()
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out) == (2, "")
+    assert "no such part: stairs" in err
 
 
 @pytest.mark.long
