@@ -12,6 +12,7 @@ import ipaddress
 import os
 import signal
 import socket
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from hypothesis import settings
 from pace_async.advise.engines.vllm_found import Missing, find_vllm
 from pace_async.runtime.run_index import HOME
 from tests.faults.listing import FaultListing
+from tests.support.children_here import run_here
 from tests.support.needed import without
 from tests.support.own_folder import OwnFolder
 from tests.support.own_hosts import OWN_HOSTS
@@ -98,6 +100,12 @@ def both(request: pytest.FixtureRequest) -> Iterator[str]:
     """The database of this run of the test, which runs twice, on a SQLite file and on PostgreSQL."""
     with populations_of(request):
         yield request.param
+
+
+@pytest.fixture
+def children_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Children of ours that only answer a question answer in this process."""
+    monkeypatch.setattr(subprocess, "run", run_here)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

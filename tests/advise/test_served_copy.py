@@ -41,11 +41,12 @@ def qwen(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.usefixtures("children_here")
 @pytest.mark.parametrize(
     ("made", "embedding"),
     [
         pytest.param(llama, "model.embed_tokens.weight", id="llama"),
-        pytest.param(qwen, "model.language_model.embed_tokens.weight", id="qwen", marks=pytest.mark.long),
+        pytest.param(qwen, "model.language_model.embed_tokens.weight", id="qwen"),
     ],
 )
 def test_a_tied_checkpoint_is_served_from_a_copy_with_a_separate_head(

@@ -71,6 +71,7 @@ def test_the_learner_trains_the_text_part_and_the_embedded_engine_serves_it_and_
         assert not torch.equal(first(ids).logits, second(ids).logits)
 
 
+@pytest.mark.usefixtures("children_here")
 def test_shards_stay_shards(whole: Path, text: Path, tmp_path: Path) -> None:
     weights = load_file(whole / WEIGHTS)
     sharded = save_chat_model(tmp_path / "model", SWITCHED, model=qwen3_5_whole(0))
@@ -87,6 +88,7 @@ def test_shards_stay_shards(whole: Path, text: Path, tmp_path: Path) -> None:
     load_model(taken, "cpu")
 
 
+@pytest.mark.usefixtures("children_here")
 def test_a_run_has_its_text_part_in_its_own_folder_and_a_resume_takes_that(whole: Path, tmp_path: Path) -> None:
     config = resolve(None, {"task": "circle_packing", "advisor.model": str(whole)}, environment={})
     paths, task = RunPaths(tmp_path / "run"), load_task("circle_packing")
@@ -97,6 +99,7 @@ def test_a_run_has_its_text_part_in_its_own_folder_and_a_resume_takes_that(whole
     assert (folder / WEIGHTS).stat().st_mtime_ns == stamp
 
 
+@pytest.mark.usefixtures("children_here")
 @pytest.mark.parametrize(
     ("norm", "sentence"),
     [
@@ -117,12 +120,14 @@ def test_files_that_are_not_the_text_part_are_refused_in_one_sentence(
     assert not (tmp_path / "text").exists()
 
 
+@pytest.mark.usefixtures("children_here")
 def test_a_type_that_transformers_does_not_have_is_refused_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "nobody_knows_it", "text_config": {}}')
     with pytest.raises(UsageError, match=r"cannot be taken out: .*nobody_knows_it"):
         text_part(tmp_path, tmp_path / "text")
 
 
+@pytest.mark.usefixtures("children_here")
 def test_linear_attention_is_refused_by_the_embedded_engine_before_anything_is_written(tmp_path: Path) -> None:
     model = save_chat_model(
         tmp_path / "model", SWITCHED, model=qwen3_5_whole(0, ("linear_attention", "full_attention"))

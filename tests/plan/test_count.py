@@ -177,12 +177,16 @@ def test_however_long_a_call_is_only_short_ones_are_taken(toy: Path) -> None:
     assert (chunked, len(taken)) == (step, 8)
 
 
-def test_a_child_process_counts_and_a_model_that_cannot_be_built_is_refused(toy: Path, tmp_path: Path) -> None:
+def test_a_child_process_counts(toy: Path) -> None:
     shape = StepShape(str(toy), 1, 64, 10)
     assert counted(shape) == count(shape)
+
+
+@pytest.mark.usefixtures("children_here")
+def test_a_model_that_cannot_be_built_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "no_such_model"}')
     with pytest.raises(
         UsageError, match=r"config\.json: .*no_such_model.*transformers cannot build this model"
     ) as said:
-        counted(replace(shape, model=str(tmp_path)))
+        counted(StepShape(str(tmp_path), 1, 64, 10))
     assert "\n" not in str(said.value)
