@@ -62,7 +62,7 @@ class Life:
     ) -> None:
         self.folder, self.config, self.world, self.task = folder, config, world, task
         self.faults = faults or SimulatedFaults()
-        self.population = MemoryPopulation(header_of(config, task))
+        self.population = MemoryPopulation(header_of(config, task), with_journal=True)
         self.time = 0.0
         self.commits = 0
         self.state = "created"
@@ -98,6 +98,7 @@ class Life:
         return [tuple(row.values()) for row in run_virtually(lambda: self.population.query(sql))]
 
     def dump(self, *, times: bool = True, tables: Sequence[str] = (), columns: Sequence[str] = ()) -> list[str]:
-        """Every row of every table, without these tables and columns, with or without times."""
+        """Every row of every table but the journal's, whose facts have their times in them, without these tables and
+        columns, with or without times."""
         lines = self.population.dump({*columns, *(() if times else TIMES)})
-        return [line for line in lines if line.partition(":")[0] not in tables]
+        return [line for line in lines if line.partition(":")[0] not in {*tables, "journal", "blobs"}]
