@@ -117,20 +117,15 @@ RUNS: dict[str, tuple[dict[str, object], SimulatedFaults]] = {
     "soft": ({"staleness__policy": "soft", "search__memory_mb": 1}, SimulatedFaults(reach=REACH)),
     "drop": ({"staleness__policy": "drop", "staleness__max_staleness": 1}, SimulatedFaults(reach=REACH)),
     "bandit": ({"advisor__model": "bandit"}, SimulatedFaults(reach=REACH, lost=frozenset({5, 9, 10}))),
-    "untrained": ({"learner__objective": "none"}, SimulatedFaults(reach=REACH, lost=frozenset({5, 9, 10}))),
     "the run remembered": ({"search__memory": "run", "search__parents": "puct"}, SimulatedFaults(reach=REACH)),
     "islands remembered": ({"search__memory": "island", "advisor__calls": "one"}, SimulatedFaults(reach=REACH)),
-    "remembered behind a barrier": (
-        {"staleness__mode": "sync", "search__memory": "run"},
-        SimulatedFaults(reach=REACH, lost=frozenset({5, 9, 10})),
-    ),
     "remembered untrained": (
         {"learner__objective": "none", "search__memory": "run", "advisor__calls": "one"},
         SimulatedFaults(reach=REACH, lost=frozenset({5, 9, 10})),
     ),
     "one call behind a barrier": (
         {"staleness__mode": "sync", "search__memory": "run", "advisor__calls": "one"},
-        SimulatedFaults(reach=REACH),
+        SimulatedFaults(reach=REACH, lost=frozenset({5, 9, 10})),
     ),
     "notes": (
         {"search__memory": "run", "search__notes_every": 3, "learner__group_size": 4},
