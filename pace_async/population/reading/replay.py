@@ -51,6 +51,7 @@ INPUT = {
     "GroupEnded",
     "VersionPublished",
     "EpochInForce",
+    "IdeaGiven",
 }
 """The kinds of facts that the fold needs of every lease. Of open leases it needs all."""
 UNREAD: dict[str, dict[str, Any]] = {"Advised": {"calls": ()}, "ImplementerCalled": {"tried": None, "answered": None}}
