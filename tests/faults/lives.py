@@ -56,6 +56,7 @@ from tests.doubles.failing_stages import (
     Failpoints,
 )
 from tests.support.changed_stages import change_stages
+from tests.support.population_facts import empty_population
 from tests.support.simulated_runs import Simulated, settings, simulated
 
 CHECKOUT = Path(__file__).parents[2]
@@ -242,7 +243,7 @@ def main() -> None:
     """Fork a life for each line, wait for it, say how it ended."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with tempfile.TemporaryDirectory() as folder:
-        upgrade(Path(folder) / "population.db")  # loads alembic, which each life would load otherwise
+        empty_population(Path(folder))  # so that no life makes a population by itself, and loads alembic for it
     for line in sys.stdin:
         child = os.fork()
         if child == 0:

@@ -18,6 +18,7 @@ from pace_async.simulate.stages import SimulatedLearner, World
 from pace_async.simulate.virtual import Outside, VirtualLoop
 from pace_async.task import load_task
 from tests.doubles.clocks import Impatient
+from tests.support.population_facts import empty_population
 
 
 @dataclass(slots=True)
@@ -51,6 +52,8 @@ async def simulated(
     def waiting() -> AbstractContextManager[None]:
         return virtual.outside() if virtual else nullcontext()
 
+    if not (folder / "population.db").exists():
+        empty_population(folder)
     async with AsyncExitStack() as stack:
         with waiting():
             store = await stack.enter_async_context(Store.open(folder / "population.db"))
