@@ -8,10 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from huggingface_hub import constants
 
 from pace_async.errors import UsageError
 from pace_async.runtime.children.advisor_folder import TINY
 from pace_async.runtime.children.hub_cache import cached_folder
+from tests.support.command_line import Shell
 from tests.support.real_runs import rows
 
 PACE = str(Path(sys.executable).with_name("pace"))
@@ -42,18 +44,33 @@ def pace(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_an_id_that_is_not_in_the_cache_is_refused_with_the_command_that_fetches_it(tmp_path: Path) -> None:
-    for name, command in ((MODEL, MODEL), (f"{MODEL}@v2", f"{MODEL} --revision v2"), ("acme/a--b", "acme/a--b")):
-        done = pace(tmp_path, "run", "circle_packing", "--advisor", name, "--run-dir", "run")
-        assert done.returncode == 2
-        assert f"`hf download {command}` fetches it" in done.stderr
-        assert str(tmp_path / "hub") in done.stderr
-        assert done.stderr.count("\n") == 1
-    assert not (tmp_path / "run").exists()
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    """The same in this process, whose tests may not reach the hub."""
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    return Shell(tmp_path, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [(MODEL, MODEL), (f"{MODEL}@v2", f"{MODEL} --revision v2"), ("acme/a--b", "acme/a--b")],
+)
+def test_an_id_that_is_not_in_the_cache_is_refused_with_the_command_that_fetches_it(
+    shell: Shell, name: str, command: str
+) -> None:
+    said = shell.pace("run", "circle_packing", "--advisor", name, "--run-dir", "run")
+    assert said.code == 2
+    assert f"`hf download {command}` fetches it" in said.err
+    assert str(shell.folder / "hub") in said.err
+    assert said.err.count("\n") == 1
+    assert not (shell.folder / "run").exists()
 
 
 @pytest.mark.parametrize("lost", ["config.json", "tokenizer.json", "model.safetensors", "a shard"])
-def test_a_download_that_was_cut_off_is_refused_with_the_file_that_is_missing(tmp_path: Path, lost: str) -> None:
+def test_a_download_that_was_cut_off_is_refused_with_the_file_that_is_missing(
+    shell: Shell, tmp_path: Path, lost: str
+) -> None:
     fetch(tmp_path, COMMIT)
     snapshot = tmp_path / "hub" / f"models--{MODEL.replace('/', '--')}" / "snapshots" / COMMIT
     said = {"tokenizer.json": "a tokenizer", "model.safetensors": "weights (*.safetensors)"}.get(lost, lost)
@@ -66,19 +83,19 @@ def test_a_download_that_was_cut_off_is_refused_with_the_file_that_is_missing(tm
     else:
         for file in snapshot.glob("tokenizer*" if lost == "tokenizer.json" else lost):
             file.unlink()
-    done = pace(tmp_path, "run", "circle_packing", "--advisor", MODEL, "--run-dir", "run")
-    assert done.returncode == 2
-    assert f"where it lacks {said})" in done.stderr
-    assert f"`hf download {MODEL}" in done.stderr
-    assert done.stderr.count("\n") == 1
+    refused = shell.pace("run", "circle_packing", "--advisor", MODEL, "--run-dir", "run")
+    assert refused.code == 2
+    assert f"where it lacks {said})" in refused.err
+    assert f"`hf download {MODEL}" in refused.err
+    assert refused.err.count("\n") == 1
     assert not (tmp_path / "run").exists()
 
 
-def test_the_plan_names_the_commit_that_the_cache_has(tmp_path: Path) -> None:
+def test_the_plan_names_the_commit_that_the_cache_has(shell: Shell, tmp_path: Path) -> None:
     fetch(tmp_path, COMMIT)
-    done = pace(tmp_path, "run", "circle_packing", "--advisor", MODEL, "--dry-run", "--json")
-    assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
+    done = shell.pace("run", "circle_packing", "--advisor", MODEL, "--dry-run", "--json")
+    assert done.code == 0, done.err
+    said = json.loads(done.out)
     assert said["config"]["advisor"]["model"] == f"{MODEL}@{COMMIT}"
     assert said["plan"]["advisor"] == f"{MODEL}@{COMMIT}, served by embedded; it knows the catalogue"
 
