@@ -127,7 +127,8 @@ def test_a_run_of_the_version_before_is_upgraded_and_reads_as_it_was(shell: Shel
     gets_its_journal_once(shell, which)
 
 
-@pytest.mark.parametrize("which", [pytest.param("finished", marks=pytest.mark.long), "interrupted"])
+@pytest.mark.long
+@pytest.mark.parametrize("which", ["finished", "interrupted"])
 def test_a_run_of_the_version_before_on_postgresql_is_upgraded_and_reads_as_it_was(
     shell: Shell, which: Which, postgres: PostgresServer
 ) -> None:

@@ -30,7 +30,7 @@ from tests.support.simulated_runs import settings
 CHILDREN = ("pace run circle_packing", "pace db shell")
 """Examples that need a process of their own: they handle signals, or read standard input."""
 
-LONG = (CHILDREN[0], "pace simulate", "pace plan", "pace task check my_task")
+LONG = (CHILDREN[0], "pace optimize", "pace simulate", "pace plan", "pace task check my_task")
 """Examples that take several seconds of processor time each."""
 
 
