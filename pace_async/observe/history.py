@@ -4,7 +4,6 @@ its newest snapshot on top of that.
 Invariant: with a snapshot and without, the view is the same (`check_views`).
 """
 
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -35,10 +34,11 @@ async def taken_up(run_id: int, population: Population) -> Taken[Followed]:
 
 def begun(reader: Reader, best_known: float | None, beside: Beside | None) -> tuple[Followed, int]:
     """A follower of the run as of its newest snapshot, and the number of the last fact in it, 0 before the first."""
-    if (newest := reader.newest_view()) is not None:
-        with suppress(ValueError):  # all facts are there
-            return Followed.of(newest[1], best_known, beside), newest[0]
-    return Followed(reader.header(), best_known, beside), 0
+
+    def begin(header: RunHeader, view: bytes | None) -> Followed:
+        return Followed(header, best_known, beside) if view is None else Followed.of(view, best_known, beside)
+
+    return reader.ask(following.begun, begin)
 
 
 def as_followed(header: RunHeader, view: bytes | None) -> Followed:

@@ -10,7 +10,7 @@ Pure. Nothing here imports torch.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from pace_async.plan.step import StepBytes, StepShape
@@ -42,17 +42,8 @@ class PhaseBytes:
     root: int
 
     def bytes(self) -> StepBytes:
-        return StepBytes(
-            parameters=self.parameters,
-            trained=self.trained,
-            weights=self.weights,
-            reference=self.reference,
-            gradient=self.gradient,
-            moments=self.moments,
-            peak=max(self.forward, self.head, self.backward, self.end),
-            layer=self.layer,
-            root=self.root,
-        )
+        same = {one.name: getattr(self, one.name) for one in fields(StepBytes) if one.name != "peak"}
+        return StepBytes(**same, peak=max(self.forward, self.head, self.backward, self.end))
 
 
 def fewer_layers(text: Any) -> tuple[int, int] | None:

@@ -61,17 +61,21 @@ class Taken(Generic[F]):
     since: int
 
 
-def taken_up(connection: Connection, run_id: int, begin: Callable[[RunHeader, bytes | None], F]) -> Taken[F]:
-    """A follower that took in all facts of a run. `begin` makes it from the view in the newest snapshot, or with None
-    as it is before the first fact. It raises ValueError for a view that does not read. Raises UsageError if the journal
-    is damaged."""
-    header, snapshot, after = header_of(connection, run_id), newest_snapshot(connection, run_id), 0
-    follower: F | None = None
+def begun(connection: Connection, run_id: int, begin: Callable[[RunHeader, bytes | None], F]) -> tuple[F, int]:
+    """A follower as of the newest snapshot of a run, and the number of the last fact in it, 0 before the first. `begin`
+    makes it from the view in the snapshot, or with None as it is before the first fact. It raises ValueError for a view
+    that does not read."""
+    header, snapshot = header_of(connection, run_id), newest_snapshot(connection, run_id)
     if snapshot is not None:
         with suppress(ValueError):  # all facts are there
-            follower, after = begin(header, snapshot.view), snapshot.seq
-    if follower is None:
-        follower = begin(header, None)
+            return begin(header, snapshot.view), snapshot.seq
+    return begin(header, None), 0
+
+
+def taken_up(connection: Connection, run_id: int, begin: Callable[[RunHeader, bytes | None], F]) -> Taken[F]:
+    """A follower that took in all facts of a run, begun as `begun` says. Raises UsageError if the journal is
+    damaged."""
+    follower, after = begun(connection, run_id, begin)
     seq = after
     for entry in facts_of(connection, run_id, after):
         follower.take(entry.fact)

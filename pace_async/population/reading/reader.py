@@ -34,7 +34,6 @@ from pace_async.population.reading.load import find_run, header_of, load_record,
 from pace_async.population.reading.news import News
 from pace_async.population.reading.read_facts import advice_of
 from pace_async.population.reading.record import RunRecord, Standing
-from pace_async.population.reading.snapshots import newest_snapshot
 from pace_async.population.reading.summaries import RunSummary, summaries_of
 from pace_async.population.reading.trajectory import Trajectory, trajectory_of
 from pace_async.population.reading.typed import Answer, statements
@@ -73,12 +72,6 @@ class Reader:
         """See `following.facts_of`."""
         with self._open() as connection:
             yield from facts_of(connection, find_run(connection, run or self._run), after, texts=texts)
-
-    def newest_view(self) -> tuple[int, bytes] | None:
-        """The view in the newest snapshot, and the number of the last fact in it."""
-        with self._open() as connection:
-            snapshot = newest_snapshot(connection, find_run(connection, self._run))
-        return None if snapshot is None else (snapshot.seq, snapshot.view)
 
     def both_views(
         self, begin: Callable[[RunHeader, bytes | None], F], run: str | None = None
