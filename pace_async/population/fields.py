@@ -1,51 +1,36 @@
-"""Fields of facts with a column of the same name. Writing and reading both use these lists.
+"""A fact as a row and a row as a fact: a field and a column of the same name have the same value.
 
-A new field of such a fact needs only its column.
+A new field of a fact needs only its column.
 """
 
-from collections.abc import Callable
 from dataclasses import fields
 from functools import cache
-from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
-from pace_async.events import (
-    CascadeScore,
-    Claimed,
-    Evaluated,
-    EvaluationAttempted,
-    FreshScore,
-    ImplementerChosen,
-    IslandActed,
-    NotesPage,
-    Practised,
-    RunHeader,
-)
+from pace_async.population.models import Base
 
+T = TypeVar("T")
 
-def _names(fact: type, *, without: tuple[str, ...] = ()) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(fact) if field.name not in without)
-
-
-def row_of(fact: object, names: tuple[str, ...]) -> dict[str, Any]:
-    """The values of these fields of a fact, by name."""
-    return dict(zip(names, _getter(names)(fact), strict=True))
+NAMED_METRICS = ("loss", "entropy", "grad_norm", "clip_fraction", "ess", "k3", "mean_ratio", "step_scale")
+"""The learner's figures with a column of their own. The others are in `metrics`."""
 
 
 @cache
-def _getter(names: tuple[str, ...]) -> Callable[[object], tuple[Any, ...]]:
-    return attrgetter(*names)
+def _shared(table: type[Base], fact: type) -> tuple[str, ...]:
+    """The names of fields that have a column."""
+    return tuple(field.name for field in fields(fact) if field.name in table.__table__.columns)
 
 
-HEADER_FIELDS = _names(RunHeader)
-ACTION_FIELDS = _names(IslandActed, without=("ideas",))
-CHOICE_FIELDS = _names(ImplementerChosen)
-NOTES_FIELDS = _names(NotesPage)
-ATTEMPT_FIELDS = _names(EvaluationAttempted)
-PRACTICE_FIELDS = _names(Practised)
-CASCADE_FIELDS = _names(CascadeScore)
-CLAIM_FIELDS = _names(Claimed, without=("tries", "queue_seconds"))
-FRESH_FIELDS = _names(FreshScore)
-EVALUATED_FIELDS = _names(Evaluated, without=("lease", "island", "fresh", "gained", "deviation"))
-NAMED_METRICS = ("loss", "entropy", "grad_norm", "clip_fraction", "ess", "k3", "mean_ratio", "step_scale")
-"""The learner's figures with a column of their own. The others are in `metrics`."""
+def row_of(table: type[Base], fact: object, **more: object) -> dict[str, Any]:
+    """The columns of a table that a fact has fields for, and `more`, which comes first."""
+    return {name: getattr(fact, name) for name in _shared(table, type(fact))} | more
+
+
+def shared_values(fact: type, table: type[Base], row: Any) -> dict[str, Any]:
+    """The fields of this class that a table has columns for, from a row."""
+    return {name: getattr(row, name) for name in _shared(table, fact)}
+
+
+def fact_of(fact: type[T], table: type[Base], row: Any, **more: object) -> T:
+    """A value of this class from a row. `more` has the fields without a column, and comes first."""
+    return fact(**(shared_values(fact, table, row) | more))

@@ -4,7 +4,7 @@ import json
 import math
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -15,6 +15,7 @@ from pace_async.events import (
     CascadeStageEnded,
     Claimed,
     EvaluationAttempted,
+    Fact,
     FaultSeen,
     FreshScore,
     IdeaNote,
@@ -29,6 +30,7 @@ from pace_async.events import (
 from pace_async.population.reading import read_facts
 from pace_async.population.reading.questions import show, status
 from pace_async.population.reading.record import RunRecord
+from pace_async.population.writing.writes import WRITERS
 from pace_async.programs.compiled import digest_as_it_is
 from tests.support.population_facts import (
     HEADER,
@@ -52,6 +54,10 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("both")]
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+async def test_every_fact_has_a_writer() -> None:
+    assert set(WRITERS) == set(get_args(Fact))
 
 
 async def test_a_header_comes_back_equal(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, and_, select
 from sqlalchemy.orm import aliased
 
 from pace_async.events import ImplementerChosen
-from pace_async.population.fields import CHOICE_FIELDS
+from pace_async.population.fields import fact_of
 from pace_async.population.models import CandidateRow, ImplementerCallRow, ImplementerChoiceRow, LeaseRow
 from pace_async.registry.implementers import names_in
 from pace_async.search.bandit import Result
@@ -20,7 +20,7 @@ def choices_of(connection: Connection, run_id: int, leases: Collection[int] | No
     if leases is not None:
         statement = statement.where(ImplementerChoiceRow.lease.in_(leases))
     rows = connection.execute(statement)
-    return {row.lease: ImplementerChosen(**{name: getattr(row, name) for name in CHOICE_FIELDS}) for row in rows}
+    return {row.lease: fact_of(ImplementerChosen, ImplementerChoiceRow, row) for row in rows}
 
 
 def paid_of(connection: Connection, run_id: int, leases: Collection[int] | None) -> dict[int, dict[str, float]]:

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, func, select
 
 from pace_async.errors import UsageError
 from pace_async.events import RunHeader
-from pace_async.population.fields import HEADER_FIELDS
+from pace_async.population.fields import fact_of
 from pace_async.population.models import (
     CandidateRow,
     GroupRow,
@@ -56,7 +56,7 @@ def find_run(connection: Connection, name: str | None) -> int:
 def header_of(connection: Connection, run_id: int) -> RunHeader:
     """The run's row as a value, with the task's digest of the evaluator whose scores are in force."""
     row = connection.execute(select(RunRow).where(RunRow.run_id == run_id)).one()
-    header, epoch = RunHeader(**{name: getattr(row, name) for name in HEADER_FIELDS}), in_force_of(connection, run_id)
+    header, epoch = fact_of(RunHeader, RunRow, row), in_force_of(connection, run_id)
     return header if epoch is None else replace(header, task_digest=epoch.task_digest)
 
 

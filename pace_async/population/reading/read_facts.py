@@ -24,14 +24,7 @@ from pace_async.events import (
     Practised,
 )
 from pace_async.population.blobs import unpack_ids, unpack_logprobs, unpack_spans
-from pace_async.population.fields import (
-    ACTION_FIELDS,
-    CASCADE_FIELDS,
-    CLAIM_FIELDS,
-    EVALUATED_FIELDS,
-    FRESH_FIELDS,
-    PRACTICE_FIELDS,
-)
+from pace_async.population.fields import fact_of
 from pace_async.population.models import (
     AdvisorCallRow,
     CandidateRow,
@@ -65,24 +58,17 @@ def advice_of(
         .order_by(ExperimentRow.lease)
     )
     return {
-        row.lease: Advised(
-            lease=row.lease,
-            island=row.island,
-            parent=row.parent,
+        row.lease: fact_of(
+            Advised,
+            ExperimentRow,
+            row,
             calls=tuple(calls.get(row.lease, ())),
             ideas=notes.get(row.lease, ()),
-            idea=row.idea,
             experiment=row.description,
-            at=row.at,
-            covers=covers_of(row.covers),
+            covers=tuple(json.loads(row.covers)) if row.covers else (),
         )
         for row in rows
     }
-
-
-def covers_of(column: str | None) -> tuple[int, ...]:
-    """The numbers of ideas in `experiments.covers`."""
-    return tuple(json.loads(column)) if column else ()
 
 
 def answers_of(connection: Connection, run_id: int, leases: Collection[int]) -> dict[int, list[AdvisorCall]]:
@@ -94,15 +80,14 @@ def answers_of(connection: Connection, run_id: int, leases: Collection[int]) -> 
         .order_by(AdvisorCallRow.lease, AdvisorCallRow.ordinal)
     ):
         calls[row.lease].append(
-            AdvisorCall(
-                purpose=row.purpose,
+            fact_of(
+                AdvisorCall,
+                AdvisorCallRow,
+                row,
                 prompt_ids=unpack_ids(row.prompt_ids, row.prompt_tokens),
                 completion_ids=unpack_ids(row.completion_ids, row.completion_tokens),
                 logprobs=unpack_logprobs(row.logprobs),
                 spans=unpack_spans(row.spans),
-                text=row.text,
-                seconds=row.seconds,
-                prompt=row.prompt,
                 words=json.loads(row.words) if row.words else {},
             )
         )
@@ -130,10 +115,7 @@ def actions_of(connection: Connection, run_id: int) -> dict[int, IslandActed]:
     rows = connection.execute(
         select(IslandActionRow).where(IslandActionRow.run_id == run_id).order_by(IslandActionRow.lease)
     )
-    return {
-        row.lease: IslandActed(ideas=tuple(taken[row.lease]), **{name: getattr(row, name) for name in ACTION_FIELDS})
-        for row in rows
-    }
+    return {row.lease: fact_of(IslandActed, IslandActionRow, row, ideas=tuple(taken[row.lease])) for row in rows}
 
 
 def evaluations_of(connection: Connection, run_id: int, candidates: Collection[int]) -> dict[int, Evaluated]:
@@ -145,11 +127,13 @@ def evaluations_of(connection: Connection, run_id: int, candidates: Collection[i
         .order_by(CandidateRow.candidate)
     )
     return {
-        row.candidate: Evaluated(
+        row.candidate: fact_of(
+            Evaluated,
+            CandidateRow,
+            row,
             lease=row.candidate,
             island=row.island or 0,
             fresh=fresh.get(row.candidate, ()),
-            **{name: getattr(row, name) for name in EVALUATED_FIELDS if name != "program"},
             program=whole_or_none(connection, run_id, row.program),
         )
         for row in rows
@@ -164,7 +148,7 @@ def fresh_of(connection: Connection, run_id: int, candidates: Collection[int]) -
         .where(FreshScoreRow.run_id == run_id, FreshScoreRow.candidate.in_(candidates))
         .order_by(FreshScoreRow.candidate, FreshScoreRow.number)
     ):
-        tries[row.candidate].append(FreshScore(**{name: getattr(row, name) for name in FRESH_FIELDS}))
+        tries[row.candidate].append(fact_of(FreshScore, FreshScoreRow, row))
     return {candidate: tuple(listed) for candidate, listed in tries.items()}
 
 
@@ -176,25 +160,26 @@ def stages_of(connection: Connection, run_id: int, leases: Collection[int]) -> d
         .where(CascadeScoreRow.run_id == run_id, CascadeScoreRow.lease.in_(leases))
         .order_by(CascadeScoreRow.lease, CascadeScoreRow.ordinal)
     ):
-        score = CascadeScore(**{name: getattr(row, name) for name in CASCADE_FIELDS})
+        score = fact_of(CascadeScore, CascadeScoreRow, row)
         program = whole_or_none(connection, run_id, row.program)
-        ended = CascadeStageEnded(row.lease, row.number, score, program, row.mechanism, row.at)
-        found[row.lease].append(ended)
+        found[row.lease].append(fact_of(CascadeStageEnded, CascadeScoreRow, row, score=score, program=program))
     return {lease: tuple(listed) for lease, listed in found.items()}
 
 
 def practices_of(connection: Connection, run_id: int, leases: Collection[int]) -> dict[int, Practised]:
     """What the last programs of these leases did on practice instances."""
     rows = connection.execute(select(PracticeRow).where(PracticeRow.run_id == run_id, PracticeRow.lease.in_(leases)))
-    return {row.lease: Practised(**{name: getattr(row, name) for name in PRACTICE_FIELDS}) for row in rows}
+    return {row.lease: fact_of(Practised, PracticeRow, row) for row in rows}
 
 
 def claims_of(connection: Connection, run_id: int) -> dict[int, Claimed]:
     """The claims under test on fresh instances, by lease."""
     waits = _waits_of(connection, run_id)
     return {
-        row.lease: Claimed(
-            **{name: getattr(row, name) for name in CLAIM_FIELDS if name != "program"},
+        row.lease: fact_of(
+            Claimed,
+            ClaimRow,
+            row,
             program=whole(connection, run_id, row.program),
             tries=tuple(FreshScore(**tried) for tried in row.tries),
             queue_seconds=waits.get(row.lease, 0.0),

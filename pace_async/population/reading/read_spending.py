@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Connection, and_, func, select
 
 from pace_async.events import ImplementerReserved, ImplementerTry, Role
 from pace_async.events.priced import roles_without_price
+from pace_async.population.fields import fact_of
 from pace_async.population.models import (
     ImplementerCallRow,
     ImplementerCheckRow,
@@ -72,7 +73,7 @@ def reserved_of(connection: Connection, run_id: int) -> tuple[ImplementerReserve
         .where(ReservationRow.run_id == run_id, ReservationRow.ordinal.is_(None))
         .order_by(ReservationRow.number)
     )
-    return tuple(ImplementerReserved(row.number, row.lease, row.model, row.cost_usd, row.at, row.role) for row in rows)
+    return tuple(fact_of(ImplementerReserved, ReservationRow, row) for row in rows)
 
 
 def changes_of(connection: Connection, run_id: int) -> dict[str, object]:
@@ -101,16 +102,13 @@ def tries_by_call(
         .order_by(ImplementerTryRow.lease, ImplementerTryRow.number)
     )
     return {
-        (row.lease, row.ordinal): ImplementerTry(
-            number=row.number,
+        (row.lease, row.ordinal): fact_of(
+            ImplementerTry,
+            ImplementerTryRow,
+            row,
             model=row.model,
-            outcome=row.outcome,
-            detail=row.detail,
             program=whole_or_none(connection, run_id, row.program),
-            answer=row.answer,
-            evaluation=row.evaluation,
             evaluation_detail=row.evaluation_detail or "",
-            evaluation_feedback=row.evaluation_feedback,
         )
         for row in rows
     }

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, and_, false, select
 
 from pace_async.events import NotesPage
-from pace_async.population.fields import NOTES_FIELDS
+from pace_async.population.fields import fact_of
 from pace_async.population.models import ImplementerCallRow, NotesPageRow
 from pace_async.population.reading.read_spending import cost_nothing, unpriced_of
 
@@ -33,7 +33,7 @@ def notes_of_run(connection: Connection, run_id: int) -> tuple[WrittenNotes, ...
     rows = connection.execute(select(page, *cost).join(call, made).where(page.run_id == run_id).order_by(page.number))
     return tuple(
         WrittenNotes(
-            NotesPage(**{name: getattr(row, name) for name in NOTES_FIELDS}),
+            fact_of(NotesPage, NotesPageRow, row),
             row.lease,
             row.model,
             row.prompt_tokens,

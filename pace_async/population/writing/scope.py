@@ -10,6 +10,7 @@ from sqlalchemy import BindParameter, Connection, bindparam, func, insert, selec
 from pace_async.errors import PaceBug
 from pace_async.events import RunHeader
 from pace_async.fitness import Fitness
+from pace_async.population.fields import row_of
 from pace_async.population.journal.stored import as_stored
 from pace_async.population.models import Base, LeaseRow
 from pace_async.population.prepared import Prepared
@@ -44,6 +45,10 @@ class Scope:
                 if isinstance(program := row.get("program"), str):
                     row["program"] = as_stored(program)
             _insert(table, tuple(rows[0])).run(self.connection, *rows)
+
+    def record(self, table: type[Base], fact: object, **more: object) -> None:
+        """Insert one row with the fields of a fact and with `more`, as `row_of` makes it."""
+        self.add(table, row_of(table, fact, **more))
 
     def value(self, statement: Prepared, **of: object) -> Any:
         """The first value of the first row, or None without a row. Passes `of_run`."""

@@ -21,21 +21,14 @@ BEFORE = Prepared(
 NUMBER = Prepared(
     select(func.coalesce(func.max(EvaluationEpochRow.epoch), 0) + 1).where(EvaluationEpochRow.run_id == OF_RUN)
 )
-OPEN = Prepared(
-    select(EvaluationEpochRow.epoch).where(
-        EvaluationEpochRow.run_id == OF_RUN,
-        EvaluationEpochRow.epoch == bindparam("of_epoch"),
-        EvaluationEpochRow.in_force_at.is_(None),
-    )
+_NOT_IN_FORCE = (
+    EvaluationEpochRow.run_id == OF_RUN,
+    EvaluationEpochRow.epoch == bindparam("of_epoch"),
+    EvaluationEpochRow.in_force_at.is_(None),
 )
+OPEN = Prepared(select(EvaluationEpochRow.epoch).where(*_NOT_IN_FORCE))
 IN_FORCE = Prepared(
-    update(EvaluationEpochRow)
-    .where(
-        EvaluationEpochRow.run_id == OF_RUN,
-        EvaluationEpochRow.epoch == bindparam("of_epoch"),
-        EvaluationEpochRow.in_force_at.is_(None),
-    )
-    .values(in_force_at=bindparam("now"), last_lease=bindparam("last"))
+    update(EvaluationEpochRow).where(*_NOT_IN_FORCE).values(in_force_at=bindparam("now"), last_lease=bindparam("last"))
 )
 _COLUMNS = "outcome, score, merit, detail, seconds, queue_seconds, memoised, metrics"
 _KEEP = text(f"""
@@ -68,33 +61,14 @@ def rescore_began(scope: Scope, fact: RescoreBegan) -> None:
     """The next epoch, not in force."""
     if scope.value(NUMBER) != fact.epoch:
         raise PaceBug(f"epoch {fact.epoch} cannot begin: its number is not the next")
-    scope.add(
-        EvaluationEpochRow,
-        {"epoch": fact.epoch, "task_digest": fact.task_digest, "best": fact.best, "began_at": fact.at},
-    )
+    scope.record(EvaluationEpochRow, fact, began_at=fact.at)
 
 
 def rescored(scope: Scope, fact: Rescored) -> None:
     """A score of an epoch that is not in force yet."""
     if scope.value(OPEN, of_epoch=fact.epoch) is None:
         raise PaceBug(f"epoch {fact.epoch} takes no scores: it is in force or never began")
-    scope.add(
-        EpochScoreRow,
-        {
-            "epoch": fact.epoch,
-            "candidate": fact.candidate,
-            "outcome": fact.outcome,
-            "score": fact.score,
-            "merit": scope.merit(fact.score),
-            "reward": fact.reward,
-            "detail": fact.detail,
-            "seconds": fact.seconds,
-            "queue_seconds": fact.queue_seconds,
-            "memoised": fact.memoised,
-            "at": fact.at,
-            "metrics": dict(fact.metrics),
-        },
-    )
+    scope.record(EpochScoreRow, fact, merit=scope.merit(fact.score))
 
 
 def epoch_in_force(scope: Scope, fact: EpochInForce) -> None:

@@ -86,36 +86,15 @@ def group_shipped(scope: Scope, fact: GroupShipped) -> None:
     what = f"group {fact.number}"
     if not fact.leases:
         raise PaceBug(f"{what} needs leases")
-    scope.add(
-        GroupRow,
-        {
-            "group_number": fact.number,
-            "update_number": fact.update,
-            "state": "shipped",
-            "reason": "",
-            "alpha": fact.alpha,
-            "restores": fact.restores,
-            "rate": fact.rate,
-            "digest": fact.digest,
-            "metrics": {},
-            "shipped_at": fact.at,
-        },
-    )
+    begun: dict[str, object] = {"state": "shipped", "reason": "", "metrics": {}, "shipped_at": fact.at}
+    scope.record(GroupRow, fact, group_number=fact.number, update_number=fact.update, **begun)
     advantages = fact.advantages if fact.advantages is not None else (None,) * len(fact.leases)
     rows: list[dict[str, object]] = []
     for lease, age, earned, weight in zip(fact.leases, fact.staleness, fact.rewards, advantages, strict=True):
         if age < 0 or (scope.max_staleness is not None and age > scope.max_staleness):
             raise PaceBug(f"{what}: lease {lease} is {age} stale; the run allows 0 to {scope.max_staleness}")
-        rows.append(
-            {
-                "of_lease": lease,
-                "sampled_by": fact.update - age,
-                "number": fact.number,
-                "age": age,
-                "earned": earned,
-                "weight": weight,
-            }
-        )
+        taken = {"of_lease": lease, "sampled_by": fact.update - age, "number": fact.number}
+        rows.append({**taken, "age": age, "earned": earned, "weight": weight})
     scope.each(SHIP, partial(_not_shipped, scope, fact), rows)
 
 

@@ -17,8 +17,7 @@ TRIES = 20
 
 def idea_given(scope: Scope, fact: IdeaGiven) -> None:
     """An entry of the inbox that is taken in, once."""
-    row = {"entry": fact.entry, "idea": fact.number, "description": fact.text, "after": fact.after, "at": fact.at}
-    scope.add(GivenIdeaRow, row)
+    scope.record(GivenIdeaRow, fact, idea=fact.number, description=fact.text)
 
 
 def put(place: Place, run_id: int, text: str) -> int:

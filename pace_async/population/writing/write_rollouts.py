@@ -17,7 +17,6 @@ from pace_async.events import (
     CascadeStageEnded,
     Claimed,
     Evaluated,
-    EvaluationAttempted,
     IslandActed,
     LeaseAborted,
     LeaseOpened,
@@ -25,22 +24,12 @@ from pace_async.events import (
     Purpose,
 )
 from pace_async.population.blobs import pack_ids, pack_logprobs, pack_spans
-from pace_async.population.fields import (
-    ACTION_FIELDS,
-    ATTEMPT_FIELDS,
-    CASCADE_FIELDS,
-    CLAIM_FIELDS,
-    EVALUATED_FIELDS,
-    FRESH_FIELDS,
-    PRACTICE_FIELDS,
-    row_of,
-)
+from pace_async.population.fields import row_of
 from pace_async.population.models import (
     AdvisorCallRow,
     CandidateRow,
     CascadeScoreRow,
     ClaimRow,
-    EvaluationAttemptRow,
     ExperimentRow,
     FreshScoreRow,
     GivenIdeaRow,
@@ -101,37 +90,15 @@ def lease_opened(scope: Scope, fact: LeaseOpened) -> None:
     """The lease, and the island's row if this is its first lease."""
     if scope.value(KNOWN_ISLAND, of_island=fact.island) is None:
         scope.add(IslandRow, {"island": fact.island})
-    scope.add(
-        LeaseRow,
-        {
-            "lease": fact.lease,
-            "island": fact.island,
-            "state": "open",
-            "stage": "admitted",
-            "admitted_version": fact.version,
-            "deadline": fact.deadline,
-            "opened_at": fact.at,
-            "migrant": fact.migrant,
-        },
-    )
+    begun: dict[str, object] = {"state": "open", "stage": "admitted", "admitted_version": fact.version}
+    scope.record(LeaseRow, fact, **begun, opened_at=fact.at)
 
 
 def island_acted(scope: Scope, fact: IslandActed) -> None:
     """The action and the ideas it took in. Its lease must exist."""
-    scope.add(IslandActionRow, row_of(fact, ACTION_FIELDS))
-    scope.add(
-        IdeaRow,
-        *(
-            {
-                "island": fact.island,
-                "idea": idea.number,
-                "lease": fact.lease,
-                "description": idea.description,
-                "origin": idea.origin,
-            }
-            for idea in fact.ideas
-        ),
-    )
+    scope.record(IslandActionRow, fact)
+    place = {"island": fact.island, "lease": fact.lease}
+    scope.add(IdeaRow, *(row_of(IdeaRow, idea, **place, idea=idea.number) for idea in fact.ideas))
 
 
 def advised(scope: Scope, fact: Advised) -> None:
@@ -142,41 +109,13 @@ def advised(scope: Scope, fact: Advised) -> None:
     if not fact.calls or any(call.prompt is not None for call in fact.calls):
         FORGET.run(scope.connection, {"of_run": scope.run_id, "of_lease": fact.lease, "first": 1})
     scope.add(AdvisorCallRow, *(_call(fact.lease, n, call) for n, call in enumerate(fact.calls, start=1)))
-    scope.add(
-        IdeaRow,
-        *(
-            {"island": fact.island, "idea": note.number, "lease": fact.lease, "description": note.description}
-            for note in fact.ideas
-            if not note.known
-        ),
-    )
+    place = {"island": fact.island, "lease": fact.lease}
+    scope.add(IdeaRow, *(row_of(IdeaRow, note, **place, idea=note.number) for note in fact.ideas if not note.known))
     _known_here(scope, fact)
-    scope.add(
-        ProposalRow,
-        *(
-            {
-                "lease": fact.lease,
-                "ordinal": ordinal,
-                "island": fact.island,
-                "idea": note.number,
-                "known": note.known,
-                "description": note.description,
-            }
-            for ordinal, note in enumerate(fact.ideas, start=1)
-        ),
-    )
-    scope.add(
-        ExperimentRow,
-        {
-            "lease": fact.lease,
-            "island": fact.island,
-            "parent": fact.parent,
-            "idea": fact.idea,
-            "description": fact.experiment,
-            "at": fact.at,
-            "covers": json.dumps(fact.covers) if fact.covers else None,
-        },
-    )
+    proposed = enumerate(fact.ideas, start=1)
+    scope.add(ProposalRow, *(row_of(ProposalRow, note, **place, ordinal=n, idea=note.number) for n, note in proposed))
+    covers = json.dumps(fact.covers) if fact.covers else None
+    scope.record(ExperimentRow, fact, description=fact.experiment, covers=covers)
 
 
 def _known_here(scope: Scope, fact: Advised) -> None:
@@ -203,10 +142,7 @@ def claimed(scope: Scope, fact: Claimed) -> None:
     if scope.value(DECIDED, of_lease=fact.lease) is None:
         raise PaceBug(f"lease {fact.lease} cannot claim a new best: it {scope.lease_is(fact.lease)}")
     _withdraw(scope, fact.lease)
-    scope.add(
-        ClaimRow,
-        {**row_of(fact, CLAIM_FIELDS), "metrics": dict(fact.metrics), "tries": [asdict(tried) for tried in fact.tries]},
-    )
+    scope.record(ClaimRow, fact, tries=[asdict(tried) for tried in fact.tries])
 
 
 def evaluated(scope: Scope, fact: Evaluated) -> None:
@@ -215,24 +151,11 @@ def evaluated(scope: Scope, fact: Evaluated) -> None:
     own = fact.lease != 0
     if own:
         _advance(scope, fact.lease, "complete", COMPLETE)
-    scope.add(
-        CandidateRow,
-        {
-            "candidate": fact.lease,
-            "lease": fact.lease if own else None,
-            "island": fact.island if own else None,
-            "merit": scope.merit(fact.score),
-            **row_of(fact, EVALUATED_FIELDS),
-            "metrics": dict(fact.metrics),
-        },
-    )
-    scope.add(
-        FreshScoreRow,
-        *(
-            {"candidate": fact.lease, "number": number, **row_of(tried, FRESH_FIELDS)}
-            for number, tried in enumerate(fact.fresh, start=1)
-        ),
-    )
+    place = {"lease": fact.lease, "island": fact.island} if own else {"lease": None, "island": None}
+    merit = scope.merit(fact.score)
+    scope.record(CandidateRow, fact, candidate=fact.lease, merit=merit, **place)
+    tries = enumerate(fact.fresh, start=1)
+    scope.add(FreshScoreRow, *(row_of(FreshScoreRow, tried, candidate=fact.lease, number=n) for n, tried in tries))
     if fact.fresh:
         _withdraw(scope, fact.lease)
 
@@ -241,29 +164,14 @@ def cascade_stage_ended(scope: Scope, fact: CascadeStageEnded) -> None:
     """A stage of a rollout that is advised and not complete."""
     if scope.value(DECIDED, of_lease=fact.lease) is None:
         raise PaceBug(f"lease {fact.lease} cannot have ended a stage: it {scope.lease_is(fact.lease)}")
-    scope.add(
-        CascadeScoreRow,
-        {
-            "lease": fact.lease,
-            "ordinal": scope.value(NEXT_STAGE, of_lease=fact.lease),
-            "number": fact.number,
-            **row_of(fact.score, CASCADE_FIELDS),
-            "program": fact.program,
-            "mechanism": fact.mechanism,
-            "at": fact.at,
-        },
-    )
-
-
-def evaluation_attempted(scope: Scope, fact: EvaluationAttempted) -> None:
-    """An attempt of any lease, open or closed, and of the task's own program."""
-    scope.add(EvaluationAttemptRow, row_of(fact, ATTEMPT_FIELDS))
+    ordinal = scope.value(NEXT_STAGE, of_lease=fact.lease)
+    scope.record(CascadeScoreRow, fact, ordinal=ordinal, **row_of(CascadeScoreRow, fact.score))
 
 
 def practised(scope: Scope, fact: Practised) -> None:
     """Replaces what the lease's earlier program did, which the implementer was asked to mend."""
     REPLACED_PRACTICE.run(scope.connection, {"of_run": scope.run_id, "of_lease": fact.lease})
-    scope.add(PracticeRow, {**row_of(fact, PRACTICE_FIELDS), "metrics": dict(fact.metrics)})
+    scope.record(PracticeRow, fact)
 
 
 def lease_aborted(scope: Scope, fact: LeaseAborted) -> None:
@@ -289,19 +197,17 @@ def _advance(scope: Scope, lease: int, after: str, statement: Prepared, **more: 
 
 
 def _call(lease: int, ordinal: int, call: AdvisorCall) -> dict[str, object]:
-    return {
-        "lease": lease,
-        "ordinal": ordinal,
-        "purpose": call.purpose,
-        "text": call.text,
-        "prompt_tokens": len(call.prompt_ids),
-        "completion_tokens": len(call.completion_ids),
-        "oldest_version": min((span.version for span in call.spans), default=None),
-        "seconds": call.seconds,
-        "prompt_ids": pack_ids(call.prompt_ids),
-        "completion_ids": pack_ids(call.completion_ids),
-        "logprobs": pack_logprobs(call.logprobs),
-        "spans": pack_spans(call.spans),
-        "prompt": call.prompt,
-        "words": json.dumps(dict(call.words), ensure_ascii=False, sort_keys=True) if call.words else None,
-    }
+    return row_of(
+        AdvisorCallRow,
+        call,
+        lease=lease,
+        ordinal=ordinal,
+        prompt_tokens=len(call.prompt_ids),
+        completion_tokens=len(call.completion_ids),
+        oldest_version=min((span.version for span in call.spans), default=None),
+        prompt_ids=pack_ids(call.prompt_ids),
+        completion_ids=pack_ids(call.completion_ids),
+        logprobs=pack_logprobs(call.logprobs),
+        spans=pack_spans(call.spans),
+        words=json.dumps(dict(call.words), ensure_ascii=False, sort_keys=True) if call.words else None,
+    )

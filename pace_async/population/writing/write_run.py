@@ -5,7 +5,7 @@ from typing import Any, cast
 from sqlalchemy import Connection, Double, bindparam, case, insert, update
 
 from pace_async.events import FaultSeen, LoopMeasured, RunHeader, RunStateChanged
-from pace_async.population.fields import HEADER_FIELDS
+from pace_async.population.fields import row_of
 from pace_async.population.models import FaultRow, RunRow, RunStateRow, SecretRow, VersionRow
 from pace_async.population.prepared import Prepared
 from pace_async.population.writing.scope import OF_RUN, Scope, next_number
@@ -32,9 +32,8 @@ MEASURED = Prepared(
 def run_created(connection: Connection, header: RunHeader, secret: str, at: float, *, with_journal: bool = True) -> int:
     """The run's row, its `secret`, version 0, which is the advisor as given, and the first row of its journal. Returns
     run_id."""
-    values = {name: getattr(header, name) for name in HEADER_FIELDS}
-    values["config"] = dict(header.config)
-    created = connection.execute(insert(RunRow).values(**values, created_at=at).returning(RunRow.run_id)).scalar_one()
+    values = row_of(RunRow, header, config=dict(header.config), created_at=at)
+    created = connection.execute(insert(RunRow).values(**values).returning(RunRow.run_id)).scalar_one()
     connection.execute(insert(SecretRow).values(run_id=created, fresh=secret))
     connection.execute(insert(VersionRow).values(run_id=created, version=0, state="written", written_at=at))
     if with_journal:
@@ -44,30 +43,15 @@ def run_created(connection: Connection, header: RunHeader, secret: str, at: floa
 
 def run_state_changed(scope: Scope, fact: RunStateChanged) -> None:
     """One more state in the history."""
-    number = scope.value(NEXT_STATE)
-    scope.add(RunStateRow, {"number": number, "state": fact.state, "reason": fact.reason, "at": fact.at})
+    scope.record(RunStateRow, fact, number=scope.value(NEXT_STATE))
 
 
 def loop_measured(scope: Scope, fact: LoopMeasured) -> None:
     """Replaces shorter measurements."""
-    scope.one(
-        MEASURED,
-        lambda: "there is no such run",
-        stall=fact.longest_stall_ms,
-        turn=fact.longest_turn_cpu_ms,
-    )
+    scope.one(MEASURED, lambda: "there is no such run", stall=fact.longest_stall_ms, turn=fact.longest_turn_cpu_ms)
 
 
 def fault_seen(scope: Scope, fact: FaultSeen) -> None:
     """One more fault. A named lease must exist, except 0, the task's own program."""
-    scope.add(
-        FaultRow,
-        {
-            "number": scope.value(NEXT_FAULT),
-            "stage": fact.where,
-            "kind": fact.kind,
-            "detail": fact.detail,
-            "lease": fact.lease or None,
-            "at": fact.at,
-        },
-    )
+    number = scope.value(NEXT_FAULT)
+    scope.record(FaultRow, fact, number=number, stage=fact.where, lease=fact.lease or None)

@@ -9,16 +9,12 @@ from sqlalchemy import bindparam, func, select, update
 from pace_async.events import (
     ImplementerCalled,
     ImplementerChecked,
-    ImplementerChosen,
-    ImplementerReserved,
     SettingChanged,
     TryEvaluated,
 )
-from pace_async.population.fields import CHOICE_FIELDS, NOTES_FIELDS, row_of
 from pace_async.population.models import (
     ImplementerCallRow,
     ImplementerCheckRow,
-    ImplementerChoiceRow,
     ImplementerTryRow,
     NotesPageRow,
     ReservationRow,
@@ -34,6 +30,8 @@ NEXT_CALL = Prepared(
         ImplementerCallRow.run_id == OF_RUN, ImplementerCallRow.lease == OF_LEASE
     )
 )
+NOT_EVALUATED: dict[str, None] = dict.fromkeys(("evaluation", "evaluation_detail", "evaluation_feedback"))
+"""Of a try that was just made."""
 NEXT_CHECK, NEXT_CHANGE = next_number(ImplementerCheckRow), next_number(SettingChangeRow)
 CLOSE_RESERVATION = Prepared(
     update(ReservationRow)
@@ -64,61 +62,17 @@ EVALUATE_TRY = Prepared(
 RAISE_BOUND = Prepared(update(RunRow).where(RunRow.run_id == OF_RUN).values(max_staleness=bindparam("bound")))
 
 
-def implementer_chosen(scope: Scope, fact: ImplementerChosen) -> None:
-    """Once for a lease."""
-    scope.add(ImplementerChoiceRow, row_of(fact, CHOICE_FIELDS))
-
-
-def implementer_reserved(scope: Scope, fact: ImplementerReserved) -> None:
-    """Open until a call closes it."""
-    scope.add(
-        ReservationRow,
-        {
-            "number": fact.number,
-            "lease": fact.lease,
-            "model": fact.model,
-            "cost_usd": fact.cost_usd,
-            "at": fact.at,
-            "role": fact.role,
-        },
-    )
-
-
 def implementer_called(scope: Scope, fact: ImplementerCalled) -> None:
     """Numbered within its lease. The cost is written in every state of the lease, and an answer to keep with it."""
     ordinal = scope.value(NEXT_CALL, of_lease=fact.lease)
-    scope.add(
-        ImplementerCallRow,
-        {
-            "lease": fact.lease,
-            "ordinal": ordinal,
-            "model": fact.model,
-            "outcome": fact.outcome,
-            "prompt_tokens": fact.prompt_tokens,
-            "completion_tokens": fact.completion_tokens,
-            "cost_usd": fact.cost_usd,
-            "seconds": fact.seconds,
-            "at": fact.at,
-            "role": fact.role,
-        },
-    )
-    if (tried := fact.tried) is not None:
-        scope.add(
-            ImplementerTryRow,
-            {
-                "lease": fact.lease,
-                "number": tried.number,
-                "ordinal": ordinal,
-                "outcome": tried.outcome,
-                "detail": tried.detail,
-                "program": tried.program,
-                "answer": tried.answer,
-            },
-        )
+    scope.record(ImplementerCallRow, fact, ordinal=ordinal)
+    if fact.tried is not None:
+        place = {"lease": fact.lease, "ordinal": ordinal}
+        scope.record(ImplementerTryRow, fact.tried, **place, **NOT_EVALUATED)
     if fact.answered is not None:
         advisor_answered(scope, fact.lease, fact.answered)
     if fact.notes is not None:
-        scope.add(NotesPageRow, {"lease": fact.lease, "ordinal": ordinal, **row_of(fact.notes, NOTES_FIELDS)})
+        scope.record(NotesPageRow, fact.notes, lease=fact.lease, ordinal=ordinal)
     if fact.reservation is None:
         return
     scope.one(
@@ -147,25 +101,11 @@ def try_evaluated(scope: Scope, fact: TryEvaluated) -> None:
 
 def implementer_checked(scope: Scope, fact: ImplementerChecked) -> None:
     """One more check."""
-    scope.add(
-        ImplementerCheckRow,
-        {
-            "number": scope.value(NEXT_CHECK),
-            "model": fact.model,
-            "prompt_tokens": fact.prompt_tokens,
-            "completion_tokens": fact.completion_tokens,
-            "cost_usd": fact.cost_usd,
-            "seconds": fact.seconds,
-            "at": fact.at,
-            "role": fact.role,
-        },
-    )
+    scope.record(ImplementerCheckRow, fact, number=scope.value(NEXT_CHECK))
 
 
 def setting_changed(scope: Scope, fact: SettingChanged) -> None:
     """One more change. A raised bound applies to the run from now on: later leases have later deadlines."""
-    number = scope.value(NEXT_CHANGE)
-    row = {"number": number, "key": fact.key, "before": fact.before, "after": fact.after, "at": fact.at}
-    scope.add(SettingChangeRow, row)
+    scope.record(SettingChangeRow, fact, number=scope.value(NEXT_CHANGE))
     if fact.key == "staleness.max_staleness":
         scope.one(RAISE_BOUND, lambda: "there is no such run", bound=int(fact.after))

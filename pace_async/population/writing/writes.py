@@ -1,6 +1,7 @@
 """Writes a fact's rows and its entry in the journal. The only map from `pace_async.events` to the tables."""
 
-from typing import assert_never
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from sqlalchemy.exc import IntegrityError
 
@@ -34,6 +35,7 @@ from pace_async.events import (
     TryEvaluated,
     VersionPublished,
 )
+from pace_async.population.models import Base, EvaluationAttemptRow, ImplementerChoiceRow, ReservationRow
 from pace_async.population.writing import (
     write_epochs,
     write_learning,
@@ -56,67 +58,45 @@ def write(scope: Scope, fact: Fact) -> None:
 def project(scope: Scope, fact: Fact) -> None:
     """Write the fact's rows without its entry in the journal. Raises PaceBug."""
     try:
-        _write(scope, fact)
+        WRITERS[type(fact)](scope, fact)
     except IntegrityError as error:
         raise PaceBug(f"the record refuses {_named(fact)}: {error.orig}") from error
 
 
-def _write(scope: Scope, fact: Fact) -> None:
-    match fact:
-        case LeaseOpened():
-            write_rollouts.lease_opened(scope, fact)
-        case IslandActed():
-            write_rollouts.island_acted(scope, fact)
-        case Advised():
-            write_rollouts.advised(scope, fact)
-        case ImplementerChosen():
-            write_spending.implementer_chosen(scope, fact)
-        case ImplementerReserved():
-            write_spending.implementer_reserved(scope, fact)
-        case ImplementerCalled():
-            write_spending.implementer_called(scope, fact)
-        case ImplementerChecked():
-            write_spending.implementer_checked(scope, fact)
-        case TryEvaluated():
-            write_spending.try_evaluated(scope, fact)
-        case CascadeStageEnded():
-            write_rollouts.cascade_stage_ended(scope, fact)
-        case EvaluationAttempted():
-            write_rollouts.evaluation_attempted(scope, fact)
-        case Practised():
-            write_rollouts.practised(scope, fact)
-        case Claimed():
-            write_rollouts.claimed(scope, fact)
-        case Evaluated():
-            write_rollouts.evaluated(scope, fact)
-        case LeaseAborted():
-            write_rollouts.lease_aborted(scope, fact)
-        case GroupShipped():
-            write_learning.group_shipped(scope, fact)
-        case GroupEnded():
-            write_learning.group_ended(scope, fact)
-        case LeaseReleased():
-            write_learning.lease_released(scope, fact)
-        case VersionPublished():
-            write_learning.version_published(scope, fact)
-        case FaultSeen():
-            write_run.fault_seen(scope, fact)
-        case RunStateChanged():
-            write_run.run_state_changed(scope, fact)
-        case LoopMeasured():
-            write_run.loop_measured(scope, fact)
-        case SettingChanged():
-            write_spending.setting_changed(scope, fact)
-        case RescoreBegan():
-            write_epochs.rescore_began(scope, fact)
-        case Rescored():
-            write_epochs.rescored(scope, fact)
-        case EpochInForce():
-            write_epochs.epoch_in_force(scope, fact)
-        case IdeaGiven():
-            write_people.idea_given(scope, fact)
-        case _:
-            assert_never(fact)
+def _as_it_is(table: type[Base]) -> Callable[[Scope, Any], None]:
+    """For a fact that is one row of this table."""
+    return lambda scope, fact: scope.record(table, fact)
+
+
+WRITERS: Mapping[type, Callable[[Scope, Any], None]] = {
+    LeaseOpened: write_rollouts.lease_opened,
+    IslandActed: write_rollouts.island_acted,
+    Advised: write_rollouts.advised,
+    ImplementerChosen: _as_it_is(ImplementerChoiceRow),
+    ImplementerReserved: _as_it_is(ReservationRow),
+    ImplementerCalled: write_spending.implementer_called,
+    ImplementerChecked: write_spending.implementer_checked,
+    TryEvaluated: write_spending.try_evaluated,
+    CascadeStageEnded: write_rollouts.cascade_stage_ended,
+    EvaluationAttempted: _as_it_is(EvaluationAttemptRow),
+    Practised: write_rollouts.practised,
+    Claimed: write_rollouts.claimed,
+    Evaluated: write_rollouts.evaluated,
+    LeaseAborted: write_rollouts.lease_aborted,
+    GroupShipped: write_learning.group_shipped,
+    GroupEnded: write_learning.group_ended,
+    LeaseReleased: write_learning.lease_released,
+    VersionPublished: write_learning.version_published,
+    FaultSeen: write_run.fault_seen,
+    RunStateChanged: write_run.run_state_changed,
+    LoopMeasured: write_run.loop_measured,
+    SettingChanged: write_spending.setting_changed,
+    RescoreBegan: write_epochs.rescore_began,
+    Rescored: write_epochs.rescored,
+    EpochInForce: write_epochs.epoch_in_force,
+    IdeaGiven: write_people.idea_given,
+}
+"""What writes the rows of each fact."""
 
 
 def _named(fact: Fact) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from pace_async.events import ImplementerCalled, ImplementerChecked, ImplementerReserved, TryEvaluated
+from pace_async.population.fields import fact_of
 from pace_async.population.models import (
     AdvisorCallRow,
     ExperimentRow,
@@ -24,7 +25,7 @@ def steps_of_calls(connection: Connection, run_id: int, ends_after: dict[int, li
     closed: dict[tuple[int, int], int] = {}
     held = select(ReservationRow).where(ReservationRow.run_id == run_id).order_by(ReservationRow.number)
     for row in connection.execute(held):
-        reserved = ImplementerReserved(row.number, row.lease, row.model, row.cost_usd, row.at, row.role)
+        reserved = fact_of(ImplementerReserved, ReservationRow, row)
         yield Step(("reserved", row.lease, row.number), row.at, row.lease, reserved, _begins(row.lease, row.role))
         if row.ordinal is not None:
             closed[row.lease, row.ordinal] = row.number
@@ -34,11 +35,7 @@ def steps_of_calls(connection: Connection, run_id: int, ends_after: dict[int, li
     made = select(ImplementerCallRow).where(ImplementerCallRow.run_id == run_id)
     for row in connection.execute(made.order_by(ImplementerCallRow.lease, ImplementerCallRow.ordinal)).all():
         lease, ordinal, number = row.lease, row.ordinal, closed.get((row.lease, row.ordinal))
-        called = ImplementerCalled(
-            *(lease, row.model, row.outcome, row.prompt_tokens, row.completion_tokens, row.cost_usd),
-            *(row.seconds, row.at, number),
-            role=row.role,
-        )
+        called = fact_of(ImplementerCalled, ImplementerCallRow, row, reservation=number)
         key: Key = ("called", lease, ordinal)
         after: list[Key] = [*_begins(lease, row.role), ("called", lease, ordinal - 1)]
         if number is not None:
@@ -54,9 +51,7 @@ def steps_of_calls(connection: Connection, run_id: int, ends_after: dict[int, li
             yield Step(tried[1], fact.at, lease, fact, (key,))
     checks = select(ImplementerCheckRow).where(ImplementerCheckRow.run_id == run_id)
     for row in connection.execute(checks.order_by(ImplementerCheckRow.number)):
-        checked = ImplementerChecked(
-            *(row.model, row.prompt_tokens, row.completion_tokens, row.cost_usd, row.seconds, row.at, row.role)
-        )
+        checked = fact_of(ImplementerChecked, ImplementerCheckRow, row)
         yield Step(("checked", row.number, 0), row.at, 0, checked, (("checked", row.number - 1, 0),))
 
 

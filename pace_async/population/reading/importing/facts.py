@@ -10,7 +10,7 @@ from dataclasses import replace
 from sqlalchemy import Connection, select
 
 from pace_async.events import RunHeader
-from pace_async.population.fields import HEADER_FIELDS
+from pace_async.population.fields import fact_of
 from pace_async.population.journal.bodies import Recorded
 from pace_async.population.models import RunRow
 from pace_async.population.reading.epochs import epochs_of
@@ -33,7 +33,7 @@ def inferred_facts(
     leases come without the advisor's calls and the implementers' tries. Raises PaceBug for rows that no run can have
     written."""
     row = connection.execute(select(RunRow).where(RunRow.run_id == run_id)).one()
-    header = RunHeader(**{name: getattr(row, name) for name in HEADER_FIELDS})
+    header = fact_of(RunHeader, RunRow, row)
     if not after:
         yield row.created_at, replace(header, max_staleness=first_bound(connection, run_id))
     ends_after: dict[int, list[Key]] = {}

@@ -20,7 +20,7 @@ from pace_async.events import (
     SettingChanged,
     VersionPublished,
 )
-from pace_async.population.fields import NAMED_METRICS
+from pace_async.population.fields import NAMED_METRICS, fact_of
 from pace_async.population.models import (
     CandidateRow,
     EpochScoreRow,
@@ -84,16 +84,13 @@ def steps_of_epochs(connection: Connection, run_id: int) -> Iterator[Step]:
         .where(row.run_id == run_id, row.epoch > 0, row.at != CandidateRow.at)
     )
     for found in connection.execute(again).all():
-        fact = Rescored(
-            *(found.epoch, found.candidate, found.outcome, found.detail, found.score, found.reward, found.seconds),
-            *(found.memoised, found.at, found.queue_seconds or 0.0, found.metrics),
-        )
+        fact = fact_of(Rescored, row, found, queue_seconds=found.queue_seconds or 0.0)
         scored[found.epoch].append(found.candidate)
         after = (("rescore began", found.epoch, 0), ("ended", found.candidate, 0))
         yield Step(("rescored", found.epoch, found.candidate), found.at, 0, fact, after)
     leases = connection.execute(select(LeaseRow.lease).where(LeaseRow.run_id == run_id)).scalars().all()
     for epoch in connection.execute(_of_run(EvaluationEpochRow, run_id)).all():
-        began = RescoreBegan(epoch.epoch, epoch.task_digest, epoch.best, epoch.began_at)
+        began = fact_of(RescoreBegan, EvaluationEpochRow, epoch, at=epoch.began_at)
         yield Step(
             ("rescore began", epoch.epoch, 0), epoch.began_at, 0, began, (("rescore began", epoch.epoch - 1, 0),)
         )
@@ -112,12 +109,12 @@ def steps_of_run(connection: Connection, run_id: int) -> Iterator[Step]:
     run = connection.execute(_of_run(RunRow, run_id)).one()
     newest = run.created_at
     for row in connection.execute(_of_run(RunStateRow, run_id)):
-        fact = RunStateChanged(row.state, row.reason, row.at)
+        fact = fact_of(RunStateChanged, RunStateRow, row)
         begins = row.state == "running"
         yield Step(("state", row.number, 0), row.at, 0 if begins else LAST, fact, (("state", row.number - 1, 0),))
         newest = max(newest, row.at)
     for row in connection.execute(_of_run(SettingChangeRow, run_id)):
-        changed = SettingChanged(row.key, row.before, row.after, row.at)
+        changed = fact_of(SettingChanged, SettingChangeRow, row)
         yield Step(("setting", row.number, 0), row.at, 0, changed, (("setting", row.number - 1, 0),))
     for row in connection.execute(_of_run(GivenIdeaRow, run_id)):
         given = IdeaGiven(row.entry, row.description, row.after, row.at)

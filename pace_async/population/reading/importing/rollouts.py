@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from pace_async.events import EvaluationAttempted, LeaseAborted, LeaseOpened, LeaseReleased
-from pace_async.population.fields import ATTEMPT_FIELDS
+from pace_async.population.fields import fact_of
 from pace_async.population.models import (
     CandidateRow,
     CascadeScoreRow,
@@ -51,14 +51,12 @@ class Rollouts:
 
     def _leases(self, scored: set[int]) -> Iterator[Step]:
         previous: dict[int, int] = {}
-        columns = (LeaseRow.lease, LeaseRow.island, LeaseRow.state, LeaseRow.deadline, LeaseRow.admitted_version)
-        more = (LeaseRow.opened_at, LeaseRow.closed_at, LeaseRow.migrant, LeaseRow.group_number, LeaseRow.reason)
-        for row in self._all(LeaseRow, *columns, *more):
+        for row in self._all(LeaseRow, LeaseRow):
             lease = row.lease
             after = [SEED_SCORED, ("ended", previous.get(row.island, 0), 0), ("ended", row.migrant or 0, 0)]
             after += [("in force", epoch, 0) for epoch, last in self._epochs.items() if last < lease]
             previous[row.island] = lease
-            opened = LeaseOpened(lease, row.island, row.deadline, row.admitted_version, row.opened_at, row.migrant)
+            opened = fact_of(LeaseOpened, LeaseRow, row, version=row.admitted_version, at=row.opened_at)
             yield Step(("opened", lease, 0), row.opened_at, lease, opened, tuple(after))
             if row.state == "aborted":
                 kind, _, detail = (row.reason or "").partition(": ")
@@ -97,8 +95,8 @@ class Rollouts:
 
     def _before_the_end(self) -> Iterator[Step]:
         """What an open lease goes through. Those of the task's own program have no lease."""
-        for row in self._all(EvaluationAttemptRow, *(getattr(EvaluationAttemptRow, name) for name in ATTEMPT_FIELDS)):
-            attempted = EvaluationAttempted(*row)
+        for row in self._all(EvaluationAttemptRow, EvaluationAttemptRow):
+            attempted = fact_of(EvaluationAttempted, EvaluationAttemptRow, row)
             key = (f"attempted {row.stage} {row.fresh}", row.lease, row.attempt)
             after = (("opened", row.lease, 0), (key[0], row.lease, row.attempt - 1))
             yield self._of_lease(key, row.ended_at, row.lease, attempted, after)

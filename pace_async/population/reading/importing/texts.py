@@ -7,7 +7,7 @@ from sqlalchemy import Connection, and_, func, select
 from sqlalchemy.orm import aliased
 
 from pace_async.events import Evaluated, Fact, ImplementerCalled, NotesPage
-from pace_async.population.fields import NOTES_FIELDS
+from pace_async.population.fields import fact_of, shared_values
 from pace_async.population.models import CandidateRow, EpochScoreRow, ImplementerTryRow, NotesPageRow
 from pace_async.population.reading.importing.calls import answering_calls
 from pace_async.population.reading.importing.order import Step
@@ -90,27 +90,15 @@ class Texts:
             row = EpochScoreRow
             kept = select(row).where(row.run_id == self._run_id, row.candidate.in_(candidates))
             for first in self._connection.execute(kept.order_by(row.epoch.desc())):
-                facts[first.candidate] = replace(
-                    facts[first.candidate],
-                    outcome=first.outcome,
-                    score=first.score,
-                    reward=first.reward,
-                    detail=first.detail,
-                    seconds=first.seconds,
-                    queue_seconds=first.queue_seconds,
-                    memoised=first.memoised,
-                    metrics=first.metrics,
-                )
+                scored = shared_values(Evaluated, row, first)
+                facts[first.candidate] = replace(facts[first.candidate], **scored)
         return facts
 
     def _pages(self, leases: set[int]) -> dict[tuple[int, int], NotesPage]:
         """The pages of notes by the call that wrote them."""
         row = NotesPageRow
         pages = self._connection.execute(select(row).where(row.run_id == self._run_id, row.lease.in_(leases)))
-        return {
-            (page.lease, page.ordinal): NotesPage(**{name: getattr(page, name) for name in NOTES_FIELDS})
-            for page in pages
-        }
+        return {(page.lease, page.ordinal): fact_of(NotesPage, row, page) for page in pages}
 
 
 def _gains_of(connection: Connection, run_id: int) -> set[int]:
