@@ -2,8 +2,19 @@
 
 import gc
 import weakref
+from collections.abc import Iterator
+
+import pytest
 
 from pace_async.gc_freeze import RARELY, start_up_frozen
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _nothing_is_frozen() -> Iterator[None]:
+    """The session has frozen what it loaded (`tests.support.start_up`), and does so again."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
 
 
 class Knot:
@@ -65,3 +76,14 @@ def test_frozen_objects_are_collected_again_after_a_failed_run() -> None:
         pass
     gc.collect()
     assert left() is None
+
+
+def test_what_the_process_has_frozen_itself_stays_frozen() -> None:
+    gc.freeze()
+    before = gc.get_freeze_count()
+    with start_up_frozen():
+        made = weakref.ref(Knot())
+        gc.collect()
+        assert made() is None
+    assert gc.get_freeze_count() > before / 2
+    gc.unfreeze()
