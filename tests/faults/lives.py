@@ -244,6 +244,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with tempfile.TemporaryDirectory() as folder:
         empty_population(Path(folder))  # so that no life makes a population by itself, and loads alembic for it
+    anyio.run(anyio.sleep, 0)  # nor loads what an event loop needs
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
