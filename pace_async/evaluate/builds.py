@@ -10,8 +10,6 @@ import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import anyio
 
@@ -51,12 +49,7 @@ class Builds(AbstractContextManager["Builds"]):
         self._sizes: dict[str, int] = {}
         self._folder = tempfile.TemporaryDirectory(prefix=leftovers.prefix(), ignore_cleanup_errors=True)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._folder.cleanup()
 
     def limits(self, limits: Limits) -> Limits:

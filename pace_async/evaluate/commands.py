@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, cast
 
 from pace_async.evaluate.base import Evaluation, EvaluationRequest, Limits
 from pace_async.evaluate.metrics import LONGEST_FILE, Left, cut, read, wanted
@@ -53,12 +52,7 @@ class Commands(AbstractContextManager["Commands"]):
         self._runner = root / _RUNNER
         shutil.copyfile(Path(python_evaluator.__file__), self._runner)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._folder.cleanup()
 
     def limits(self, limits: Limits) -> Limits:

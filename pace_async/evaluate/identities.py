@@ -11,8 +11,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Self
 
 import anyio
+from anyio.abc import TaskGroup
 
 from pace_async.errors import InfrastructureFault, PaceBug
 from pace_async.evaluate.base import (
@@ -240,17 +242,12 @@ def attempted_once(request: EvaluationRequest, came: Evaluation, ended_at: float
     return came.with_attempts(tuple(attempts.made))
 
 
-class InTaskEvaluator(ABC):
-    """Implements `base.Evaluator` for evaluators that are one function. An evaluation runs in the first task that waits
-    for it. An evaluation returned without attempts counts as one attempt."""
+class IdentifiedEvaluator(ABC):
+    """What all implementations of `base.Evaluator` share. An evaluation runs in the first task that waits for it."""
 
     @abstractmethod
-    async def run(self, request: EvaluationRequest) -> Evaluation:
-        """One evaluation. Never raises for an action of the program. An InfrastructureFault becomes its outcome."""
-
-    def clock(self) -> float:
-        """Seconds since the epoch, for the times of attempts."""
-        return time.time()
+    async def _evaluated(self, request: EvaluationRequest) -> Evaluation:
+        """One evaluation, with all its attempts."""
 
     async def submit(self, request: EvaluationRequest) -> None:
         self._identities.submit(request)
@@ -272,9 +269,46 @@ class InTaskEvaluator(ABC):
 
     @cached_property
     def _identities(self) -> Identities:
-        return Identities(self._attempt)
+        return Identities(self._evaluated)
 
-    async def _attempt(self, request: EvaluationRequest) -> Evaluation:
+
+class BackgroundEvaluator(IdentifiedEvaluator):
+    """Runs each evaluation in a task of its own. Use as an async context manager. Evaluations that still run at its end
+    are cancelled."""
+
+    _tasks: TaskGroup | None = None
+
+    async def __aenter__(self) -> Self:
+        self._tasks = await anyio.create_task_group().__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """No evaluation raises in its task, so an error of the body passes unchanged, without an exception group."""
+        if self._tasks is not None:
+            self._tasks.cancel_scope.cancel()
+            await self._tasks.__aexit__(None, None, None)
+
+    @cached_property
+    def _identities(self) -> Identities:
+        return Identities(self._evaluated, self._begin)
+
+    def _begin(self, work: object) -> None:
+        assert self._tasks is not None, "it is used as a context manager"
+        self._tasks.start_soon(work)  # pyright: ignore[reportArgumentType]
+
+
+class InTaskEvaluator(IdentifiedEvaluator):
+    """For evaluators that are one function. An evaluation returned without attempts counts as one attempt."""
+
+    @abstractmethod
+    async def run(self, request: EvaluationRequest) -> Evaluation:
+        """One evaluation. Never raises for an action of the program. An InfrastructureFault becomes its outcome."""
+
+    def clock(self) -> float:
+        """Seconds since the epoch, for the times of attempts."""
+        return time.time()
+
+    async def _evaluated(self, request: EvaluationRequest) -> Evaluation:
         try:
             came = await self.run(request)
         except InfrastructureFault as fault:

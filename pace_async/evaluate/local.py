@@ -13,17 +13,15 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Self
 
 import anyio
-from anyio.abc import TaskGroup
 
 from pace_async import config
 from pace_async.errors import InfrastructureFault, UsageError
-from pace_async.evaluate.base import SECRET_SEEDS, Evaluation, EvaluationId, EvaluationRequest, Limits, Machines
+from pace_async.evaluate.base import SECRET_SEEDS, Evaluation, EvaluationId, EvaluationRequest, Limits
 from pace_async.evaluate.builds import BuildFailed, Builds
 from pace_async.evaluate.commands import Commands
-from pace_async.evaluate.identities import Attempt, Attempts, Identities, attempted_once
+from pace_async.evaluate.identities import Attempt, Attempts, BackgroundEvaluator, attempted_once
 from pace_async.evaluate.memo import Key, ScoreMemo
 from pace_async.evaluate.practice import printed
 from pace_async.evaluate.resources import NOTHING_OWNED, Slot
@@ -57,9 +55,8 @@ class Parts:
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-class LocalEvaluator:
-    """Implements `base.Evaluator`. Use as an async context manager. Evaluations that still run at its end are
-    cancelled."""
+class LocalEvaluator(BackgroundEvaluator):
+    """The evaluator of this machine."""
 
     def __init__(self, task: Task, evaluation: config.EvaluationConfig, parts: Parts) -> None:
         self.task, self.parts = task, parts
@@ -67,18 +64,6 @@ class LocalEvaluator:
         self._retries = evaluation.retries
         self._slots = Slots(parts.slots or (NOTHING_OWNED,) * evaluation.slots)
         self._share = min(1.0, len(os.sched_getaffinity(0)) / self._slots.count)
-        self._tasks: TaskGroup | None = None
-        self._identities = Identities(self._evaluated, self._begin)
-
-    async def __aenter__(self) -> Self:
-        self._tasks = await anyio.create_task_group().__aenter__()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        """No evaluation raises in its task, so an error of the body passes unchanged, without an exception group."""
-        if self._tasks is not None:
-            self._tasks.cancel_scope.cancel()
-            await self._tasks.__aexit__(None, None, None)
 
     @property
     def is_warm(self) -> bool:
@@ -95,30 +80,11 @@ class LocalEvaluator:
         own = len(self._slots.first.cards)
         if request.needs.gpus > own:
             raise UsageError(f"An evaluation gets {own} GPUs here, and one was asked for with {request.needs.gpus:g}.")
-        self._identities.submit(request)
-
-    async def result(self, identity: EvaluationId) -> Evaluation:
-        return await self._identities.result(identity)
-
-    async def cancel(self, identity: EvaluationId) -> None:
-        await self._identities.cancel(identity)
-
-    async def leave(self, identity: EvaluationId) -> None:
-        await self._identities.cancel(identity)
-
-    def pending(self) -> Sequence[EvaluationId]:
-        return self._identities.pending()
-
-    def machines(self) -> Machines | None:
-        return None
+        await super().submit(request)
 
     def known(self) -> Mapping[EvaluationId, Evaluation | None]:
         """See `Identities.known`."""
         return self._identities.known()
-
-    def _begin(self, work: object) -> None:
-        assert self._tasks is not None, "it is used as a context manager"
-        self._tasks.start_soon(work)  # pyright: ignore[reportArgumentType]
 
     async def _evaluated(self, request: EvaluationRequest) -> Evaluation:
         """Nothing is run for a program that is refused at once, or whose score is known."""
@@ -133,16 +99,14 @@ class LocalEvaluator:
         memo = self.parts.memo
         if memo is None or request.seed >= SECRET_SEEDS:
             return await self._tried(request)
-        key = Key(self.task.digest, request.seed, digest_as_it_is(request.program), self._setting_of(request.stage))
+        setting = self.parts.setting if request.stage == FULL else f"stage={request.stage} {self.parts.setting}"
+        key = Key(self.task.digest, request.seed, digest_as_it_is(request.program), setting)
         known = await memo.get(key)
         if known is not None:
             return _unrun(request, known)
         result = await self._tried(request)
         await memo.put(key, result)
         return result
-
-    def _setting_of(self, stage: str) -> str:
-        return self.parts.setting if stage == FULL else f"stage={stage} {self.parts.setting}"
 
     async def _tried(self, request: EvaluationRequest) -> Evaluation:
         """Evaluate, and again after a failure of the machine."""

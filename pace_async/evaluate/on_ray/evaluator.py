@@ -10,20 +10,18 @@ identity is begun by one actor at a time.
 
 import os
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
 
 import anyio
-from anyio.abc import TaskGroup
 
 from pace_async import config
 from pace_async.errors import InfrastructureFault
 from pace_async.evaluate.assemble import Say
 from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest, Machines, Needs
-from pace_async.evaluate.identities import Attempts, Identities
+from pace_async.evaluate.identities import Attempts, BackgroundEvaluator
 from pace_async.evaluate.on_ray.answers import why_wrong
 from pace_async.evaluate.on_ray.asking import ASK_AGAIN_S, called
 from pace_async.evaluate.on_ray.cluster import NO_LOG, ActorLost, Unanswered, refuse_unless_installed
@@ -41,49 +39,21 @@ CANCEL_S = 30.0
 BEFORE = "lost before the runtime was started again"
 
 
-class RayEvaluator:
-    """Implements `base.Evaluator`. Use as an async context manager. Evaluations that still run at its end are
-    cancelled."""
+class RayEvaluator(BackgroundEvaluator):
+    """The evaluator of a fleet."""
 
     def __init__(self, fleet: Fleet, retries: int) -> None:
         self.fleet = fleet
         self._retries = retries
-        self._tasks: TaskGroup | None = None
-        self._identities = Identities(self._evaluated, self._begin)
         self._left: set[EvaluationId] = set()
-
-    async def __aenter__(self) -> Self:
-        self._tasks = await anyio.create_task_group().__aenter__()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._tasks is not None:
-            self._tasks.cancel_scope.cancel()
-            await self._tasks.__aexit__(None, None, None)
-
-    async def submit(self, request: EvaluationRequest) -> None:
-        self._identities.submit(request)
-
-    async def result(self, identity: EvaluationId) -> Evaluation:
-        return await self._identities.result(identity)
-
-    async def cancel(self, identity: EvaluationId) -> None:
-        await self._identities.cancel(identity)
 
     async def leave(self, identity: EvaluationId) -> None:
         if self.fleet.wanted.outlives:
             self._left.add(identity)
-        await self._identities.cancel(identity)
-
-    def pending(self) -> Sequence[EvaluationId]:
-        return self._identities.pending()
+        await super().leave(identity)
 
     def machines(self) -> Machines:
         return Machines(len(self.fleet.living), self.fleet.slots, self.fleet.busy)
-
-    def _begin(self, work: object) -> None:
-        assert self._tasks is not None, "it is used as a context manager"
-        self._tasks.start_soon(work)  # pyright: ignore[reportArgumentType]
 
     async def _evaluated(self, request: EvaluationRequest) -> Evaluation:
         """Take over an evaluation of an earlier process, or evaluate, and again if the node was lost."""

@@ -170,13 +170,7 @@ def all_removed() -> bool:
 def memory_mb() -> int:
     """MiB of memory that this process may use: the machine's, or the limit of its control groups."""
     most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    try:
-        own, mounts = (
-            _own_groups(Path("/proc/self/cgroup").read_text()),
-            _mounts(Path("/proc/self/mountinfo").read_text()),
-        )
-    except OSError:
-        return most // MEBIBYTE
+    own, mounts = _of_this_process()
     for name, file in (("memory", "memory.limit_in_bytes"), ("", "memory.max")):
         if name in mounts:
             for folder in (mounts[name] / own.get(name, ""), mounts[name]):
@@ -197,14 +191,10 @@ def home() -> Path | None:
     where = find()
     if where is None:
         return None
-    try:
-        own, mounts = (
-            _own_groups(Path("/proc/self/cgroup").read_text()),
-            _mounts(Path("/proc/self/mountinfo").read_text()),
-        )
-    except OSError:
-        return None
+    own, mounts = _of_this_process()
     name = "memory" if where.version == 1 else ""
+    if name not in mounts:
+        return None
     folder = mounts[name] / own.get(name, "")
     return folder if (folder / MEMBERS).exists() else None
 
@@ -234,11 +224,7 @@ def find() -> Hierarchy | None:
 
 
 def _candidates() -> list[Hierarchy]:
-    try:
-        own = _own_groups(Path("/proc/self/cgroup").read_text())
-        mounts = _mounts(Path("/proc/self/mountinfo").read_text())
-    except OSError:
-        return []
+    own, mounts = _of_this_process()
     found: list[Hierarchy] = []
     if "memory" in mounts and "pids" in mounts:
         inner = {name: mounts[name] / own.get(name, "") for name in mounts}
@@ -258,6 +244,17 @@ def _candidates() -> list[Hierarchy]:
                 break
             folder = folder.parent
     return found
+
+
+def _of_this_process() -> tuple[Mapping[str, str], Mapping[str, Path]]:
+    """As `_own_groups` and `_mounts`. Empty where the kernel reports none."""
+    try:
+        return (
+            _own_groups(Path("/proc/self/cgroup").read_text()),
+            _mounts(Path("/proc/self/mountinfo").read_text()),
+        )
+    except OSError:
+        return {}, {}
 
 
 def _own_groups(text: str) -> Mapping[str, str]:

@@ -21,7 +21,7 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import anyio
@@ -292,9 +292,8 @@ def _out_of_time(plan: Plan, code: int, used: float) -> bool:
 
 def _head(plan: Plan, job: Job, nonce: str, start: _Start) -> bytes:
     """The head of the job: the program and its settings."""
-    parts = (
-        parts_of(job.program) if job.process is None and job.command is None else ()
-    )  # it was compiled for its digest, and compiling it again takes a quarter of a launch
+    # It was compiled for its digest, and compiling it again takes a quarter of a launch.
+    parts = parts_of(job.program) if job.process is None and job.command is None else ()
     head = {
         "nonce": nonce,
         "result": start.result,
@@ -304,8 +303,8 @@ def _head(plan: Plan, job: Job, nonce: str, start: _Start) -> bytes:
         "program": job.program,
         "parts": [(part.above, part.code.hex()) for part in parts],
         "files": dict(job.files),
-        "process": _process(job.process) if job.process is not None else None,
-        "command": _command(job.command) if job.command is not None else None,
+        "process": _asked(job.process, "one_thread"),
+        "command": _asked(job.command, "packages"),
         "entry": job.entry,
         "echoes": ECHOES if job.timed else 0,
         "instances": len(job.instances),
@@ -313,30 +312,12 @@ def _head(plan: Plan, job: Job, nonce: str, start: _Start) -> bytes:
     return json.dumps(head).encode()
 
 
-def _process(process: Process) -> dict[str, object]:
-    """Its files follow the head."""
-    asked: dict[str, object] = {
-        "argv": list(process.argv),
-        "environment": dict(process.environment),
-        "size": len(process.files),
-    }
-    return asked if process.most is None else {**asked, "most": process.most}
-
-
-def _command(command: Command) -> dict[str, object]:
-    """Its files follow the head."""
-    return {
-        "argv": list(command.argv),
-        "environment": dict(command.environment),
-        "task": command.task,
-        "program": command.program,
-        "size": len(command.files),
-        "path": list(command.path),
-        "results": list(command.results),
-        "most": command.most,
-        "removed": list(command.removed),
-        "folder": command.folder,
-    }
+def _asked(asked: Process | Command | None, *left_out: str) -> dict[str, object] | None:
+    """What the driver is told of it. Its files follow the head."""
+    if asked is None:
+        return None
+    told = {field.name: getattr(asked, field.name) for field in fields(asked) if field.name not in ("files", *left_out)}
+    return {**told, "environment": dict(asked.environment), "size": len(asked.files)}
 
 
 def _framing(job: Job) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from pace_async.durable import temporary_folder
 from pace_async.errors import InfrastructureFault, UsageError
@@ -79,7 +79,7 @@ async def pick_tier(unsafe: bool) -> Tier:
                 return tier
             check = await check_tier(tier)
             if check.proven:
-                return replace(cast("Any", tier), gaps=check.gaps)
+                return replace(tier, gaps=check.gaps)
             refused.append(f"{tier.name}: {check.reason}")
     raise UsageError(f"No sandbox could be proven on this machine ({'; '.join(refused)}): {REMEDY}.")
 

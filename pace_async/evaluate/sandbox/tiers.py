@@ -8,11 +8,12 @@ import json
 import os
 import secrets
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 from pace_async.evaluate.base import Limits
 from pace_async.evaluate.sandbox.claims import EVERYTHING, WITHOUT_LANDLOCK
@@ -57,62 +58,43 @@ class Plan:
     wrapped: bool = False
 
 
-class Tier(Protocol):
-    """One way to confine a candidate."""
+@dataclass(frozen=True, kw_only=True)
+class Tier(ABC):
+    """One way to confine a candidate. `gaps` are the attacks that the self-check found it not to stop here (names of
+    `claims.PROBES`). `name` is bubblewrap, rlimits or none, as in the run's row. `isolates`: candidates are isolated
+    from this machine. `needs_scratch`: the parent must make (and remove) a private directory for each evaluation.
+    `remedy` is what to install for a stronger tier, empty for the strongest. `claims` are the attacks that it must stop
+    in the self-check to be used here."""
 
-    @property
-    def name(self) -> str:
-        """bubblewrap, rlimits or none, as in the run's row."""
-        ...
+    gaps: tuple[str, ...] = ()
+    claims: tuple[str, ...] = ()
+    name: ClassVar[str]
+    isolates: ClassVar[bool] = True
+    needs_scratch: ClassVar[bool] = True
+    remedy: ClassVar[str] = INSTALL
 
-    @property
-    def isolates(self) -> bool:
-        """Whether candidates are isolated from this machine."""
-        ...
-
-    @property
-    def remedy(self) -> str:
-        """What to install for a stronger tier, empty for the strongest."""
-        ...
-
-    @property
-    def needs_scratch(self) -> bool:
-        """Whether the parent must make (and remove) a private directory for each evaluation."""
-        ...
-
-    @property
-    def gaps(self) -> tuple[str, ...]:
-        """The attacks that the self-check found this tier not to stop here (names of `claims.PROBES`)."""
-        ...
-
-    @property
-    def claims(self) -> tuple[str, ...]:
-        """The attacks that this tier must stop in the self-check to be used here (names of `claims.PROBES`)."""
-        ...
-
+    @abstractmethod
     def plan(self, limits: Limits, hidden: Sequence[Path], scratch: Path | None) -> Plan:
         """`hidden` are folders that the candidate must not be able to read, wherever they lie."""
-        ...
 
     def warm(self, hidden: Sequence[Path], imports: Sequence[str], control: int) -> Plan | None:
         """A parent that imports these modules and then forks candidates on requests through this descriptor. None if a
-        fork would be less confined than with `plan`, or if that cannot be checked."""
-        ...
+        fork would be less confined than with `plan`, or if that cannot be checked: without namespaces a candidate could
+        reach a parent of the same user."""
+        return None
 
 
-@dataclass(frozen=True, slots=True)
-class Bubblewrap:
+@dataclass(frozen=True)
+class Bubblewrap(Tier):
     """Own mount, process, network, IPC and host namespaces. Only Python's files, read-only. A fresh user id if this
     process is root, otherwise a user namespace. `proc` is false if a container forbids a new /proc."""
 
     executable: str
     proc: bool = True
-    gaps: tuple[str, ...] = ()
-    name: str = "bubblewrap"
-    needs_scratch: bool = False
-    isolates: bool = True
-    remedy: str = ""
-    claims: tuple[str, ...] = EVERYTHING
+    name = "bubblewrap"
+    needs_scratch = False
+    remedy = ""
+    claims: tuple[str, ...] = field(default=EVERYTHING, kw_only=True)
 
     def plan(self, limits: Limits, hidden: Sequence[Path], scratch: Path | None) -> Plan:
         root = os.getuid() == 0
@@ -156,22 +138,14 @@ class Bubblewrap:
         return Plan([*locked_in, *command, json.dumps(asked)], {})
 
 
-@dataclass(frozen=True, slots=True)
-class Rlimits:
+@dataclass(frozen=True)
+class Rlimits(Tier):
     """Own session and process group, resource limits, clean environment, private directory. In addition the kernel's
     means without privileges: Landlock for files, a system-call filter for the network and for leaving the group. As
     root also a fresh user id."""
 
-    gaps: tuple[str, ...] = ()
-    name: str = "rlimits"
-    needs_scratch: bool = True
-    isolates: bool = True
-    remedy: str = INSTALL
-
-    @property
-    def claims(self) -> tuple[str, ...]:
-        """All attacks if the kernel has Landlock."""
-        return EVERYTHING if landlock.version() else WITHOUT_LANDLOCK
+    name = "rlimits"
+    claims: tuple[str, ...] = field(default_factory=lambda: EVERYTHING if landlock.version() else WITHOUT_LANDLOCK)
 
     def plan(self, limits: Limits, hidden: Sequence[Path], scratch: Path | None) -> Plan:
         assert scratch is not None
@@ -201,21 +175,13 @@ class Rlimits:
         argv = _driver(reached.executable, str(HERE))
         return Plan(argv, environment, confinement, reached.imports, reached.descriptors, uid)
 
-    def warm(self, hidden: Sequence[Path], imports: Sequence[str], control: int) -> Plan | None:
-        """None, because without namespaces a candidate could reach a parent of the same user."""
-        return None
 
-
-@dataclass(frozen=True, slots=True)
-class NoSandbox:
+@dataclass(frozen=True)
+class NoSandbox(Tier):
     """Only a separate session and a clean environment. For code that you trust like your own."""
 
-    gaps: tuple[str, ...] = ()
-    name: str = "none"
-    needs_scratch: bool = True
-    isolates: bool = False
-    remedy: str = INSTALL
-    claims: tuple[str, ...] = ()
+    name = "none"
+    isolates = False
 
     def plan(self, limits: Limits, hidden: Sequence[Path], scratch: Path | None) -> Plan:
         assert scratch is not None
@@ -224,10 +190,6 @@ class NoSandbox:
         argv = _driver(python.executable, str(HERE))
         confinement = {"die_with": os.getpid(), **_owned(limits)}
         return Plan(argv, environment, confinement, python.imports)
-
-    def warm(self, hidden: Sequence[Path], imports: Sequence[str], control: int) -> Plan | None:
-        """None, because a candidate would not be isolated from its parent."""
-        return None
 
 
 class NotInstalled(Exception):

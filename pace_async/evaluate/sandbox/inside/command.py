@@ -16,8 +16,8 @@ import sys
 from typing import Any, BinaryIO
 
 from .bundle import unpack
-from .frame import ERROR, LOADED, READY, RESULT, frame
-from .process import MOST_DESCRIPTORS, write_all
+from .frame import ERROR, LOADED, READY, RESULT, frame, write_all
+from .process import MOST_DESCRIPTORS
 
 LARGE = 1 << 20
 TASK, RESULTS = "task", "results"

@@ -17,7 +17,7 @@ import types
 from typing import Any, BinaryIO, cast
 
 from .confine import confine
-from .frame import ECHO, ERROR, LOADED, MALFORMED, MEMORY, READY, RESULT, frame
+from .frame import ECHO, ERROR, LOADED, MALFORMED, MEMORY, READY, RESULT, frame, write_all
 
 START = "import sys; sys.path.insert(0, {folder!r}); from inside.driver import main; main()"
 PROGRAM = "<program>"
@@ -53,15 +53,15 @@ def run(**further: object) -> None:
     no_memory = frame(nonce, MEMORY, b'"MemoryError"')
     encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=_as_json).encode
     for _ in range(job["echoes"]):
-        _write_all(result, frame(nonce, ECHO, encode(json.loads(given.readline())).encode()))
-    _write_all(result, frame(nonce, READY, b"null"))
+        write_all(result, frame(nonce, ECHO, encode(json.loads(given.readline())).encode()))
+    write_all(result, frame(nonce, READY, b"null"))
     driver, last = os.getpid(), b""
     try:
         entry, complaint = _load(job)
         if complaint:
             last = frame(nonce, ERROR, json.dumps(complaint).encode())
         else:
-            _write_all(result, frame(nonce, LOADED, b"null"))
+            write_all(result, frame(nonce, LOADED, b"null"))
             for _ in range(job["instances"]):
                 output = entry(json.loads(given.readline()))
                 if os.getpid() != driver:
@@ -72,7 +72,7 @@ def run(**further: object) -> None:
                     why = f"{job['entry']} returned no JSON value: {_last_line(error)}"
                     last = frame(nonce, MALFORMED, json.dumps(why).encode())
                     break
-                _write_all(result, answer)
+                write_all(result, answer)
     except MemoryError:
         last = no_memory
     except BaseException as error:
@@ -141,12 +141,6 @@ def _last_line(error: BaseException) -> str:
     return (f"{name}: {text}" if text else name) + (f" (line {line})" if line is not None else "")
 
 
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
 def _finish(descriptor: int, last: bytes, given: BinaryIO) -> None:
     """Flush the program's own output, report what ended it early, and end. After outputs, wait until they were read."""
     for stream in (sys.stdout, sys.stderr):
@@ -154,7 +148,7 @@ def _finish(descriptor: int, last: bytes, given: BinaryIO) -> None:
             stream.flush()
         except BaseException:  # the program may have replaced or closed it
             continue
-    _write_all(descriptor, last)
+    write_all(descriptor, last)
     if not last:
         given.read()
     os._exit(0)

@@ -6,6 +6,8 @@ three may come in place of the next frame, and is the last. The nonce distinguis
 nothing, because the program shares a process with the driver.
 """
 
+import os
+
 ECHO = "echo"  # a line of JSON, parsed and written again: the overhead without any program
 READY = "ready"  # confined; the program has not been loaded yet
 LOADED = "loaded"  # the program's top level has run; instances may come
@@ -20,3 +22,10 @@ LONGEST_HEADER = 128
 def frame(nonce: str, kind: str, payload: bytes) -> bytes:
     """The bytes of one frame."""
     return b"pace %s %s %d\n" % (nonce.encode(), kind.encode(), len(payload)) + payload
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of it to a pipe."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]

@@ -13,7 +13,7 @@ import os
 from typing import Any, BinaryIO
 
 from .bundle import pack_folder, unpack
-from .frame import ECHO, ERROR, LOADED, READY, RESULT, frame
+from .frame import ECHO, ERROR, LOADED, READY, RESULT, frame, write_all
 
 MOST_SAID = 48 << 10
 """Bytes of what a failed build printed that are passed on, the first ones: they hold the first error."""
@@ -24,7 +24,7 @@ SAID = "build.log"
 
 def serve(job: dict[str, Any], given: BinaryIO, result: int) -> None:
     """Never returns. `job` as in `driver`, with `process`: argv, environment, size (bytes of the program's files, which
-    follow the job on its pipe), and for a build `most` (bytes that it may leave)."""
+    follow the job on its pipe), and `most` (bytes that a build may leave, null for a run)."""
     asked, nonce = job["process"], str(job["nonce"])
     environment = {**os.environ, **asked["environment"]}
     os.mkdir(FOLDER, 0o700)  # noqa: PTH102 (pathlib costs start-up time here)
@@ -40,7 +40,7 @@ def serve(job: dict[str, Any], given: BinaryIO, result: int) -> None:
     os.chdir(FOLDER)
     if not os.access(command, os.X_OK):
         _refuse(result, nonce, f"the command {command} is not there, or no program")
-    if "most" in asked:
+    if asked["most"] is not None:
         write_all(result, frame(nonce, LOADED, b"null"))
         given.readline()
         write_all(result, _built(nonce, command, asked, environment))
@@ -101,10 +101,3 @@ def _installed(name: str, path: str) -> str:
 def _refuse(result: int, nonce: str, why: str) -> None:
     write_all(result, frame(nonce, ERROR, json.dumps(why).encode()))
     os._exit(0)
-
-
-def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of it to a pipe."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
