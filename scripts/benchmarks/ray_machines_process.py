@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from ray.cluster_utils import Cluster
 
-from pace_async.evaluate.on_ray.agents import wait_for_no_agent
+from pace_async.evaluate.on_ray.head import wait_for_no_agent
 
 LOOPBACK = "127.0.0.2"
 CHECK_MS = 500

@@ -72,7 +72,6 @@ class Driver:
         self.tell(answer)
 
     def tell(self, answer: Answered) -> None:
-        """Write an answer."""
         self._out.write(framed(answer))
         self._out.flush()
 

@@ -22,21 +22,22 @@ from pace_async.errors import InfrastructureFault
 from pace_async.evaluate.assemble import Say
 from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest, Machines, Needs
 from pace_async.evaluate.identities import Attempts, BackgroundEvaluator
-from pace_async.evaluate.on_ray.answers import why_wrong
-from pace_async.evaluate.on_ray.asking import ASK_AGAIN_S, called
 from pace_async.evaluate.on_ray.cluster import NO_LOG, ActorLost, Unanswered, refuse_unless_installed
 from pace_async.evaluate.on_ray.connection import address_of, reached
 from pace_async.evaluate.on_ray.fleet import Fleet
-from pace_async.evaluate.on_ray.placed import Placed, Wanted
+from pace_async.evaluate.on_ray.placed import ASK_AGAIN_S, Placed, Wanted, called
 from pace_async.evaluate.on_ray.wire import Order, files_by_value
 from pace_async.evaluate.resources import NO_RUN, OfRun
 from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.events import EvaluationAttempted
+from pace_async.outside import is_bounded
 from pace_async.task import Task
 
 CANCEL_S = 30.0
 """How long a node may take to end an evaluation. An actor that takes longer is ended itself."""
 BEFORE = "lost before the runtime was started again"
+LONGEST_S = 1e10
+"""No time since the epoch, and no duration, is longer."""
 
 
 class RayEvaluator(BackgroundEvaluator):
@@ -103,6 +104,33 @@ class RayEvaluator(BackgroundEvaluator):
         if not came.attempts:
             raise ActorLost(f"node {placed.node.name} ended it")
         return came
+
+
+def why_wrong(answer: object, asked: EvaluationId) -> str:
+    """How an answer contradicts what was asked, or itself. Empty if it does not. An answer is of the identity that was
+    asked for, its attempts are numbered on from it, and at most the last of them is accepted. So a node can invent the
+    score of a program that it was given, and no other row."""
+    if not isinstance(answer, Evaluation):
+        return f"it answered with {type(answer).__name__} in place of an evaluation"
+    attempts = answer.attempts
+    if any((one.lease, one.stage, one.fresh) != asked.series for one in attempts):
+        return "it answered for an evaluation that it was not asked for"
+    if [one.attempt for one in attempts] != [asked.attempt + number for number in range(len(attempts))]:
+        return "it answered for an attempt that it was not asked for"
+    if any(one.accepted for one in attempts[:-1]):
+        return "it answered with two results"
+    if attempts and attempts[-1].accepted != (answer.outcome != "infrastructure_error"):
+        return "its answer and its attempts contradict each other"
+    times = [time for one in attempts for time in (one.seconds, one.queue_seconds, one.started_at, one.ended_at)]
+    if not all(_is_number(one) and 0 <= one < LONGEST_S for one in (answer.seconds, answer.queue_seconds, *times)):
+        return "it answered with a time that is no time"
+    if (answer.outcome == "ok") != _is_number(answer.score) or (answer.outcome != "ok" and answer.score is not None):
+        return f"it answered {answer.outcome} with the score {answer.score!r:.40}"
+    return ""
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and is_bounded(value)
 
 
 async def _cancelled(placed: Placed, identity: EvaluationId) -> None:

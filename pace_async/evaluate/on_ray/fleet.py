@@ -16,11 +16,9 @@ from anyio.abc import TaskGroup, TaskStatus
 from pace_async.children import wait_silent
 from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.evaluate.base import Evaluation
-from pace_async.evaluate.on_ray.asking import ASK_AGAIN_S, called, close
-from pace_async.evaluate.on_ray.attaching import HeldEvaluations, found_actors
+from pace_async.evaluate.on_ray.attaching import HeldEvaluations, NodeRefused, begun, found_actors
 from pace_async.evaluate.on_ray.cluster import ActorLost, Cluster, NodeSeen, Unanswered
-from pace_async.evaluate.on_ray.placed import Placed, Wanted, no_room, requested, shares
-from pace_async.evaluate.on_ray.starting import NodeRefused, begun
+from pace_async.evaluate.on_ray.placed import ASK_AGAIN_S, Placed, Wanted, called, close, no_room, requested, shares
 from pace_async.evaluate.on_ray.wire import News, Order
 
 LOOK_S = 5.0
@@ -189,7 +187,9 @@ class Fleet:
         pause, told = RESTART_S, False
         while True:
             try:
-                placed, found = found or await self._begins(node, slots), None
+                placed, found = found, None
+                if placed is None:
+                    placed = await begun(self._cluster, self.wanted, self._order, self._files, node, slots)
             except NodeRefused as refusal:
                 self.refused[node.id] = f"node {node.name} is refused: {refusal}"
                 del self._slots[node.id]
@@ -220,9 +220,6 @@ class Fleet:
                 return
             await anyio.sleep(pause)
             pause = min(2 * pause, LONGEST_RESTART_S)
-
-    async def _begins(self, node: NodeSeen, slots: int) -> Placed:
-        return await begun(self._cluster, self.wanted, self._order, self._files, node, slots)
 
     def _add(self, placed: Placed) -> None:
         """Offer the slots of an actor. Those of evaluations of an earlier process are offered when these end."""

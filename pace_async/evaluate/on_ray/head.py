@@ -23,7 +23,6 @@ import anyio
 
 from pace_async.children import child, clean_environment, python_module
 from pace_async.errors import InfrastructureFault
-from pace_async.evaluate.on_ray.agents import wait_for_no_agent
 from pace_async.evaluate.on_ray.cluster import refuse_unless_installed
 from pace_async.evaluate.sandbox import leftovers
 
@@ -77,6 +76,26 @@ async def own_head(cpus: int, timeout_s: float, variables: Mapping[str, str]) ->
             yield Head(address.decode().strip(), connection)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+AGENT_PORTS = ("metrics-agent-port", "metrics_export_port", "runtime_env_agent_port", "dashboard_agent_listen_port")
+
+
+def wait_for_no_agent() -> None:
+    """From now on, for the nodes that this process starts. A node starts two programs in Python, which serve metrics,
+    logs and the environments of workers. Its daemon (Ray 2.60) waits 15 s for their ports and then ends itself,
+    whatever is set. On a busy machine they need longer. Nothing here uses them, so the daemon takes their ports as
+    known."""
+    services = cast("Any", import_module("ray._private.services"))
+    start = services.start_ray_process
+
+    def started(command: list[str], process_type: str, *arguments: Any, **named: Any) -> Any:
+        if process_type == "raylet":
+            flags = tuple(f"--{name}=" for name in AGENT_PORTS)
+            command = [one for one in command if not one.startswith(flags)] + [f"{flag}1" for flag in flags]
+        return start(command, process_type, *arguments, **named)
+
+    services.start_ray_process = started
 
 
 def _last_line(log: Path) -> str:

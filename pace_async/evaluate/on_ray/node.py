@@ -77,7 +77,6 @@ class NodeEvaluator:
         self._portal.start_task_soon(self._watch)
 
     async def pace(self) -> str:
-        """The pace of this node."""
         return pace_here()
 
     async def alive(self) -> bool:

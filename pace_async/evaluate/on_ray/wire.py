@@ -64,7 +64,6 @@ class Order:
     def of(
         cls, task: Task, evaluation: config.EvaluationConfig, tier: Tier | None, taken: Mapping[str, str]
     ) -> "Order":
-        """The order of a run."""
         sandbox = Sandbox.of(tier) if tier is not None else None
         own = evaluation.model_copy(update={"memo": None})
         return cls(task.spec, task.program, task.digest, own, sandbox, machine_here(), platform.node(), dict(taken))
