@@ -11,14 +11,14 @@ Not for engines whose base another program loaded. Does not retry.
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from pathlib import Path
+from typing import Unpack
 
 import anyio
-import httpx
 
-from pace_async.publish.base import PushFailed, Receipt
-from pace_async.publish.phases import Phases
+from pace_async.publish.base import PushFailed, PushSettings, Receipt
+from pace_async.publish.phases import OneEngine
 from pace_async.weights import BASE
 
 
@@ -53,23 +53,12 @@ class LoadedAdapters:
         return idle
 
 
-class AdapterPublisher:
-    """A `Publisher` to one engine. Arguments are those of `FilePublisher`. The last result of `label` names the loaded
-    adapter that is not yet proven. Use it as an async context manager, or call `aclose`."""
+class AdapterPublisher(OneEngine):
+    """A `Publisher` to one engine. The last result of `label` names the loaded adapter that is not yet proven."""
 
-    def __init__(
-        self,
-        base_url: str,
-        adapters: LoadedAdapters,
-        *,
-        phase_s: float = 60.0,
-        label: Callable[[int], str] = str,
-        transport: httpx.AsyncBaseTransport | None = None,
-    ) -> None:
+    def __init__(self, base_url: str, adapters: LoadedAdapters, **settings: Unpack[PushSettings]) -> None:
+        super().__init__(base_url, **settings)
         self._adapters = adapters
-        self._label = label
-        self._phases = Phases(base_url, phase_s=phase_s, transport=transport)
-        self._one = anyio.Lock()
 
     @property
     def names_adapters(self) -> bool:
@@ -99,15 +88,6 @@ class AdapterPublisher:
         self._adapters.turn_to(name)
         for idle in self._adapters.take_idle():
             await self._unload(idle)
-
-    async def aclose(self) -> None:
-        await self._phases.aclose()
-
-    async def __aenter__(self) -> "AdapterPublisher":
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self.aclose()
 
     async def _unload(self, name: str) -> None:
         """Unload an adapter. A restarted server no longer has it, so a failure is ignored."""

@@ -3,7 +3,9 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypedDict
+
+import httpx
 
 from pace_async.errors import InfrastructureFault
 from pace_async.transfer import Offer, Shared, Table, Transfer
@@ -31,16 +33,20 @@ class Receipt:
     k3: float | None = None
 
 
-class EnginePublisher(Protocol):
+class Publisher(Protocol):
+    """pause → transfer → label with the version → resume. Only a publisher pauses engines. A probe comes after that."""
+
+    async def publish(self, version: int, weights: Path) -> Receipt:
+        """Raises PushFailed."""
+        ...
+
+
+class EnginePublisher(Publisher, Protocol):
     """A `Publisher` to one engine over HTTP."""
 
     @property
     def names_adapters(self) -> bool:
         """Whether each version is an adapter that requests name. Version 0 is then the base alone."""
-        ...
-
-    async def publish(self, version: int, weights: Path) -> Receipt:
-        """Raises PushFailed."""
         ...
 
     async def turn_to(self, name: str) -> None:
@@ -52,12 +58,26 @@ class EnginePublisher(Protocol):
         ...
 
 
-class Sender(Protocol):
-    """Sends the newest version from its own memory."""
+class PushSettings(TypedDict, total=False):
+    """`phase_s` is the deadline of each phase, in seconds, and large versions get more (`phases.SECONDS_A_GB`). `label`
+    is called once in each push and gives the version's label. `transport` is httpx's, for an engine that is not behind
+    a socket."""
+
+    phase_s: float
+    label: Callable[[int], str]
+    transport: httpx.AsyncBaseTransport | None
+
+
+class Holder(Protocol):
+    """Has the newest version in its own memory."""
 
     def can_send(self, version: int) -> bool:
         """Whether the learner is idle and holds that version exactly as in its files."""
         ...
+
+
+class Sender(Holder, Protocol):
+    """Sends that version."""
 
     async def send(self, transfer: Transfer) -> None:
         """Send all tensors. Returns when the other end has them. Raises InfrastructureFault, also if the other end did
@@ -65,12 +85,8 @@ class Sender(Protocol):
         ...
 
 
-class Sharer(Protocol):
+class Sharer(Holder, Protocol):
     """Shares the newest version in its own memory with an engine on its card."""
-
-    def can_send(self, version: int) -> bool:
-        """As `Sender.can_send`."""
-        ...
 
     async def share(self, version: int, table: Table) -> Shared:
         """Copy these tensors of the version into a buffer and share it, in place of an earlier one. Raises
@@ -90,12 +106,8 @@ Announce = Callable[[Transfer], Awaitable[object]]
 """Announces a transfer to one engine, whose ranks then wait for the learner while they generate."""
 
 
-class GroupSender(Protocol):
+class GroupSender(Holder, Protocol):
     """Sends the newest version from the learner's memory to every engine that asks for it at the same time."""
-
-    def can_send(self, version: int) -> bool:
-        """As `Sender.can_send`."""
-        ...
 
     async def send(self, version: int, ranks: int, transfer: Transfer, announce: Announce) -> None:
         """Send to an engine of so many ranks, which is announced the transfer with its places filled in. Returns when
@@ -129,11 +141,3 @@ class PublisherParts:
 
 PublisherFactory = Callable[[PublisherParts], EnginePublisher]
 """Makes the publisher of one transport."""
-
-
-class Publisher(Protocol):
-    """pause → transfer → label with the version → resume. Only a publisher pauses engines. A probe comes after that."""
-
-    async def publish(self, version: int, weights: Path) -> Receipt:
-        """Raises PushFailed."""
-        ...

@@ -6,14 +6,12 @@ Invariant: the same as for publishing by file. Only the first step differs. The 
 digests are compared, before any pause. So a fetch that breaks off leaves the old version served.
 """
 
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-
-import httpx
+from typing import Unpack
 
 from pace_async.errors import InfrastructureFault
-from pace_async.publish.base import EnginePublisher, Offerer, PublisherParts, PushFailed
+from pace_async.publish.base import EnginePublisher, Offerer, PublisherParts, PushFailed, PushSettings
 from pace_async.publish.file import FilePublisher, by_file
 
 
@@ -27,16 +25,8 @@ def by_fetch(parts: PublisherParts) -> EnginePublisher:
 class FetchPublisher(FilePublisher):
     """A `Publisher` to one engine on any machine. The deadline of a phase is also that of a fetch."""
 
-    def __init__(
-        self,
-        base_url: str,
-        offerer: Offerer,
-        *,
-        phase_s: float = 60.0,
-        label: Callable[[int], str] = str,
-        transport: httpx.AsyncBaseTransport | None = None,
-    ) -> None:
-        super().__init__(base_url, phase_s=phase_s, label=label, transport=transport)
+    def __init__(self, base_url: str, offerer: Offerer, **settings: Unpack[PushSettings]) -> None:
+        super().__init__(base_url, **settings)
         self._url = base_url
         self._offerer = offerer
 

@@ -12,14 +12,13 @@ Speaks the weight-update paths of vLLM 0.32 and 0.33. `collective_rpc` calls our
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import anyio
-import httpx
 
 from pace_async.publish.base import EnginePublisher, PublisherParts, PushFailed, Receipt
-from pace_async.publish.phases import Phases
+from pace_async.publish.phases import OneEngine
 
 _RESUME_S = 10.0
 
@@ -29,23 +28,8 @@ def by_file(parts: PublisherParts) -> EnginePublisher:
     return FilePublisher(parts.url, phase_s=parts.phase_s, label=parts.label)
 
 
-class FilePublisher:
-    """A `Publisher` to one engine. `phase_s` is the deadline of each phase, in seconds, and large versions get more
-    (`phases.SECONDS_A_GB`). `label` is called once in each push and gives the version's label. `transport` is httpx's,
-    for an engine that is not behind a socket. Pushes do not overlap. Use it as an async context manager, or call
-    `aclose`."""
-
-    def __init__(
-        self,
-        base_url: str,
-        *,
-        phase_s: float = 60.0,
-        label: Callable[[int], str] = str,
-        transport: httpx.AsyncBaseTransport | None = None,
-    ) -> None:
-        self._label = label
-        self._phases = Phases(base_url, phase_s=phase_s, transport=transport)
-        self._one = anyio.Lock()
+class FilePublisher(OneEngine):
+    """A `Publisher` to one engine. Pushes do not overlap."""
 
     @property
     def names_adapters(self) -> bool:
@@ -59,15 +43,6 @@ class FilePublisher:
         push_refused, push_timeout, push_unreachable or receipt_differs."""
         async with self._one:
             return await self._push(version, weights)
-
-    async def aclose(self) -> None:
-        await self._phases.aclose()
-
-    async def __aenter__(self) -> "FilePublisher":
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self.aclose()
 
     async def _push(self, version: int, weights: Path) -> Receipt:
         started = time.monotonic()

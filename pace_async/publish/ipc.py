@@ -11,14 +11,13 @@ learner does not hold is published by file: version 0, and any version while the
 
 import contextlib
 import json
-from collections.abc import Callable
 from pathlib import Path
+from typing import Unpack
 
 import anyio
-import httpx
 
 from pace_async.errors import InfrastructureFault
-from pace_async.publish.base import EnginePublisher, PublisherParts, PushFailed, Receipt, Sharer
+from pace_async.publish.base import EnginePublisher, PublisherParts, PushFailed, PushSettings, Receipt, Sharer
 from pace_async.publish.file import FilePublisher, by_file
 
 CLOSE_S = 10.0
@@ -35,16 +34,8 @@ def by_ipc(parts: PublisherParts) -> EnginePublisher:
 class IpcPublisher(FilePublisher):
     """A `Publisher` to one engine on the learner's card, or on the processor as the learner."""
 
-    def __init__(
-        self,
-        base_url: str,
-        sharer: Sharer,
-        *,
-        phase_s: float = 60.0,
-        label: Callable[[int], str] = str,
-        transport: httpx.AsyncBaseTransport | None = None,
-    ) -> None:
-        super().__init__(base_url, phase_s=phase_s, label=label, transport=transport)
+    def __init__(self, base_url: str, sharer: Sharer, **settings: Unpack[PushSettings]) -> None:
+        super().__init__(base_url, **settings)
         self._sharer = sharer
         self._shares = False
 

@@ -10,14 +10,12 @@ learner does not hold is published by file: version 0, and any version while the
 """
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-
-import httpx
+from typing import Unpack
 
 from pace_async.errors import InfrastructureFault
-from pace_async.publish.base import EnginePublisher, GroupSender, PublisherParts, PushFailed
+from pace_async.publish.base import EnginePublisher, GroupSender, PublisherParts, PushFailed, PushSettings
 from pace_async.publish.broadcast import GroupBroken
 from pace_async.publish.file import FilePublisher, by_file
 from pace_async.transfer import Transfer
@@ -33,16 +31,8 @@ def by_nccl(parts: PublisherParts) -> EnginePublisher:
 class NcclPublisher(FilePublisher):
     """A `Publisher` to one engine on this machine. The deadline of a phase is also that of a transfer."""
 
-    def __init__(
-        self,
-        base_url: str,
-        sender: GroupSender,
-        *,
-        phase_s: float = 60.0,
-        label: Callable[[int], str] = str,
-        transport: httpx.AsyncBaseTransport | None = None,
-    ) -> None:
-        super().__init__(base_url, phase_s=phase_s, label=label, transport=transport)
+    def __init__(self, base_url: str, sender: GroupSender, **settings: Unpack[PushSettings]) -> None:
+        super().__init__(base_url, **settings)
         self._sender = sender
 
     async def _announce(self, version: int, folder: Path) -> None:

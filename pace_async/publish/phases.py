@@ -5,7 +5,7 @@ Invariant: every failure is a PushFailed that tells whether the transfer had beg
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, Unpack
 
 import anyio
 import anyio.to_thread
@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from pace_async.model_folder import weight_files
-from pace_async.publish.base import PushFailed
+from pace_async.publish.base import PushFailed, PushSettings
 from pace_async.slices import Slice, covered, from_receipt
 from pace_async.transfer import Table
 from pace_async.weights import checkpoint_digests, contents, damage, is_complete, recorded_digests
@@ -180,6 +180,25 @@ class Phases:
         if (wrong := damage(weights, digests)) is not None:
             raise PushFailed("damaged_checkpoint", wrong, self.began)
         return digests
+
+
+class OneEngine:
+    """The connection of a publisher to its engine. Use it as an async context manager, or call `aclose`."""
+
+    def __init__(self, base_url: str, **settings: Unpack[PushSettings]) -> None:
+        self._label = settings.get("label", str)
+        phase_s, transport = settings.get("phase_s", 60.0), settings.get("transport")
+        self._phases = Phases(base_url, phase_s=phase_s, transport=transport)
+        self._one = anyio.Lock()
+
+    async def aclose(self) -> None:
+        await self._phases.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()
 
 
 def _workers(answer: bytes) -> list[dict[str, str] | None]:
