@@ -7,7 +7,6 @@ finds the folders of open leases.
 
 import contextlib
 import os
-import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +14,7 @@ from pathlib import Path
 from pace_async.durable import disk_fault
 from pace_async.errors import CandidateFault
 from pace_async.implement.agent_tree import make_tree
-from pace_async.outside import sound_file
-from pace_async.programs.compiled import LONGEST_PROGRAM
-from pace_async.programs.tree import MOST_BYTES
+from pace_async.programs.tree import file_text, opened_folder
 from pace_async.removal import remove_tree
 
 OUTPUT = "OUTPUT.txt"
@@ -90,52 +87,19 @@ def read_program(folder: Path, names: Sequence[str]) -> dict[str, str]:
     """The text of each file of the program. A further file that is gone has none. No link is followed, so nothing from
     outside the folder becomes a program. Raises CandidateFault for a first file that is gone, and for what is no plain
     file, no text or too long."""
+    with opened_folder(folder) as opened:
+        there = {name for name in names if _is_there(name, opened)}
+        if names[0] not in there:
+            raise CandidateFault("empty_answer", f"the program's file {names[0]} is gone")
+        return {
+            name: file_text(name, opened, f"the program's file {name}", "empty_answer") if name in there else ""
+            for name in names
+        }
+
+
+def _is_there(name: str, folder: int) -> bool:
     try:
-        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError:
-        raise CandidateFault("empty_answer", "the folder of the program is gone") from None
-    try:
-        texts = {name: _text(name, opened) for name in names}
-    finally:
-        os.close(opened)
-    if texts[names[0]] is None:
-        raise CandidateFault("empty_answer", f"the program's file {names[0]} is gone")
-    return {name: text or "" for name, text in texts.items()}
-
-
-def _text(name: str, folder: int) -> str | None:
-    """None if there is nothing of this name in the open folder."""
-    try:
-        descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-    except OSError:
-        return _gone(name, folder)
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
-        os.close(descriptor)
-        raise _no_file(name, status)
-    with os.fdopen(descriptor, "rb") as stream:
-        content = stream.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise CandidateFault("program_too_long", f"{status.st_size} bytes, of {LONGEST_PROGRAM} characters allowed")
-    try:
-        return sound_file(content.decode("utf-8"))
-    except UnicodeDecodeError:
-        raise CandidateFault("not_text", f"{name} is not UTF-8 text") from None
-
-
-def _gone(name: str, folder: int) -> None:
-    """Raises CandidateFault if something is there that cannot be opened, such as a link."""
-    try:
-        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except OSError:
-        return
-    raise _no_file(name, status)
-
-
-def _no_file(name: str, status: os.stat_result) -> CandidateFault:
-    """Says what stands in the program's place."""
-    kinds = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
-    kind = kinds.get(stat.S_IFMT(status.st_mode), "a device")
-    if stat.S_ISREG(status.st_mode):
-        kind = "a second name of another file" if status.st_nlink > 1 else "a file that cannot be read"
-    return CandidateFault("empty_answer", f"the program's file {name} is {kind}, which is not read")
+        return False
+    return True

@@ -16,30 +16,16 @@ from pace_async.programs.fileset import is_fileset
 from pace_async.programs.helpers import TooMuchWork, in_helper
 from pace_async.programs.languages import PYTHON
 
-
-def answered(answer: str, parent: str, language: str = PYTHON, entry: str = "", seen: str = "") -> dict[str, Any]:
-    """Runs in another process: the result of `program_of`, or its fault."""
-    return _result(program_of, answer, parent, language, entry, seen)
-
-
-def left(text: str, parent: str, language: str = PYTHON, entry: str = "") -> dict[str, Any]:
-    """Runs in another process: the result of `program_left`, or its fault."""
-    return _result(program_left, text, parent, language, entry)
+_MAKERS: Mapping[str, Callable[..., str]] = {
+    function.__name__: function for function in (program_of, program_left, program_of_answer, program_of_folder)
+}
 
 
-def answered_in_files(answer: str, parent: str, globs: str) -> dict[str, Any]:
-    """Runs in another process: the result of `program_of_answer`, or its fault."""
-    return _result(program_of_answer, answer, parent, "", globs)
-
-
-def left_in_folder(files: str, parent: str, globs: str) -> dict[str, Any]:
-    """Runs in another process: the result of `program_of_folder`, or its fault."""
-    return _result(program_of_folder, files, parent, "", globs)
-
-
-def _result(make: Callable[..., str], text: str, parent: str, language: str, *more: str) -> dict[str, Any]:
+def made(maker: str, text: str, parent: str, language: str, *more: str) -> dict[str, Any]:
+    """Runs in another process: the program that the maker of this name makes, or its fault. `language` is empty for a
+    program of several files."""
     try:
-        program = make(text, parent, *([language] if language else []), *more)
+        program = _MAKERS[maker](text, parent, *([language] if language else []), *more)
     except UselessProgram as fault:
         return {"kind": fault.kind, "detail": fault.detail, "program": fault.program, "unapplied": fault.unapplied}
     except CandidateFault as fault:
@@ -55,30 +41,24 @@ async def made_of(
     CandidateFault, and InfrastructureFault if no process is available."""
     refuse_too_long(answer)
     if is_fileset(parent):
-        return await _made_files(answered_in_files, answer, parent, globs)
-    return await _made(answered, answer, parent, language, entry, seen)
+        return await _made(program_of_answer, answer, parent, "", globs)
+    return await _made(program_of, answer, parent, language, entry, seen)
 
 
 async def made_by_agent(text: str, parent: str, language: str = PYTHON, entry: str = "") -> str:
     """The program that an agent left as `text`, where `parent` stood before. Raises as `made_of`."""
-    return await _made(left, text, parent, language, entry)
+    return await _made(program_left, text, parent, language, entry)
 
 
 async def made_in_folder(files: Mapping[str, str], parent: str, globs: str) -> str:
     """The program of these files, which an agent left where `parent` stood before. Raises as `made_of`."""
-    return await _made_files(left_in_folder, json.dumps(files), parent, globs)
+    return await _made(program_of_folder, json.dumps(files), parent, "", globs)
 
 
-async def _made(work: Callable[..., dict[str, Any]], text: str, parent: str, language: str, *more: str) -> str:
-    result = await in_helper_or_fault(work, text, parent, language, *more)
-    if language == PYTHON:
+async def _made(maker: Callable[..., str], text: str, parent: str, language: str, *more: str) -> str:
+    result = await in_helper_or_fault(made, maker.__name__, text, parent, language, *more)
+    if language in ("", PYTHON):
         remember(str(result["program"]), result["examined"])
-    return str(result["program"])
-
-
-async def _made_files(work: Callable[..., dict[str, Any]], *texts: str) -> str:
-    result = await in_helper_or_fault(work, *texts)
-    remember(str(result["program"]), result["examined"])
     return str(result["program"])
 
 

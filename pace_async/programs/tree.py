@@ -7,7 +7,9 @@ and at most MOST_BYTES of it. A name that begins with a dot is passed over, and 
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from pace_async.errors import CandidateFault
 from pace_async.outside import sound_file
@@ -28,33 +30,35 @@ def read_tree(folder: str, wanted: Callable[[str], bool]) -> dict[str, str]:
     """The texts of the files below a folder, by their paths. `wanted` says of a path whether its file is read. Raises
     CandidateFault, which names the path, for what is no plain file or no text, for a name that a program may not have,
     and for too much of anything."""
-    try:
-        root = os.open(folder, _FOLDER)
-    except OSError:
-        raise CandidateFault("empty_answer", "the folder of the program is gone") from None
-    try:
+    with opened_folder(folder) as root:
         texts, characters = dict[str, str](), 0
         for path, name, parent in _walk(root, wanted):
-            texts[path] = _text(path, name, parent)
+            if why := why_refused(path):
+                raise CandidateFault("bad_path", why)
+            texts[path] = file_text(name, parent, shown_path(path))
             characters += len(texts[path])
             if len(texts) > MOST_FILES or characters > LONGEST_SET:
-                what = (
-                    f"more than {MOST_FILES} files" if len(texts) > MOST_FILES else f"over {LONGEST_SET:,} characters"
-                )
+                too_many = len(texts) > MOST_FILES
+                what = f"more than {MOST_FILES} files" if too_many else f"over {LONGEST_SET:,} characters"
                 raise CandidateFault("program_too_long", f"the program's folder has {what}")
         return texts
-    finally:
-        os.close(root)
 
 
 def names_below(folder: str) -> list[str]:
     """The paths below a folder, as `read_tree` walks it, without reading a file. Raises CandidateFault."""
+    with opened_folder(folder) as root:
+        return [path for path, _, _ in _walk(root, lambda _: True)]
+
+
+@contextmanager
+def opened_folder(folder: str | Path) -> Generator[int]:
+    """A descriptor of the folder of a program. Raises CandidateFault if it is gone, or a link."""
     try:
         root = os.open(folder, _FOLDER)
     except OSError:
         raise CandidateFault("empty_answer", "the folder of the program is gone") from None
     try:
-        return [path for path, _, _ in _walk(root, lambda _: True)]
+        yield root
     finally:
         os.close(root)
 
@@ -105,27 +109,28 @@ def _names(folder: int) -> list[str]:
     return sorted(names)
 
 
-def _text(path: str, name: str, folder: int) -> str:
-    if why := why_refused(path):
-        raise CandidateFault("bad_path", why)
+def file_text(name: str, folder: int, shown: str, kind: str = "bad_path") -> str:
+    """The text of the plain file of this name in an open folder, which faults call `shown`. Raises CandidateFault, of
+    this kind for what is no plain file."""
     try:
         descriptor = os.open(name, _FILE, dir_fd=folder)
     except OSError:
-        raise CandidateFault("bad_path", f"{shown_path(path)} is {_kind(name, folder)}, which is not read") from None
+        raise CandidateFault(kind, f"{shown} is {_kind(name, folder)}, which is not read") from None
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        os.close(descriptor)
+        what = _KINDS.get(stat.S_IFMT(status.st_mode), "a device")
+        what = "a second name of another file" if stat.S_ISREG(status.st_mode) else what
+        raise CandidateFault(kind, f"{shown} is {what}, which is not read")
     with os.fdopen(descriptor, "rb") as stream:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
-            kind = _KINDS.get(stat.S_IFMT(status.st_mode), "a device")
-            kind = "a second name of another file" if stat.S_ISREG(status.st_mode) else kind
-            raise CandidateFault("bad_path", f"{shown_path(path)} is {kind}, which is not read")
         content = stream.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
-        detail = f"{shown_path(path)} has {status.st_size} bytes; a file may have {LONGEST_PROGRAM} characters"
+        detail = f"{shown} has {status.st_size} bytes; a file may have {LONGEST_PROGRAM} characters"
         raise CandidateFault("program_too_long", detail)
     try:
         return sound_file(content.decode("utf-8"))
     except UnicodeDecodeError:
-        raise CandidateFault("not_text", f"{shown_path(path)} is not UTF-8 text") from None
+        raise CandidateFault("not_text", f"{shown} is not UTF-8 text") from None
 
 
 def _kind(name: str, folder: int) -> str:
