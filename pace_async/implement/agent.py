@@ -13,7 +13,6 @@ other than 0 counts as a failed service, and never earns a reward.
 import contextlib
 import os
 import re
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,10 +23,9 @@ import anyio.to_thread
 
 from pace_async.config import ImplementerConfig
 from pace_async.errors import CandidateFault, InfrastructureFault
-from pace_async.events import GIVEN_UP, ImplementerCalled, ImplementerTry
-from pace_async.implement.agent_cost import NOT_REPORTED, Reported
+from pace_async.events import ImplementerTry
 from pace_async.implement.agent_folder import OUTPUT, AgentFolders, put, read_program
-from pace_async.implement.agent_presets import command_of, cost_of, failure_of
+from pace_async.implement.agent_presets import NOT_REPORTED, Reported, command_of, cost_of, failure_of
 from pace_async.implement.agent_process import AgentEnded, run_agent
 from pace_async.implement.agent_prompt import (
     PROMPT,
@@ -45,6 +43,7 @@ from pace_async.implement.model_maker import LONGEST_KEPT, refuse_parent
 from pace_async.implement.repair import program_to_change
 from pace_async.programs.fileset import Program
 from pace_async.providers.base import CallLedger
+from pace_async.providers.bill import reserved
 from pace_async.providers.failures import CallFailed
 from pace_async.providers.redact import holds_secret, redact, without_secrets
 from pace_async.search.state import Member
@@ -72,42 +71,28 @@ class AgentMaker:
             make = partial(self._folders.prepare, lease, files, again=again)
         folder = await anyio.to_thread.run_sync(make)
         price = self._config.price_per_call or 0.0
-        number = await self._ledger.reserve(experiment.lease, self._name, price)
-        call, began = _Call(price), time.perf_counter()
+        cost = _Cost(price)
         try:
-            await self._run(call, folder, task, files[PROMPT], timeout_s)
-            program = await _program_in(folder, task, parent, experiment)
-            call.outcome, call.tried = "ok", self._tried(experiment, "ok", program=program)
-            return Implemented(program, tried=call.tried)
-        except CallFailed as failure:
-            call.outcome = failure.kind
-            raise
-        except CandidateFault as fault:
-            call.outcome, call.tried = fault.kind, await self._useless(experiment, fault, folder, task)
-            raise Unusable(call.tried) from None
-        except InfrastructureFault as fault:
-            call.outcome = fault.kind
-            raise
+            async with reserved(self._ledger, experiment.lease, self._name, price) as call:
+                try:
+                    await self._run(cost, folder, task, files[PROMPT], timeout_s)
+                    program = await _program_in(folder, task, parent, experiment)
+                    call.outcome, call.tried = "ok", self._tried(experiment, "ok", program=program)
+                    return Implemented(program, tried=call.tried)
+                except CandidateFault as fault:
+                    call.outcome, call.tried = fault.kind, await self._useless(experiment, fault, folder, task)
+                    raise Unusable(call.tried) from None
+                except InfrastructureFault as fault:
+                    call.outcome = fault.kind
+                    raise
+                finally:
+                    call.cost_usd = cost.usd
         finally:
             with anyio.CancelScope(shield=True):
-                await self._ledger.settle(
-                    ImplementerCalled(
-                        lease=experiment.lease,
-                        model=self._name,
-                        outcome=call.outcome,
-                        prompt_tokens=0,
-                        completion_tokens=0,
-                        cost_usd=call.cost_usd,
-                        seconds=time.perf_counter() - began,
-                        at=time.time(),
-                        reservation=number,
-                        tried=call.tried,
-                    )
-                )
-                for kind, detail in call.about_cost():
+                for kind, detail in cost.faults():
                     await self._ledger.fault(kind, detail, experiment.lease)
 
-    async def _run(self, call: "_Call", folder: Path, task: Task, prompt: str, timeout_s: float) -> None:
+    async def _run(self, cost: "_Cost", folder: Path, task: Task, prompt: str, timeout_s: float) -> None:
         """Run the command to its end, and keep what it costs. Raises CallFailed."""
         program = folder if task.spec.has_folder else folder / file_of(task.spec)
         texts = folder / TEXTS if task.spec.has_folder else folder
@@ -120,10 +105,10 @@ class AgentMaker:
             raise CallFailed(
                 "timeout", f"not done within {round(timeout_s, 1):g} s", charged=None, of_this_prompt=True
             ) from None
-        call.reported = cost_of(self._name, ended.output, self._config)
+        cost.reported = cost_of(self._name, ended.output, self._config)
         await anyio.to_thread.run_sync(_keep_output, folder, texts, ended)
         if ended.failed:
-            call.started = False
+            cost.started = False
             raise CallFailed("not_installed", redact(f"{command[0]}: {ended.failed}"))
         if ended.code != 0:
             raise CallFailed("agent_failed", _why(ended, failure_of(self._name, ended.output)))
@@ -143,29 +128,27 @@ class AgentMaker:
 
 
 @dataclass(slots=True)
-class _Call:
-    """A call under way. `price` counts until the command reports a cost."""
+class _Cost:
+    """What a call costs. `price` counts until the command reports a cost."""
 
     price: float
-    outcome: str = GIVEN_UP
     reported: Reported = NOT_REPORTED
     started: bool = True
-    tried: ImplementerTry | None = None
 
     @property
-    def cost_usd(self) -> float:
+    def usd(self) -> float:
         """The cost of the call, as reported or assumed."""
         if self.reported.usd is not None:
             return self.reported.usd
         return self.price if self.started else 0.0
 
-    def about_cost(self) -> Iterator[tuple[str, str]]:
+    def faults(self) -> Iterator[tuple[str, str]]:
         """Faults of what the command reports."""
         if self.reported.mistake:
             counted = f"the call counts with implementer.price_per_call, {self.price:g} USD"
             yield "invalid_cost", redact(f"the agent's {self.reported.mistake}: {counted}")
-        elif self.price and self.cost_usd > self.price:
-            told = f"a call cost {self.cost_usd:g} USD, more than implementer.price_per_call ({self.price:g} USD)"
+        elif self.price and self.usd > self.price:
+            told = f"a call cost {self.usd:g} USD, more than implementer.price_per_call ({self.price:g} USD)"
             yield "cost_above_price", f"{told}: it counts in full; raise the setting to what a call may cost at most"
 
 

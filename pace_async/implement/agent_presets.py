@@ -1,20 +1,72 @@
 """Coding agents that are known by name: how each is started, what it prints about its cost, and where its login is.
 
-Pure, but for the look for a login. Flags and output are as these versions are documented; they were not run from here.
-`NAME:MODEL` names the agent's model as the agent does. What stands in `implementer.command` follows the agent's own
-words, as further flags.
+Flags and output are as these versions are documented; they were not run from here. `NAME:MODEL` names the agent's model
+as the agent does. What stands in `implementer.command` follows the agent's own words, as further flags. Of a command of
+the user's, the last line of its standard output that is a JSON object names the cost, as `cost_usd` or
+`total_cost_usd`. Pure, but for the look for a login.
 """
 
+import json
+import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from pace_async.config import ImplementerConfig
-from pace_async.implement.agent_cost import NOT_REPORTED, Reported, json_lines, reported_cost
 
 MILLION = 1_000_000
+NAMES = ("cost_usd", "total_cost_usd")
+MOST_USD = 10_000.0
+"""A call does not cost more. A larger number is a mistake."""
+LONGEST_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """`usd` is the cost, None if no valid one was reported. `mistake` says what is wrong with an invalid one."""
+
+    usd: float | None = None
+    mistake: str = ""
+
+
+NOT_REPORTED = Reported()
+
+
+def reported_cost(output: str) -> Reported:
+    """The cost in the last JSON line of `output`."""
+    lines = list(json_lines(output))
+    last = lines[-1] if lines else {}
+    name = next((name for name in NAMES if name in last), None)
+    return NOT_REPORTED if name is None else _cost(name, last[name])
+
+
+def json_lines(output: str) -> Iterator[dict[str, Any]]:
+    """The lines that are a JSON object, in order."""
+    for line in output.splitlines():
+        if (said := _object(line)) is not None:
+            yield said
+
+
+def _object(line: str) -> dict[str, Any] | None:
+    line = line.strip()
+    if not (line.startswith("{") and line.endswith("}")):
+        return None
+    try:
+        said: object = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", said) if isinstance(said, dict) else None
+
+
+def _cost(name: str, value: object) -> Reported:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MOST_USD:
+        return Reported(float(value))
+    shown = value if isinstance(value, float) and not math.isfinite(value) else json.dumps(value, ensure_ascii=False)
+    text = str(shown)
+    text = text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 1] + "…"
+    return Reported(None, f"{name} is {text}, and not a number of USD from 0 to {MOST_USD:g}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +124,11 @@ def login_missing(name: str, environment: Mapping[str, str] = os.environ) -> NoL
     """What is missing where no login of a known agent is found. No key chain is looked into, so it may be there all the
     same."""
     preset = PRESETS.get(name.partition(":")[0])
-    if preset is None or any(_is_there(place, environment) for place in preset.login):
+    if preset is None or any(
+        Path(place).expanduser().exists() if "/" in place else environment.get(place) for place in preset.login
+    ):
         return None
     return NoLogin(f"no login was found in {', '.join(preset.login)}", preset.log_in)
-
-
-def _is_there(place: str, environment: Mapping[str, str]) -> bool:
-    return Path(place).expanduser().exists() if "/" in place else bool(environment.get(place))
-
-
-def _of_claude(output: str, config: ImplementerConfig) -> Reported:
-    return reported_cost(output)
 
 
 def _of_codex(output: str, config: ImplementerConfig) -> Reported:
@@ -134,7 +180,7 @@ PRESETS: Mapping[str, AgentPreset] = {
     "claude": AgentPreset(
         ("claude", "-p", "--output-format", "json", "--permission-mode", "acceptEdits", "--max-turns", "50"),
         "Claude Code 2.1",
-        _of_claude,
+        lambda output, _: reported_cost(output),
         _claude_failed,
         ("ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "~/.claude/.credentials.json"),
         "claude /login",

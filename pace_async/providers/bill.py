@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import anyio
 
 from pace_async.errors import CandidateFault, InfrastructureFault
-from pace_async.events import GIVEN_UP, AdvisorCall, ImplementerCalled, ImplementerTry, NotesPage
+from pace_async.events import GIVEN_UP, AdvisorCall, ImplementerCalled, ImplementerTry, NotesPage, Role
 from pace_async.providers.base import Caller, CallLedger, ChatAnswer
 from pace_async.providers.chat import Chat
 from pace_async.providers.failures import CallFailed
@@ -20,13 +20,49 @@ from pace_async.providers.failures import CallFailed
 
 @dataclass(slots=True)
 class Bill:
-    """What the call brought so far: the body of `billed` sets it. `tried` is an implementer's answer if there is one to
-    keep, `answered` an advisor's, `notes` a page of notes."""
+    """How a call ended, as its row says. Until that is known it counts as given up, at its whole reservation. `answer`
+    is what a chat said. `tried` is an implementer's answer if there is one to keep, `answered` an advisor's, `notes` a
+    page of notes."""
 
+    cost_usd: float
+    outcome: str = GIVEN_UP
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
     answer: ChatAnswer | None = None
     tried: ImplementerTry | None = None
     answered: AdvisorCall | None = None
     notes: NotesPage | None = None
+
+
+@asynccontextmanager
+async def reserved(
+    ledger: CallLedger, lease: int, model: str, worst: float, role: Role = "implementer"
+) -> AsyncGenerator[Bill]:
+    """The body makes one call, which may cost `worst` USD, and sets how it ended. Raises BudgetReached before the body
+    if the call does not fit."""
+    number = await ledger.reserve(lease, model, worst)
+    began, bill = time.perf_counter(), Bill(worst)
+    try:
+        yield bill
+    finally:
+        with anyio.CancelScope(shield=True):
+            await ledger.settle(
+                ImplementerCalled(
+                    lease=lease,
+                    model=model,
+                    outcome=bill.outcome,
+                    prompt_tokens=bill.prompt_tokens,
+                    completion_tokens=bill.completion_tokens,
+                    cost_usd=bill.cost_usd,
+                    seconds=time.perf_counter() - began,
+                    at=time.time(),
+                    reservation=number,
+                    tried=bill.tried,
+                    role=role,
+                    answered=bill.answered,
+                    notes=bill.notes,
+                )
+            )
 
 
 @asynccontextmanager
@@ -38,41 +74,21 @@ async def billed(
     messages: Sequence[Mapping[str, str]],
     max_tokens: int,
 ) -> AsyncGenerator[Bill]:
-    """The body makes one call. Its exception names the outcome, and passes. Raises BudgetReached before the body if the
-    call does not fit."""
+    """The body makes one call and sets what it brought. Its exception names the outcome, and passes. Raises as
+    `reserved`."""
     worst = chat.price.worst_case(messages, max_tokens) if chat.price is not None else 0.0
-    number = await ledger.reserve(lease, chat.model, worst)
-    began = time.perf_counter()
-    bill, outcome, cost = Bill(), GIVEN_UP, worst
-    try:
-        yield bill
-        outcome, cost = "ok", 0.0
-    except CallFailed as failure:
-        outcome, cost = failure.kind, failure.cost_usd(worst)
-        bill.answer = failure.answer or bill.answer
-        raise
-    except (CandidateFault, InfrastructureFault) as fault:
-        outcome, cost = fault.kind, 0.0
-        raise
-    finally:
-        answer = bill.answer
-        if answer is not None:
-            cost = worst if answer.cost_usd is None else answer.cost_usd
-        with anyio.CancelScope(shield=True):
-            await ledger.settle(
-                ImplementerCalled(
-                    lease=lease,
-                    model=chat.model,
-                    outcome=outcome,
-                    prompt_tokens=answer.prompt_tokens if answer is not None else 0,
-                    completion_tokens=answer.completion_tokens if answer is not None else 0,
-                    cost_usd=cost,
-                    seconds=time.perf_counter() - began,
-                    at=time.time(),
-                    reservation=number,
-                    tried=bill.tried,
-                    role=caller.role,
-                    answered=bill.answered,
-                    notes=bill.notes,
-                )
-            )
+    async with reserved(ledger, lease, chat.model, worst, caller.role) as bill:
+        try:
+            yield bill
+            bill.outcome, bill.cost_usd = "ok", 0.0
+        except CallFailed as failure:
+            bill.outcome, bill.cost_usd = failure.kind, failure.cost_usd(worst)
+            bill.answer = failure.answer or bill.answer
+            raise
+        except (CandidateFault, InfrastructureFault) as fault:
+            bill.outcome, bill.cost_usd = fault.kind, 0.0
+            raise
+        finally:
+            if (answer := bill.answer) is not None:
+                bill.prompt_tokens, bill.completion_tokens = answer.prompt_tokens, answer.completion_tokens
+                bill.cost_usd = worst if answer.cost_usd is None else answer.cost_usd

@@ -21,8 +21,8 @@ from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.events import ImplementerTry
 from pace_async.implement.agent import words_of
 from pace_async.implement.agent_checks import refuse_unless_runnable
-from pace_async.implement.agent_cost import reported_cost
 from pace_async.implement.agent_folder import OUTPUT, AgentFolders
+from pace_async.implement.agent_presets import reported_cost
 from pace_async.implement.agent_process import run_agent
 from pace_async.implement.agent_prompt import files_for, prompt_for
 from pace_async.implement.assemble import open_implementer

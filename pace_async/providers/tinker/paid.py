@@ -4,18 +4,15 @@ Invariant: what a call may cost is reserved before it and closed once after it: 
 with nothing if the service was not reached or refused, and with the whole reservation if neither is known.
 """
 
-import time
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Self
 
-import anyio
-
 from pace_async.config.tinker import TinkerConfig
 from pace_async.errors import InfrastructureFault
-from pace_async.events import GIVEN_UP, ImplementerCalled
 from pace_async.providers.base import CallLedger
+from pace_async.providers.bill import reserved
 
 UNCHARGED = ("service_unreachable", "service_refused", "engine_unreachable", "engine_refused")
 """Faults after which nothing is owed, by the name of the service and by that of an engine in front of it."""
@@ -64,27 +61,13 @@ class TokenMeter:
     @asynccontextmanager
     async def _paid(self, lease: int, model: str, most: Tokens, price: tuple[float, float]) -> AsyncGenerator[Tokens]:
         worst = most.first * price[0] + most.second * price[1]
-        number = await self.ledger.reserve(lease, model, worst)
-        began, had, outcome, cost = time.perf_counter(), Tokens(), GIVEN_UP, worst
-        try:
-            yield had
-            outcome, cost = "ok", had.first * price[0] + had.second * price[1]
-        except InfrastructureFault as fault:
-            outcome, cost = fault.kind, 0.0 if fault.kind in UNCHARGED else worst
-            raise
-        finally:
-            with anyio.CancelScope(shield=True):
-                await self.ledger.settle(
-                    ImplementerCalled(
-                        lease=lease,
-                        model=model,
-                        outcome=outcome,
-                        prompt_tokens=had.first,
-                        completion_tokens=had.second,
-                        cost_usd=cost,
-                        seconds=time.perf_counter() - began,
-                        at=time.time(),
-                        reservation=number,
-                        role="advisor",
-                    )
-                )
+        async with reserved(self.ledger, lease, model, worst, "advisor") as call:
+            had = Tokens()
+            try:
+                yield had
+                call.outcome, call.cost_usd = "ok", had.first * price[0] + had.second * price[1]
+            except InfrastructureFault as fault:
+                call.outcome, call.cost_usd = fault.kind, 0.0 if fault.kind in UNCHARGED else worst
+                raise
+            finally:
+                call.prompt_tokens, call.completion_tokens = had.first, had.second
