@@ -27,6 +27,7 @@ from pace_async.events import AdvisorCall, IdeaNote, Purpose
 from pace_async.events.causes import DID_NOT_END
 from pace_async.frozen_values import fast_init
 from pace_async.programs.languages import Language
+from pace_async.providers.tinker.paid import TokenMeter
 from pace_async.search.draws import derive, generator
 from pace_async.search.edit_bandit import Results
 from pace_async.search.ideas import admit, recognised
@@ -50,17 +51,18 @@ class Sampling:
     max_tokens_by_call: Mapping[Purpose, int] = field(default_factory=dict[Purpose, int])
     one_call: bool = False
 
-    def prompt(self, lease: int, purpose: Purpose, asked: Question) -> Prompt:
+    def prompt(self, lease: int, purpose: Purpose, text: str, cut_after: int | None = None, system: str = "") -> Prompt:
         """One question of a lease. Its seed derives from (run seed, lease, purpose)."""
         longest = self.max_tokens_by_call.get(purpose, self.max_tokens)
         return Prompt(
             lease=lease,
             purpose=purpose,
-            text=asked.text,
-            max_tokens=longest if asked.cut_after is None else min(longest, asked.cut_after),
+            text=text,
+            max_tokens=longest if cut_after is None else min(longest, cut_after),
             temperature=self.temperature,
             seed=derive(self.seed, lease, purpose),
             max_prompt_tokens=self.max_prompt_tokens,
+            system=system,
         )
 
 
@@ -120,7 +122,7 @@ async def advise(
         detail = whole
         while True:
             asked, begun = question(detail), now()
-            prompt = sampling.prompt(lease, purpose, asked)
+            prompt = sampling.prompt(lease, purpose, asked.text, asked.cut_after)
             try:
                 call, finish = await advisor.ask(prompt)
                 break
@@ -153,17 +155,15 @@ async def advise(
         places = parse_assess(text, len(proposals), len(ideas))
         said = [None if place is None or wording.compares else ideas[place - 1].number for place in places]
         admitted(recognised(context.ideas, proposals, said, next_idea))
-        text, ideas = await ask("select", lambda detail: wording.select(_with_pool(context, pool), detail))
+        # `replace` takes twice as long
+        pooled = SearchContext(context.parent, context.best, pool, context.next_idea)
+        text, ideas = await ask("select", lambda detail: wording.select(pooled, detail))
         place, experiment = parse_select(text, len(ideas))
         return Advice(tuple(calls), notes, pool, next_idea, ideas[place - 1].number, experiment)
     except CandidateFault as fault:
         if fault.kind != "unparsed":
             raise
         return Advice(tuple(calls), notes, pool, next_idea, unparsed=fault.detail)
-
-
-def _with_pool(context: SearchContext, pool: tuple[Idea, ...]) -> SearchContext:
-    return SearchContext(context.parent, context.best, pool, context.next_idea)  # `replace` takes twice as long
 
 
 def _read(call: AdvisorCall, words: Mapping[str, str], seconds: float) -> AdvisorCall:
@@ -240,3 +240,23 @@ class PaidAnswers:
             if (answer.purpose, answer.prompt) == (prompt.purpose, prompt.text):
                 return answer, "stop"
         return await self.advisor.ask(prompt)
+
+
+class PaidAdvisor:
+    """Implements `advise.base.Advisor`, and each call is in the ledger: asks `advisor`, whose engine is `engine`, and
+    pays by `meter`. The longest
+    question and answer together have `context` tokens. A call that is made again is paid again."""
+
+    def __init__(self, advisor: Advisor, engine: Engine, meter: TokenMeter, context: int) -> None:
+        self._advisor, self._engine, self._meter, self._context = advisor, engine, meter, context
+
+    async def ask(self, prompt: Prompt) -> tuple[AdvisorCall, Literal["stop", "length"]]:
+        asked = await self._engine.encode(prompt.whole)
+        if len(asked) >= self._context:  # a prompt that is not sent costs nothing
+            raise PromptTooLong(len(asked), self._context)
+        if prompt.max_prompt_tokens is not None and len(asked) > prompt.max_prompt_tokens:
+            raise PromptTooLong(len(asked), prompt.max_prompt_tokens)
+        async with self._meter.sampling(prompt.lease, len(asked), prompt.max_tokens) as had:
+            call, finish = await self._advisor.ask(prompt)
+            had.first, had.second = len(call.prompt_ids), len(call.completion_ids)
+        return call, finish

@@ -41,7 +41,10 @@ class Edit:
 
 def propose_text(offers: Sequence[Offer], tried: Sequence[Edit]) -> str:
     """Asks for three ideas."""
-    lines = "".join(f"\n    {offer.name} = {offer.present or UNKNOWN}{_pairs(offer)}" for offer in offers)
+    lines = ""
+    for offer in offers:
+        pairs = "".join(f" {offer.name} to {option}" for option in offer.options)
+        lines += f"\n    {offer.name} = {offer.present or UNKNOWN}{pairs}"
     ideas = "".join(f"\n    ({edit.status}): {edit.name} to {edit.option}" for edit in tried)
     return f"Catalogue:{lines}\nIdeas:{ideas}\n\nPropose three ideas.\n"
 
@@ -82,7 +85,3 @@ def select_text(experiments: Sequence[tuple[Edit, str | None]]) -> str:
         for number, (edit, present) in enumerate(experiments, start=1)
     )
     return f"Experiments:{''.join(lines)}\n\nChoose one experiment.\n"
-
-
-def _pairs(offer: Offer) -> str:
-    return "".join(f" {offer.name} to {option}" for option in offer.options)

@@ -116,7 +116,7 @@ class CatalogueWording:
                 Offer(
                     self._ordered(words.spoken(one.name)),
                     one.present and words.spoken(one.present),
-                    _spoken(one.options, words),
+                    tuple(map(words.spoken, one.options)),
                 )
                 for one in offers
             ],
@@ -279,10 +279,6 @@ def is_listed_whole(options: Mapping[str, tuple[str, ...]], shared: Mapping[str,
 
 def _others(options: tuple[str, ...], present: str | None) -> tuple[str, ...]:
     return tuple(option for option in options if option != present)
-
-
-def _spoken(phrases: Iterable[str], words: PromptVocabulary) -> tuple[str, ...]:
-    return tuple(words.spoken(phrase) for phrase in phrases)
 
 
 def _worded(edit: Edit, words: PromptVocabulary) -> Edit:

@@ -14,14 +14,13 @@ from dataclasses import dataclass, field, replace
 import anyio
 
 from pace_async.advise.advisor import Advice, Sampling, excess_of
-from pace_async.advise.base import Advisor, Prompt, PromptTooLong
+from pace_async.advise.base import Advisor, PromptTooLong
 from pace_async.advise.one_answer import parse_one
 from pace_async.answers import parse_assess, parse_propose, parse_select
 from pace_async.context.questions import Near, Questions, Rendered
 from pace_async.errors import CandidateFault
 from pace_async.events import AdvisorCall, IdeaNote, Purpose
 from pace_async.events.causes import DID_NOT_END
-from pace_async.search.draws import derive
 from pace_async.search.novelty import nearest
 from pace_async.search.results import KnownIdea, idea_number
 from pace_async.search.state import Idea
@@ -58,7 +57,7 @@ class _Rollout:
         budget = self.questions.prompts.budget
         while True:
             asked, begun = question(budget), self.now()
-            prompt = self._prompt(purpose, asked)
+            prompt = self.sampling.prompt(self.lease, purpose, asked.text, system=asked.system.strip())
             try:
                 call, finish = await self.advisor.ask(prompt)
                 break
@@ -73,18 +72,6 @@ class _Rollout:
         if finish == "length":
             raise CandidateFault("unparsed", f"{purpose} {DID_NOT_END} {prompt.max_tokens} tokens")
         return call.text
-
-    def _prompt(self, purpose: Purpose, asked: Rendered) -> Prompt:
-        return Prompt(
-            lease=self.lease,
-            purpose=purpose,
-            text=asked.text,
-            max_tokens=self.sampling.max_tokens_by_call.get(purpose, self.sampling.max_tokens),
-            temperature=self.sampling.temperature,
-            seed=derive(self.sampling.seed, self.lease, purpose),
-            max_prompt_tokens=self.sampling.max_prompt_tokens,
-            system=asked.system.strip(),
-        )
 
     def admit(self, texts: Sequence[str], verdicts: Sequence[int | None]) -> None:
         """Give each proposal its number: that of the idea which it repeats, or one of its own."""

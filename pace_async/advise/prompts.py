@@ -22,7 +22,6 @@ from pace_async.search.ideas import summarised
 from pace_async.search.state import Idea, SearchContext
 from pace_async.task import Task, split_block
 
-WHOLE = Detail()
 REMEMBERED = 128
 """Cache size: programs, and pairs of programs, whose lines are kept."""
 IDEAS_REMEMBERED = 1024
@@ -61,26 +60,6 @@ Propose one idea that may improve the score and an experiment on the parent that
 Hypothesis: one sentence
 Experiment description: one sentence
 """
-
-
-def propose_prompt(task: Task, context: SearchContext, detail: Detail = WHOLE) -> str:
-    """Asks for three ideas."""
-    return _beginning(task, context, detail) + _PROPOSE
-
-
-def only_prompt(task: Task, context: SearchContext, detail: Detail = WHOLE) -> str:
-    """Asks for one idea and its experiment."""
-    return _beginning(task, context, detail) + _ONLY
-
-
-def assess_prompt(task: Task, context: SearchContext, proposals: Sequence[str], detail: Detail = WHOLE) -> str:
-    """Asks for each proposal whether the pool already holds it."""
-    return _beginning(task, context, detail) + _assess(proposals, detail)
-
-
-def select_prompt(task: Task, context: SearchContext, detail: Detail = WHOLE) -> str:
-    """Asks for one idea of the pool and an experiment. The pool already holds the new proposals."""
-    return _beginning(task, context, detail) + _SELECT
 
 
 def _assess(proposals: Sequence[str], detail: Detail) -> str:
@@ -242,8 +221,12 @@ class ProseWording:
     def _begins(self, context: SearchContext, detail: Detail) -> str:
         last = self._last
         if last is None or last[0] is not context or last[1] != detail:
-            last = self._last = context, detail, _beginning(self._task, context, detail)
+            last = self._last = context, detail, _beginning(self._task, self._shown(context), detail)
         return last[2]
+
+    def _shown(self, context: SearchContext) -> SearchContext:
+        """The context with the programs that a prompt shows."""
+        return context
 
     def propose(self, context: SearchContext, detail: Detail, draw: Callable[[], random.Random]) -> Question:
         return Question(self._begins(context, detail) + _PROPOSE, context.ideas)
@@ -263,4 +246,4 @@ class ProseWording:
     def shorter(
         self, context: SearchContext, proposals: Sequence[str], detail: Detail, excess: int | None = None
     ) -> Detail | None:
-        return shorter(detail, len(context.ideas), longest_text(self._task, context, proposals), excess)
+        return shorter(detail, len(context.ideas), longest_text(self._task, self._shown(context), proposals), excess)

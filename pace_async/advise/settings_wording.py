@@ -5,13 +5,11 @@ whole algorithm, which the advisor has never seen and has no room for. So the pr
 their settings. Pure: equal values give equal text.
 """
 
-import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 
 from pace_async.advise.prompts import ProseWording
-from pace_async.advise.wording import Detail, Question
 from pace_async.programs.languages import PYTHON, Language, language_of
 from pace_async.programs.text import assigned, editable, indentation, marks
 from pace_async.search.state import Member, SearchContext
@@ -21,44 +19,17 @@ REMEMBERED = 128
 """Cache size: programs whose settings are kept."""
 
 
-class SettingsWording:
-    """Implements `Wording`. `names` are those that the catalogue assigns."""
-
-    compares = False
+class SettingsWording(ProseWording):
+    """`names` are those that the catalogue assigns."""
 
     def __init__(self, task: Task, names: Iterable[str]) -> None:
-        self._prose = ProseWording(task)
+        super().__init__(task)
         self._names = tuple(names)
         self._language = task.spec.language
-        self._last: tuple[SearchContext, SearchContext] | None = None
-
-    def propose(self, context: SearchContext, detail: Detail, draw: Callable[[], random.Random]) -> Question:
-        return self._prose.propose(self._shown(context), detail, draw)
-
-    def only(self, context: SearchContext, detail: Detail, draw: Callable[[], random.Random]) -> Question:
-        return self._prose.only(self._shown(context), detail, draw)
-
-    def read_only(self, context: SearchContext, text: str) -> tuple[str, str]:
-        return self._prose.read_only(context, text)
-
-    def assess(self, context: SearchContext, proposals: Sequence[str], detail: Detail) -> Question:
-        return self._prose.assess(self._shown(context), proposals, detail)
-
-    def select(self, context: SearchContext, detail: Detail) -> Question:
-        return self._prose.select(self._shown(context), detail)
-
-    def shorter(
-        self, context: SearchContext, proposals: Sequence[str], detail: Detail, excess: int | None = None
-    ) -> Detail | None:
-        return self._prose.shorter(self._shown(context), proposals, detail, excess)
 
     def _shown(self, context: SearchContext) -> SearchContext:
-        """The context with settings for programs. The same value for the same context, because the prose remembers how
-        the last prompt began by it."""
-        if self._last is None or self._last[0] is not context:
-            shown = replace(context, parent=self._settings(context.parent), best=self._settings(context.best))
-            self._last = context, shown
-        return self._last[1]
+        """Settings for programs."""
+        return replace(context, parent=self._settings(context.parent), best=self._settings(context.best))
 
     def _settings(self, member: Member) -> Member:
         return replace(member, program=settings_program(member.program, self._names, self._language))

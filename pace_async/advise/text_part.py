@@ -71,7 +71,7 @@ def text_part(model: Path, folder: Path) -> Path:
 
 
 def _write(model: Path, target: Path) -> None:
-    text = _ask(model)
+    text = TextModel(**answer_of("pace_async.advise.text_names", str(model), _ASK_S))
     parts = _by_file(_stored_as(text, {tensor.name: tensor for tensor in contents(model)}))
     names = [f"model-{at + 1:05d}-of-{len(parts):05d}.safetensors" for at in range(len(parts))]
     if len(names) == 1:
@@ -137,11 +137,6 @@ def _write_file(file: Path, tensors: Sequence[Stored]) -> None:
                     raise ValueError(f"{tensor.file} is cut short")
                 target.write(piece)
                 left -= len(piece)
-
-
-def _ask(model: Path) -> TextModel:
-    """Raises ValueError for a model that transformers does not know."""
-    return TextModel(**answer_of("pace_async.advise.text_names", str(model), _ASK_S))
 
 
 if __name__ == "__main__":

@@ -1,15 +1,17 @@
 """What the advisor is shown, and how a rollout's three calls go together."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import anyio
 import pytest
 
 from pace_async.advise.advisor import Advice, Sampling, ServedAdvisor, advise
 from pace_async.advise.base import PromptTooLong
-from pace_async.advise.prompts import ProseWording, assess_prompt, propose_prompt, select_prompt, shorter
+from pace_async.advise.prompts import ProseWording, shorter
 from pace_async.advise.wording import Detail
 from pace_async.errors import CandidateFault, InfrastructureFault
 from pace_async.search.ideas import record_trial
@@ -33,6 +35,19 @@ TASK = Task(
     program="",
     digest="",
 )
+WHOLE = Detail()
+
+
+def propose_prompt(task: Task, context: SearchContext, detail: Detail = WHOLE) -> str:
+    return ProseWording(task).propose(context, detail, Random).text
+
+
+def assess_prompt(task: Task, context: SearchContext, proposals: Sequence[str]) -> str:
+    return ProseWording(task).assess(context, proposals, Detail()).text
+
+
+def select_prompt(task: Task, context: SearchContext, detail: Detail = WHOLE) -> str:
+    return ProseWording(task).select(context, detail).text
 
 
 HIGHER = replace(TASK, spec=TASK.spec.model_copy(update={"direction": "maximize"}))

@@ -3,13 +3,15 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any, cast
 
 import anyio
 import pytest
 from tokenizers import Tokenizer
 
-from pace_async.advise.prompts import propose_prompt
+from pace_async.advise.prompts import ProseWording
+from pace_async.advise.wording import Detail
 from pace_async.config import Config
 from pace_async.events import ImplementerCalled, ImplementerChosen, ImplementerReserved, ImplementerTry, TryEvaluated
 from pace_async.implement.base import Experiment
@@ -24,7 +26,7 @@ from tests.support.population_facts import HEADER, advised, call, evaluated, fre
 TASK = load_task("circle_packing")
 MODEL, UNASKED = "openai/some-model", "openai/another"
 SEED = Member(0, TASK.program, 0.9598)
-PROMPT = propose_prompt(TASK, SearchContext(parent=SEED, best=SEED, ideas=()))
+PROMPT = ProseWording(TASK).propose(SearchContext(parent=SEED, best=SEED, ideas=()), Detail(), Random).text
 ERROR = "NameError: name 'wrong' is not defined (line 1)"
 TRIES = (
     ImplementerTry(1, MODEL, "no_code_block", "no code", None, "I would \x1b[31mrather not"),

@@ -51,16 +51,16 @@ def _missing_heads(model: Path) -> dict[str, TensorBytes]:
     if not held or _has_both_ends(_config(model), held):
         return {}
     ties = {name: of for name, of in _ask(model).items() if name not in held}
-    return {name: _bytes(_tied_tensor(model, held, other, shape)) for name, (other, shape) in ties.items()}
+    return {name: _tied_tensor(model, held, other, shape) for name, (other, shape) in ties.items()}
 
 
-def _tied_tensor(model: Path, held: dict[str, Stored], name: str, shape: list[int]) -> Stored:
+def _tied_tensor(model: Path, held: dict[str, Stored], name: str, shape: list[int]) -> TensorBytes:
     """The tensor that the model calls `name`: the stored tensor of that name, or the only one of that shape."""
     alike = [one for one in held.values() if list(one.shape) == shape]
     tensor = held[name] if name in held else alike[0] if len(alike) == 1 else None
     if tensor is None:
         raise ValueError(f"{model} ties {name}, and {len(alike)} tensors of its files have that shape")
-    return tensor
+    return next(one for one in tensors(tensor.file) if one[0] == tensor.name)
 
 
 def _has_both_ends(config: dict[str, Any], held: dict[str, Stored]) -> bool:
@@ -79,10 +79,6 @@ def _ask(model: Path) -> dict[str, tuple[str, list[int]]]:
 
 def _config(model: Path) -> dict[str, Any]:
     return json.loads((model / CONFIG).read_text("utf-8"))
-
-
-def _bytes(wanted: Stored) -> TensorBytes:
-    return next(tensor for tensor in tensors(wanted.file) if tensor[0] == wanted.name)
 
 
 def _write_tensor(file: Path, name: str, tensor: TensorBytes) -> None:

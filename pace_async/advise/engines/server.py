@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from pace_async.advise.engines import wire
-from pace_async.advise.engines.batcher import Batcher, FinishedAnswer, NotFinite, NotNow
+from pace_async.advise.engines.batcher import Batcher, NotFinite, NotNow
 from pace_async.advise.engines.fetched import fetched
 from pace_async.advise.engines.load import BadCheckpoint
 from pace_async.weights import checkpoint_digests
@@ -43,20 +43,20 @@ def build_app(batcher: Batcher, tokenizer: Any, *, name: str, vocabulary: int, m
             "/tokenize": face.tokenize,
             "/detokenize": face.detokenize,
             "/pause": face.pause,
-            "/resume": face.resume,
+            "/resume": face.doing(batcher.resume, {"status": "resumed"}),
             "/init_weight_transfer_engine": face.init,
-            "/start_weight_update": face.start,
+            "/start_weight_update": face.doing(batcher.start_update, {"message": "Weight update started"}),
             "/update_weights": face.update,
             "/finish_weight_update": face.finish,
             "/collective_rpc": face.rpc,
-            "/reset_prefix_cache": face.reset_prefix_cache,
+            "/reset_prefix_cache": _telling(lambda: {"success": True}),  # the engine keeps no prefix cache
         },
         "GET": {
             "/health": face.health,
             "/v1/models": face.models,
-            "/load": face.load,
-            "/is_paused": face.is_paused,
-            "/weight_info": face.weight_info,
+            "/load": _telling(lambda: {"server_load": batcher.open_requests}),
+            "/is_paused": _telling(lambda: {"is_paused": batcher.paused}),
+            "/weight_info": _telling(lambda: {"weight_version": batcher.version}),
         },
     }
     return Starlette(
@@ -96,7 +96,10 @@ class _Face:
         sampled = await _unless_gone(request, future)
         if sampled is None:
             return Response(status_code=499)
-        return JSONResponse(_generate_answer(body.request_id or uuid4().hex, sampled))
+        request_id = body.request_id or uuid4().hex
+        return JSONResponse(
+            wire.generate_answer(request_id, sampled.token_ids, sampled.logprobs, sampled.finish, sampled.spans)
+        )
 
     async def tokenize(self, request: Request) -> Response:
         body = (await _body(request, wire.AnyTokenizeRequest)).root
@@ -130,20 +133,9 @@ class _Face:
         await self._call(self.batcher.pause)
         return JSONResponse({"status": "paused"})
 
-    async def resume(self, request: Request) -> Response:
-        await self._call(self.batcher.resume)
-        return JSONResponse({"status": "resumed"})
-
-    async def is_paused(self, request: Request) -> Response:
-        return JSONResponse({"is_paused": self.batcher.paused})
-
     async def init(self, request: Request) -> Response:
         self.announced = (await _body(request, wire.InitRequest)).init_info
         return JSONResponse({"message": "Weight transfer initialized"})
-
-    async def start(self, request: Request) -> Response:
-        await self._call(self.batcher.start_update)
-        return JSONResponse({"message": "Weight update started"})
 
     async def update(self, request: Request) -> Response:
         folder = await anyio.to_thread.run_sync(self._folder_of, (await _body(request, wire.UpdateRequest)).update_info)
@@ -176,39 +168,24 @@ class _Face:
             return fetched(self.announced.fetch)
         return Path(update.path)
 
-    async def weight_info(self, request: Request) -> Response:
-        return JSONResponse({"weight_version": self.batcher.version})
-
-    async def reset_prefix_cache(self, request: Request) -> Response:
-        return JSONResponse({"success": True})  # the engine keeps no prefix cache
-
     async def health(self, request: Request) -> Response:
         return Response(status_code=200)
-
-    async def load(self, request: Request) -> Response:
-        return JSONResponse({"server_load": self.batcher.open_requests})
 
     async def models(self, request: Request) -> Response:
         card = {"id": self.name, "object": "model", "owned_by": "pace", "max_model_len": self.max_model_len}
         return JSONResponse({"object": "list", "data": [card]})
 
+    def doing(self, action: Callable[[], None], said: dict[str, Any]) -> Callable[[Request], Awaitable[Response]]:
+        """A handler that does this in the decode loop."""
+
+        async def handler(_: Request) -> Response:
+            await self._call(action)
+            return JSONResponse(said)
+
+        return handler
+
     async def _call(self, action: Callable[[], T]) -> T:
         return await asyncio.wrap_future(self.batcher.call(action))
-
-
-def _generate_answer(request_id: str, sampled: FinishedAnswer) -> dict[str, Any]:
-    content = [
-        {"token_id": token, "logprob": logprob}
-        for token, logprob in zip(sampled.token_ids, sampled.logprobs, strict=True)
-    ]
-    choice = {
-        "index": 0,
-        "finish_reason": sampled.finish,
-        "token_ids": sampled.token_ids,
-        "logprobs": {"content": content},
-        "weight_versions": [{"version": v, "start": start, "end": end} for v, start, end in sampled.spans],
-    }
-    return {"request_id": request_id, "choices": [choice]}
 
 
 async def _body(request: Request, model: type[Body]) -> Body:
@@ -237,6 +214,15 @@ async def _unless_gone(request: Request, future: "Future[T]") -> T | None:
         return wrapped.result()
     future.cancel()
     return None
+
+
+def _telling(state: Callable[[], dict[str, Any]]) -> Callable[[Request], Awaitable[Response]]:
+    """A handler that answers with what is so now."""
+
+    async def handler(_: Request) -> Response:
+        return JSONResponse(state())
+
+    return handler
 
 
 def _answering(handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from pace_async.advise.engines import wire
 from pace_async.errors import InfrastructureFault
-from pace_async.providers.tinker.service import SampledTokens, Sampler
+from pace_async.providers.tinker.service import Sampler
 from pace_async.tokenizer_file import TokenizerFile
 
 
@@ -84,26 +84,13 @@ class SnapshotTransport(httpx.AsyncBaseTransport):
             seed=drawn.seed if drawn.seed is not None else uuid4().int >> 65,
             stop_ids=sorted({*self._ends, *(drawn.stop_token_ids or ())}),
         )
-        return _generated(found, serving.version)
+        span = (str(serving.version), 0, len(found.token_ids))
+        return wire.generate_answer(uuid4().hex, found.token_ids, found.logprobs, found.finish, [span])
 
     def _serving(self) -> ServedSnapshot:
         if self.served is None:
             raise InfrastructureFault("service_error", "no version is served yet")
         return self.served
-
-
-def _generated(found: SampledTokens, version: int) -> dict[str, Any]:
-    content = [
-        {"token_id": token, "logprob": logprob} for token, logprob in zip(found.token_ids, found.logprobs, strict=True)
-    ]
-    choice = {
-        "index": 0,
-        "finish_reason": found.finish,
-        "token_ids": found.token_ids,
-        "logprobs": {"content": content},
-        "weight_versions": [{"version": str(version), "start": 0, "end": len(found.token_ids)}],
-    }
-    return {"request_id": uuid4().hex, "choices": [choice]}
 
 
 def _refused(code: int, message: str) -> httpx.Response:

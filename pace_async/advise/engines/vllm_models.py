@@ -106,7 +106,6 @@ def _names(tables: dict[str, ast.Dict], table: str) -> set[str]:
 
 
 def _texts(tables: dict[str, ast.Dict], table: str) -> dict[str, str]:
-    """The pairs of texts of a table."""
     pairs = zip(tables[table].keys, tables[table].values, strict=True) if table in tables else ()
     return {
         str(key.value): str(value.value)

@@ -14,6 +14,7 @@ Requests reject unknown fields, which a server would ignore silently. Answers ma
 here. Not a general client: it samples from the whole distribution (top-p 1), and one request gives one answer.
 """
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
@@ -158,3 +159,22 @@ class ServerVersion(_Answer):
     """The server's own version, such as 0.33.0."""
 
     version: str
+
+
+def generate_answer(
+    request_id: str,
+    token_ids: Sequence[int],
+    logprobs: Sequence[float],
+    finish: str,
+    spans: Sequence[tuple[str, int, int]],
+) -> dict[str, Any]:
+    """The JSON of a `GenerateAnswer` with one choice. `spans` are (version label, start, end) over its tokens."""
+    content = [{"token_id": token, "logprob": logprob} for token, logprob in zip(token_ids, logprobs, strict=True)]
+    choice = {
+        "index": 0,
+        "finish_reason": finish,
+        "token_ids": token_ids,
+        "logprobs": {"content": content},
+        "weight_versions": [{"version": version, "start": start, "end": end} for version, start, end in spans],
+    }
+    return {"request_id": request_id, "choices": [choice]}

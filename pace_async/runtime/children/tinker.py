@@ -13,12 +13,11 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from pace_async.advise.advisor import ServedAdvisor
+from pace_async.advise.advisor import PaidAdvisor, ServedAdvisor
 from pace_async.advise.base import Advisor, Engine
 from pace_async.advise.chat import TextFormat, chat_format_of, template_of
 from pace_async.advise.client import HttpEngine, special_token_ids
 from pace_async.advise.engines.snapshots import ServedSnapshot, SnapshotTransport
-from pace_async.advise.paid_engine import PaidAdvisor
 from pace_async.config import Config
 from pace_async.errors import InfrastructureFault, PaceBug, UsageError
 from pace_async.learn.settings import TrainerConfig

@@ -10,7 +10,6 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pace_async.advise.prompts import assess_prompt, propose_prompt, select_prompt
 from pace_async.search.ideas import admit
 from pace_async.search.state import Idea, Member, SearchContext, Trial
 from research.advisor.tiny_advisor.worlds import Settings, World, invented, program, shuffled
@@ -108,13 +107,13 @@ def random_state(world: World, rng: random.Random, size: int = 99) -> State:
 
 def propose_example(state: State, rng: random.Random, answers: int = 2) -> Example:
     """Three ideas on three settings, evenly drawn."""
-    prompt = propose_prompt(state.world.task, state.context)
+    prompt = state.world.propose_prompt(state.context)
     return Example("propose", prompt, tuple(_proposal(state, rng) for _ in range(answers)))
 
 
 def assess_example(state: State, proposals: Sequence[Pair]) -> Example:
     """New, or known if the pool has the same pair."""
-    prompt = assess_prompt(state.world.task, state.context, [hypothesis(pair, state.settings) for pair in proposals])
+    prompt = state.world.assess_prompt(state.context, [hypothesis(pair, state.settings) for pair in proposals])
     verdicts = known_places(state, proposals)
     lines = [f"Proposal {i}: {'new' if k is None else f'known {k}'}" for i, k in enumerate(verdicts, start=1)]
     told = [
@@ -138,7 +137,7 @@ def select_example(state: State, proposals: Sequence[Pair]) -> Example:
         Answer(f"Idea ID: {place}\nExperiment description: {experiment(pair, state.settings)}", choices=right)
         for place, pair in useful.items()
     ]
-    prompt = select_prompt(state.world.task, admitted.context)
+    prompt = state.world.select_prompt(admitted.context)
     return Example("select", prompt, tuple(answers), _pool_marks(admitted, prompt))
 
 
@@ -165,7 +164,7 @@ def bare_example(state: State, rng: random.Random) -> Example:
             answers.append(Answer(text, ((0, 4),), choices | {begin: _spaced(_others(state, name))}))
         else:
             answers.append(Answer(text, ((0, 4), (begin, begin + 1 + len(option))), choices))
-    prompt = select_prompt(state.world.task, state.context)
+    prompt = state.world.select_prompt(state.context)
     return _bare(Example("select", prompt, tuple(answers), _pool_marks(state, prompt)))
 
 

@@ -18,7 +18,6 @@ import torch
 from tokenizers import Tokenizer
 from transformers import LlamaForCausalLM
 
-from pace_async.advise.prompts import assess_prompt, propose_prompt, select_prompt
 from pace_async.answers import parse_assess, parse_propose, parse_select
 from pace_async.errors import CandidateFault
 from pace_async.search.ideas import admit, recognised
@@ -150,7 +149,7 @@ def entropies(figures: Figures) -> dict[str, tuple[float, float]]:
 
 
 def _chain(sampler: Sampler, states: Sequence[State], figures: Figures) -> None:
-    answers = sampler.sample([propose_prompt(s.world.task, s.context) for s in states])
+    answers = sampler.sample([s.world.propose_prompt(s.context) for s in states])
     proposed: list[tuple[State, list[str]]] = []
     for state, answer in zip(states, answers, strict=True):
         _entropy(sampler, "propose", answer, figures)
@@ -162,7 +161,7 @@ def _chain(sampler: Sampler, states: Sequence[State], figures: Figures) -> None:
         proposed.append((state, [text for text, _ in ideas]))
     if not proposed:
         return
-    answers = sampler.sample([assess_prompt(s.world.task, s.context, texts) for s, texts in proposed])
+    answers = sampler.sample([s.world.assess_prompt(s.context, texts) for s, texts in proposed])
     pools: list[State] = []
     for (state, texts), answer in zip(proposed, answers, strict=True):
         _entropy(sampler, "assess", answer, figures)
@@ -182,7 +181,7 @@ def _chain(sampler: Sampler, states: Sequence[State], figures: Figures) -> None:
         pools.append(replace(state, context=replace(state.context, ideas=pool)))
     if not pools:
         return
-    answers = sampler.sample([select_prompt(s.world.task, s.context) for s in pools])
+    answers = sampler.sample([s.world.select_prompt(s.context) for s in pools])
     for state, answer in zip(pools, answers, strict=True):
         _entropy(sampler, "select", answer, figures)
         look_at_experiment(state, answer.text, figures)

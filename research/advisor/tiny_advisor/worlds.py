@@ -7,11 +7,14 @@ so a model trained on it has to copy. Not the catalog implementer: nothing is ed
 
 import random
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pace_async.advise.prompts import ProseWording
+from pace_async.advise.wording import Detail
 from pace_async.runtime.start.new_task import make_task
+from pace_async.search.state import SearchContext
 from pace_async.task import BLOCK_END, BLOCK_START, CHECKOUT, Task, load_task
 from pace_async.yaml_text import read_mapping
 
@@ -33,6 +36,18 @@ class World:
     options: Mapping[str, tuple[str, ...]]
     default: Settings | None
     real: bool
+
+    def propose_prompt(self, context: SearchContext) -> str:
+        """The prompt for three ideas."""
+        return ProseWording(self.task).propose(context, Detail(), random.Random).text
+
+    def assess_prompt(self, context: SearchContext, proposals: Sequence[str]) -> str:
+        """The prompt for the verdicts on these proposals."""
+        return ProseWording(self.task).assess(context, proposals, Detail()).text
+
+    def select_prompt(self, context: SearchContext) -> str:
+        """The prompt for an experiment."""
+        return ProseWording(self.task).select(context, Detail()).text
 
 
 def literal(option: object) -> str:
