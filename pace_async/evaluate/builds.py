@@ -9,6 +9,7 @@ import json
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -54,15 +55,8 @@ class Builds(AbstractContextManager["Builds"]):
 
     def limits(self, limits: Limits) -> Limits:
         """The limits of a run, with the files that a program of this task may read."""
-        return Limits(
-            limits.seconds,
-            limits.memory_mb,
-            limits.output_bytes,
-            limits.processor_s,
-            limits.scratch_mb,
-            self._toolchain.readable,
-            not self._spec.written_in.needs_threads,
-        )
+        own_threads = self._spec.written_in.needs_threads
+        return replace(limits, readable=self._toolchain.readable, address_space=not own_threads)
 
     async def process(self, program: str, run: Run) -> Process:
         """The command and files of a program, built with `run` if it was not built before. Raises BuildFailed and

@@ -18,7 +18,6 @@ Passed = Callable[[CascadeScore, tuple[EvaluationAttempted, ...]], Awaitable[Non
 
 
 def first_attempt(identity: EvaluationId) -> int:
-    """The number of the first attempt."""
     return 1
 
 

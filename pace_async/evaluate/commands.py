@@ -88,7 +88,6 @@ class Commands(AbstractContextManager["Commands"]):
         return Job("", "", ["null"], command=command)
 
     def evaluation(self, ended: Ended) -> Evaluation:
-        """The result of the evaluation."""
         verdict, spec = judge(ended), self._task.spec
         if verdict.outcome != "ok":
             said = _last_lines(ended.stderr) if verdict.outcome == "candidate_error" else ""

@@ -204,7 +204,6 @@ class Attempts:
     made: list[EvaluationAttempted] = field(default_factory=list[EvaluationAttempted])
 
     def add(self, came: Evaluation, started_at: float, ended_at: float, *, accepted: bool) -> None:
-        """Add one attempt with its result."""
         identity = self.request.id
         self.made.append(
             EvaluationAttempted(

@@ -10,9 +10,9 @@ import json
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -29,8 +29,7 @@ IN_MEMORY = 10_000
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     """`program_hash` is `digest_as_it_is`. `setting` is the environment part: the task's settings, interpreter,
     packages and sandbox tier."""
 
@@ -137,29 +136,20 @@ _WHERE = "task_digest = ? AND seed = ? AND program_hash = ? AND setting = ?"
 def _select(connection: sqlite3.Connection, key: Key) -> Evaluation | None:
     row = connection.execute(
         f"SELECT outcome, score, detail, metrics, seconds FROM score_memo WHERE {_WHERE}",
-        _key(key),
+        key,
     ).fetchone()
     if row is None:
         return None
     outcome, score, detail, metrics, seconds = row
-    said = connection.execute(f"SELECT feedback FROM score_memo_feedback WHERE {_WHERE}", _key(key)).fetchone()
+    said = connection.execute(f"SELECT feedback FROM score_memo_feedback WHERE {_WHERE}", key).fetchone()
     return Evaluation(outcome, score, seconds, detail, json.loads(metrics), feedback=said[0] if said else "")
-
-
-def _key(key: Key) -> tuple[str, int, str, str]:
-    return key.task_digest, key.seed, key.program_hash, key.setting
 
 
 def _insert(connection: sqlite3.Connection, key: Key, found: Evaluation) -> None:
     """The feedback first: an entry without it would be taken as one that has none."""
     if found.feedback:
-        connection.execute(
-            "INSERT OR IGNORE INTO score_memo_feedback VALUES (?, ?, ?, ?, ?)", (*_key(key), found.feedback)
-        )
+        connection.execute("INSERT OR IGNORE INTO score_memo_feedback VALUES (?, ?, ?, ?, ?)", (*key, found.feedback))
     connection.execute(
         "INSERT OR IGNORE INTO score_memo VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            *_key(key),
-            *(found.outcome, found.score, found.detail, json.dumps(dict(found.metrics)), found.seconds),
-        ),
+        (*key, found.outcome, found.score, found.detail, json.dumps(dict(found.metrics)), found.seconds),
     )

@@ -139,14 +139,10 @@ def _last_object(stdout: bytes, score: str) -> Mapping[str, Any]:
     for number, line in enumerate(reversed(lines)):
         if not line.lstrip().startswith("{"):
             continue
-        try:
-            value = _parsed(line)
-        except ValueError:
-            if number == 0:
-                raise _Wrong("the last line of standard output begins a JSON object and does not end it") from None
-            continue
-        if isinstance(value, dict):
-            return cast("dict[str, Any]", value)
+        if (entries := _object_of(line)) is not None:
+            return entries
+        if number == 0:
+            raise _Wrong("the last line of standard output begins a JSON object and does not end it")
     if lines and _PRINTED_NUMBER.fullmatch(lines[-1].strip()):
         return {score: float(lines[-1].strip().replace(",", ""))}
     raise _Wrong(f"the evaluator printed no JSON object and its last line is no number: {_to_print(score)}")
@@ -310,16 +306,7 @@ def _shown(value: object) -> str:
 
 
 def _kind(value: object) -> str:
-    match value:
-        case bool():
-            return str(value).lower()
-        case str():
-            return "a text"
-        case int() | float():
-            return "a number"
-        case list():
-            return "a list"
-        case dict():
-            return "an object"
-        case _:
-            return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    kinds: Mapping[type, str] = {str: "a text", int: "a number", float: "a number", list: "a list", dict: "an object"}
+    return kinds.get(type(value), "null")

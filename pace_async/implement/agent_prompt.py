@@ -85,7 +85,6 @@ def files_for(task: Task, parent: Member, experiment: Experiment) -> dict[str, s
 
 
 def task_text(spec: TaskSpec) -> str:
-    """The task as a page of text."""
     goal = f"{spec.fitness.in_words.capitalize()}."
     return (
         f"# Task\n\n{spec.background.strip()}\n\n# Requirements\n\n{spec.coding_requirements.strip()}\n\n"

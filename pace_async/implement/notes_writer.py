@@ -68,7 +68,6 @@ def writers_of(config: Config) -> tuple[Share, ...]:
 
 
 def asked_with(config: Config) -> ProviderConfig:
-    """How these models are asked."""
     models = (share.model for share in parse_shares(config.implementer.model))
     by_implementer = any(implementer_of(model).asks_a_model for model in models)
     return config.implementer if by_implementer else config.advisor.of_calls()

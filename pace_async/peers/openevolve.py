@@ -85,7 +85,8 @@ class OpenEvolve(Importer):
         limit = "evaluator.timeout" if timeout else "their default"
         stages, steps, told = stages_of(own, functions, THRESHOLDS)
         longest = number_of(config.get("max_code_length")) or LONGEST_CODE
-        features = _names(section(config, "database").get("feature_dimensions"))
+        given_features = section(config, "database").get("feature_dimensions")
+        features = tuple(map(str, cast("list[Any]", given_features))) if isinstance(given_features, list) else ()
         background, source = _background(folder, config_file, config, prompt)
         language = language_of_program(program, str(config.get("language") or ""))
         feedback = prompt.get("include_artifacts") is not False
@@ -96,13 +97,14 @@ class OpenEvolve(Importer):
         command += ["--arguments", _json(given)] if given else []
         combined = "combined_score" in text_of(folder / evaluator)
         score = (wanted.score,) if wanted.score else ("combined_score", "mean_of_metrics")
+        origin = "max_code_length" if "max_code_length" in config else "their default"
         taken = [
             evaluator_line(evaluator, ", ".join(steps), more),
             f"seed program: {program} ({language})",
             _score_line(wanted.score, combined, features),
             f"background: {source}",
             f"timeout_s: {timeout or TIMEOUT_S:g} ({limit}, for each stage)",
-            f"longest program: {int(longest)} characters ({_origin(config, 'max_code_length')})",
+            f"longest program: {int(longest)} characters ({origin})",
             *told,
             *([f"arguments of evaluate: {', '.join(given)} (evaluator.evaluator_args)"] if given else []),
             f"feedback: artifacts are {'shown to' if feedback else 'kept from'} the implementer",
@@ -247,14 +249,6 @@ def _score_line(wanted: str, combined: bool, features: tuple[str, ...]) -> str:
     if combined:
         return f"score: combined_score, and where it is missing {mean}{without}"
     return f"score: {mean}{without}, as in OpenEvolve, because the evaluator names no combined_score"
-
-
-def _origin(config: Mapping[str, Any], name: str) -> str:
-    return name if name in config else "their default"
-
-
-def _names(value: Any) -> tuple[str, ...]:
-    return tuple(str(one) for one in cast("list[Any]", value)) if isinstance(value, list) else ()
 
 
 def _left(config: Mapping[str, Any]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pace_async.errors import UsageError
 from pace_async.peers.example import tree_of
-from pace_async.programs.imports import needed_imports
+from pace_async.programs.parsed import needed_imports
 
 PACKAGES = {
     "Crypto": "pycryptodome",

@@ -186,7 +186,6 @@ def write_settings(folder: Path, draft: Draft, bounds: Bounds, stages: Stages, p
 
 
 def task_yaml(draft: Draft, bounds: Bounds, stages: Stages, prefix: str = "") -> str:
-    """The text of task.yaml."""
     example = draft.example
     background = example.background or f"Improve {example.program} so that {example.evaluator} scores it higher."
     fields: list[tuple[str, dict[str, Any]]] = [
@@ -218,7 +217,6 @@ def task_yaml(draft: Draft, bounds: Bounds, stages: Stages, prefix: str = "") ->
 
 
 def _known(example: Example, bounds: Bounds) -> str:
-    """Where the bounds are from."""
     if {example.target, example.upper} & set(bounds):
         return "One is the best that the example names, the other is from the seed program."
     return "They are guessed from the seed program: set them to yours."

@@ -27,6 +27,7 @@ ALL = "*"
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _BODIES = ("body", "orelse", "finalbody")
+_AS_MAIN = ("__name__ == '__main__'", "'__main__' == __name__")
 
 
 def why_unused(program: str, entry: str | None) -> str:
@@ -123,15 +124,11 @@ def _leaves(body: Iterable[ast.stmt], under: frozenset[str] = frozenset(), *, wh
     for node in body:
         if isinstance(node, _DEFINITIONS) or not hasattr(node, "body"):
             yield _leaf(node, under)
-        elif whole or not _only_as_main(node):
+        elif whole or not (isinstance(node, ast.If) and ast.unparse(node.test) in _AS_MAIN):
             head = _leaf(_head(node), under)
             yield head
             for inner in _inner(node):
                 yield from _leaves(inner, head.used, whole=whole)
-
-
-def _only_as_main(node: ast.stmt) -> bool:
-    return isinstance(node, ast.If) and ast.unparse(node.test) in ("__name__ == '__main__'", "'__main__' == __name__")
 
 
 def _inner(node: ast.stmt) -> Iterator[list[ast.stmt]]:
@@ -223,13 +220,9 @@ def _bound_again(block: _Block) -> str:
                     waiting.pop(name, None)
             again |= waiting.keys() if ALL in leaf.bound else leaf.bound
         for name in sorted(again & waiting.keys()):
-            if not _same_import(waiting[name].node, leaf.node, name):
+            if (origin := _origin(leaf.node, name)) is None or origin != _origin(waiting[name].node, name):
                 return f"`{name}`, which the evolve block defines, is bound again outside it (line {leaf.lines.start})"
     return ""
-
-
-def _same_import(one: ast.stmt, other: ast.stmt, name: str) -> bool:
-    return _origin(one, name) is not None and _origin(one, name) == _origin(other, name)
 
 
 def _origin(node: ast.stmt, name: str) -> tuple[str, ...] | None:

@@ -168,7 +168,7 @@ def _compiled(program: str, most: int | None) -> Compiled:
         except SyntaxError:  # of a part, which says nothing about the whole
             if most is not None and len(program) > SMALL:
                 raise TooMuchHere from None
-            return Compiled(_digest(_normal(_placed(files), _whole, most)))
+            return Compiled(_digest(_normal(_placed(files), lambda text: [text], most)))
     except SyntaxError as error:
         fault = f"line {error.lineno}: {error.msg}"
     except (ValueError, RecursionError, MemoryError) as error:
@@ -287,10 +287,6 @@ def _parts(text: str) -> list[str]:
         if at and text[text.rfind("\n", 0, at - 1) + 1] != "@":
             starts.append(at)
     return [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
-
-
-def _whole(text: str) -> list[str]:
-    return [text]
 
 
 @dataclass(frozen=True, slots=True)

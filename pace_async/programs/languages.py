@@ -5,7 +5,7 @@ ones. Pure: `evaluate.sandbox.toolchain` finds installed compilers.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 PYTHON = "python"
@@ -137,12 +137,8 @@ def language_of(name: str) -> Language:
 def first_error(language: Language, said: str) -> str:
     """The first error of a compiler's output, in one line, or its last line if no line looks like an error."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    found = _first(lines, re.compile(language.error))
+    found = next((number for number, line in enumerate(lines) if re.search(language.error, line)), None)
     if found is None:
         return lines[-1] if lines else ""
     told = lines[found : found + language.error_lines]
     return " ".join(line for line in told if not re.fullmatch(r"[\d\s|^~]*|\d+ \|.*", line))
-
-
-def _first(lines: Sequence[str], pattern: re.Pattern[str]) -> int | None:
-    return next((number for number, line in enumerate(lines) if pattern.search(line)), None)

@@ -61,7 +61,6 @@ class CallLimits:
 
     @classmethod
     def of(cls, config: ProviderConfig, faults: FaultsConfig) -> "CallLimits":
-        """As configured."""
         return cls(config.timeout_s, config.deadline_s, faults)
 
 

@@ -36,11 +36,13 @@ def secrets(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)  # each answer of a model is searched, and the environment rarely changes
 def _secret_values(known: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
-    return tuple(sorted({value for name, value in known if _is_secret(name, value)}, key=len, reverse=True))
-
-
-def _is_secret(name: str, value: str) -> bool:
-    return len(value) >= _SHORTEST and _named_secret(name, value)
+    return tuple(
+        sorted(
+            {value for name, value in known if len(value) >= _SHORTEST and _named_secret(name, value)},
+            key=len,
+            reverse=True,
+        )
+    )
 
 
 def _named_secret(name: str, value: str) -> bool:

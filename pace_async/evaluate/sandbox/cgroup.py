@@ -179,7 +179,6 @@ def memory_mb() -> int:
 
 
 def memory_only(megabytes: int) -> Group | None:
-    """A group that limits only memory."""
     where = find()
     if where is None:
         return None

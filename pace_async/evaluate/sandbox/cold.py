@@ -3,9 +3,9 @@
 import os
 import signal
 import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
 import anyio
 
@@ -17,42 +17,32 @@ from pace_async.evaluate.sandbox.wiring import Descriptors
 GRACE_S = 5.0
 
 
-class FirstProcess(Protocol):
-    """The first process of a candidate, as `launch` uses it. All other processes of the candidate end with it."""
+class FirstProcess(ABC):
+    """The first process of a candidate, as `launch` uses it. All other processes of the candidate end with it. `ended`
+    is a descriptor that becomes readable when it has ended. After `kill`: `lost` is the fault (kind and detail) that
+    ended it, if the candidate cannot be the cause, and `processor_s` the processor seconds that it used, 0 if
+    unknown."""
+
+    ended: int
+    lost: tuple[str, str] | None = None
+    processor_s: float = 0.0
 
     @property
-    def ended(self) -> int:
-        """A descriptor that becomes readable when it has ended."""
-        ...
-
-    @property
+    @abstractmethod
     def pid(self) -> int:
         """Its process id in this namespace."""
-        ...
 
-    @property
-    def lost(self) -> tuple[str, str] | None:
-        """After `kill`: the fault (kind and detail) that ended it, if the candidate cannot be the cause."""
-        ...
-
-    @property
-    def processor_s(self) -> float:
-        """After `kill`: processor seconds that it used, 0 if unknown."""
-        ...
-
+    @abstractmethod
     async def kill(self) -> int:
         """End it and all processes that it started, also when cancelled. Returns the driver's exit code, negative for a
         signal."""
-        ...
 
 
-class ColdProcess:
-    """Implements `FirstProcess`. `wrapped` as in the `Plan`."""
+class ColdProcess(FirstProcess):
+    """`wrapped` as in the `Plan`."""
 
     def __init__(self, process: subprocess.Popen[bytes], ended: int, wrapped: bool) -> None:
         self._process, self.ended, self._wrapped = process, ended, wrapped
-        self.lost: tuple[str, str] | None = None
-        self.processor_s = 0.0
 
     @property
     def pid(self) -> int:

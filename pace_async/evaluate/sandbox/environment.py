@@ -15,7 +15,6 @@ from pace_async.providers.redact import must_not_be_passed_on
 from pace_async.task import Task
 from pace_async.task.kinds.command import PYTHONS
 
-"""Names by which a command means a Python: that of the prefix, or else the one that runs pace."""
 MOST_LINKS = 16
 """Links that may lead from a prefix's Python to the file."""
 

@@ -23,7 +23,7 @@ import anyio
 
 from pace_async.children import kill_group
 from pace_async.errors import InfrastructureFault
-from pace_async.evaluate.sandbox.cold import GRACE_S
+from pace_async.evaluate.sandbox.cold import GRACE_S, FirstProcess
 from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.evaluate.sandbox.wiring import ControlGroupPool, Descriptors, Wiring
 from pace_async.programs.parsed import statements_of
@@ -180,15 +180,13 @@ class PreforkPool:
         return Waiting(wiring, self._parent, ours)
 
 
-class WarmProcess:
-    """Implements `cold.FirstProcess`: a driver, process 1 of its namespaces. On `channel` its parent, which alone holds
+class WarmProcess(FirstProcess):
+    """A driver, process 1 of its namespaces. On `channel` its parent, which alone holds
     the other end, reports how it ended. `give_up` is called with the reason if the parent does not."""
 
     def __init__(self, give_up: Callable[[str], None], process: int, channel: socket.socket) -> None:
         self._give_up, self._process, self._channel = give_up, process, channel
         self.ended = channel.fileno()
-        self.lost: tuple[str, str] | None = None
-        self.processor_s = 0.0
 
     @property
     def pid(self) -> int:

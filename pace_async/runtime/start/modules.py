@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 
-from pace_async.programs.imports import needed_imports
-from pace_async.programs.parsed import statements_of
+from pace_async.programs.parsed import needed_imports, statements_of
 from pace_async.task import Task
 
 _REQUIREMENT = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)")

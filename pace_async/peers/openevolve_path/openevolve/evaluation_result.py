@@ -22,11 +22,9 @@ class EvaluationResult:
         return self.metrics
 
     def has_artifacts(self) -> bool:
-        """Whether there is any artifact."""
         return len(self.artifacts) > 0
 
     def get_artifact_keys(self) -> list[str]:
-        """The names of the artifacts."""
         return [*self.artifacts]
 
     def get_artifact_size(self, key: str) -> int:

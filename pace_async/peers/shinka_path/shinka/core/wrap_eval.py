@@ -120,7 +120,7 @@ def run_shinka_eval(
     stopping = _stopping(early_stop_method, early_stop_threshold, early_stop_score_fn, early_stop_kwargs)
     if workers > 1 and stopping is not None:
         raise ValueError("a series of runs stops early only with run_workers=1")
-    arguments = get_experiment_kwargs or _seed
+    arguments: Kwargs = get_experiment_kwargs or (lambda number: {"seed": number + 1})
     runs = _Runs()
     error: str | None = None
     try:
@@ -166,10 +166,6 @@ def _function(program_path: str, name: str) -> Callable[..., Any]:
     if found is None:
         raise AttributeError(f"Experiment function '{name}' not found in {program_path}")
     return found
-
-
-def _seed(number: int) -> dict[str, Any]:
-    return {"seed": number + 1}
 
 
 def _workers(runs: int, asked: int, cap: int | None) -> int:
