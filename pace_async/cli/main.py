@@ -132,11 +132,11 @@ def main() -> None:
 
 
 def _end_refused(error: PaceError) -> NoReturn:
-    _refused(type(error).__name__, str(error), error.exit_code, getattr(error, "__notes__", ()))
+    refused(type(error).__name__, str(error), error.exit_code, getattr(error, "__notes__", ()))
     sys.exit(error.exit_code)
 
 
-def _refused(kind: str, message: str, code: int, notes: Sequence[str] = ()) -> None:
+def refused(kind: str, message: str, code: int, notes: Sequence[str] = ()) -> None:
     """Say why on standard error, in one sentence, or in one JSON document with --json. `notes` is foreign text, such as
     what a program printed, and `message` may quote some, such as a name of a file. Nothing of it goes to standard
     output, which holds a whole document or none."""
@@ -174,4 +174,4 @@ def _refuse(error: typer.TyperException) -> None:
         return
     words = " ".join(said.split()).rstrip(".").replace(": Value error, ", ": ").replace(": Input should", ": it should")
     command = "pace" if context is None else context.command_path
-    _refused(UsageError.__name__, f"{words}: `{command} -h` shows what there is.", error.exit_code)
+    refused(UsageError.__name__, f"{words}: `{command} -h` shows what there is.", error.exit_code)

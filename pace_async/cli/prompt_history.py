@@ -17,6 +17,7 @@ from pace_async.errors import UsageError
 from pace_async.events import AdvisorCall, ImplementerTry, Practised, RunHeader
 from pace_async.implement.base import Experiment
 from pace_async.implement.prompts import MessagesFor
+from pace_async.population.reading.read_facts import advice_of
 from pace_async.population.reading.reader import Reader
 from pace_async.registry.implementers import implementer_of
 from pace_async.runtime.children.advisor_folder import advisor_folder
@@ -62,7 +63,8 @@ def asked_for(paths: RunPaths, reader: Reader, candidate: int) -> Asked:
     """The prompts of a candidate of the run at `paths`. Raises UsageError if there is no such candidate, or if the
     advisor's tokenizer or the task is missing."""
     header, found = reader.header(), reader.show(candidate)
-    calls = reader.advisor_calls(candidate)
+    advice = reader.ask(advice_of, [candidate]).get(candidate)
+    calls = advice.calls if advice is not None else ()
     advisor: tuple[Prompt, ...] = ()
     if calls and all(call.prompt is not None for call in calls):
         advisor = tuple(Prompt(call.purpose, None, str(call.prompt), call.text) for call in calls)

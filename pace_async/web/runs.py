@@ -13,6 +13,7 @@ from threading import Lock
 from typing import Any
 
 from pace_async.population.connect import Place
+from pace_async.population.reading.journal import last_seq
 from pace_async.population.reading.reader import Reader, open_readonly
 
 KEPT = 64
@@ -66,7 +67,7 @@ class OpenRun:
             now = self._clock()
             at, moment = self._seen
             if now - at >= LOOKED_S:
-                moment = str(self.reader.last_seq())
+                moment = str(self.reader.ask(last_seq))
                 self._seen = (now, moment)
             return moment
 

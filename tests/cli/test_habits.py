@@ -15,7 +15,7 @@ import torch
 import pace_async
 from pace_async.cli import versions
 from pace_async.cli.completing import run_names, task_names
-from pace_async.cli.refusing import refused
+from pace_async.cli.main import refused
 from pace_async.cli.schemas import schema_of
 from tests.support.command_line import PACE, Shell
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import pace_async
-from pace_async.cli.series import _row
+from pace_async.cli.running import _row
 from pace_async.config import Config
 from pace_async.configure import resolve
 from pace_async.context.bill import CallBill, in_words

@@ -18,6 +18,7 @@ from pace_async.population.store import Store
 from tests.support.command_line import Shell
 from tests.support.finished_runs import make_run
 from tests.support.population_facts import HEADER, empty_population, fresh, opened, rollout, seed_program
+from tests.support.populations import damage_of
 
 
 @pytest.mark.fault("Database", "cut short")
@@ -92,7 +93,7 @@ def test_on_a_read_only_disk_a_commit_fails_with_a_sentence_and_reading_works(re
     assert database.read_bytes() == before
     with open_readonly(database) as reader:
         assert reader.status()["candidates"] == 1
-        assert reader.check() == ()
+        assert damage_of(reader) == ()
 
 
 STEPS = 1000

@@ -31,6 +31,7 @@ from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.stages import World
 from tests.support.command_line import Shell
 from tests.support.population_facts import HEADER, fresh, opened, rollout
+from tests.support.populations import damage_of
 from tests.support.simulated_runs import Simulated, settings, simulated
 
 pytestmark = pytest.mark.anyio
@@ -137,7 +138,7 @@ async def test_a_full_disk_is_waited_for_until_there_is_room(tmp_path: Path) -> 
             signal.signal(signal.SIGXFSZ, before)
         assert (await store.load()).candidates == acknowledged > 1
     with open_readonly(tmp_path / "population.db") as reader:
-        assert reader.check() == ()
+        assert damage_of(reader) == ()
 
 
 def _longest(folder: Path) -> int:

@@ -19,6 +19,7 @@ from pace_async.population.reading.reader import open_readonly
 from pace_async.population.schema import schema_state, upgrade
 from pace_async.population.store import Store
 from tests.support.population_facts import BOTH, empty_place, fresh, populations_of, populations_on, rollout
+from tests.support.populations import damage_of
 from tests.support.postgres import PostgresServer
 
 
@@ -143,7 +144,7 @@ def test_an_overwritten_page_is_found_by_check_and_is_one_sentence_for_readers(d
     content[(page - 1) * size : page * size] = b"\x5a" * size
     database.write_bytes(content)
     with open_readonly(database) as reader:
-        assert reader.check() != ()
+        assert damage_of(reader) != ()
         with pytest.raises(UsageError, match="cannot be read"):
             reader.status()
 
@@ -155,7 +156,7 @@ def test_a_row_that_refers_to_nothing_is_found_by_check(database: Path) -> None:
         connection.execute("DELETE FROM islands")
     connection.close()
     with open_readonly(database) as reader:
-        assert any("leases refers to a row of islands" in line for line in reader.check())
+        assert any("leases refers to a row of islands" in line for line in damage_of(reader))
 
 
 @pytest.mark.parametrize(
@@ -347,7 +348,7 @@ def test_a_candidate_that_does_not_exist_is_a_sentence(place: Place) -> None:
 @pytest.mark.usefixtures("both")
 def test_a_population_without_a_run_says_so(tmp_path: Path) -> None:
     with open_readonly(empty_place(tmp_path)) as reader:
-        for question in (reader.status, reader.best, reader.record, reader.conservation):
+        for question in (reader.status, reader.best, reader.record):
             with pytest.raises(UsageError, match="holds no run"):
                 question()
 

@@ -23,6 +23,7 @@ from pace_async.population.reading.reader import open_readonly
 from pace_async.population.schema import SCHEMA, migrations_folder, schema_state, upgrade
 from pace_async.population.store import Store
 from tests.support.population_facts import downgrade, empty_place, empty_population, fresh, rollout
+from tests.support.populations import damage_of
 
 
 async def _with_rollouts(folder: Path) -> Place:
@@ -122,7 +123,7 @@ def test_a_populated_database_goes_down_and_up_again_with_every_row(tmp_path: Pa
         assert len(after.secret) == 64  # hexadecimal digits, drawn anew
         ranked = reader.query("SELECT candidate FROM leaderboard ORDER BY rank")
         assert [row["candidate"] for row in ranked] == [1, 2, 0]
-        assert reader.check() == ()
+        assert damage_of(reader) == ()
 
 
 async def _with_tries(folder: Path) -> Place:

@@ -10,6 +10,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from starlette.applications import Starlette
 from starlette.types import Message
 
+from pace_async.population.reading.journal import last_seq
 from pace_async.population.reading.reader import open_readonly
 from pace_async.web.app import application
 from pace_async.web.runs import OpenRun
@@ -55,7 +56,7 @@ async def test_a_browser_is_told_of_each_commit_and_after_a_lost_connection_only
         with open_readonly(store.place, "demo") as reader:
             runs = {"a run": OpenRun(reader), "again": OpenRun(reader)}
             app = application(runs, token=None, hosts=frozenset(("here",)), stopping=anyio.Event())
-            newest = reader.last_seq()
+            newest = reader.ask(last_seq)
             async with streaming(app, "/run/a run/events") as told:
                 assert await told.receive() == f"id: {newest}\ndata: {newest}\n\n"
                 for lease in (1, 2):

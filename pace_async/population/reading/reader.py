@@ -13,12 +13,10 @@ from sqlalchemy import Connection, Engine, select
 from sqlalchemy.exc import DatabaseError
 
 from pace_async.errors import UsageError
-from pace_async.events import AdvisorCall, RunHeader
+from pace_async.events import RunHeader
 from pace_async.population.connect import (
     Place,
     changed_meanwhile,
-    damage,
-    dangling,
     engine,
     in_words,
     locate,
@@ -29,10 +27,9 @@ from pace_async.population.models import RunRow
 from pace_async.population.reading import questions, stream
 from pace_async.population.reading.browse import Page, Selection, browse
 from pace_async.population.reading.following import Follows, both_views, facts_of
-from pace_async.population.reading.journal import Entered, last_seq
-from pace_async.population.reading.load import find_run, header_of, load_record, load_standing, state_of_run
+from pace_async.population.reading.journal import Entered
+from pace_async.population.reading.load import find_run, header_of, load_record, load_standing
 from pace_async.population.reading.news import News
-from pace_async.population.reading.read_facts import advice_of
 from pace_async.population.reading.record import RunRecord, Standing
 from pace_async.population.reading.summaries import RunSummary, summaries_of
 from pace_async.population.reading.trajectory import Trajectory, trajectory_of
@@ -110,11 +107,6 @@ class Reader:
         with self._open() as connection:
             return find_run(connection, self._run)
 
-    def conservation(self, run: str | None = None) -> dict[str, int]:
-        """See `questions.conservation`."""
-        with self._open() as connection:
-            return questions.conservation(connection, run or self._run)
-
     def status(self, run: str | None = None) -> dict[str, Any]:
         """See `questions.status`."""
         with self._open() as connection:
@@ -130,12 +122,6 @@ class Reader:
         with self._open() as connection:
             return questions.show(connection, candidate, run or self._run)
 
-    def advisor_calls(self, candidate: int, run: str | None = None) -> tuple[AdvisorCall, ...]:
-        """Prompts and answers of the advisor for a candidate, in order."""
-        with self._open() as connection:
-            advice = advice_of(connection, find_run(connection, run or self._run), [candidate]).get(candidate)
-            return advice.calls if advice is not None else ()
-
     def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
         """Rows of a trusted statement. `:name` stands for a parameter."""
         with self._open() as connection:
@@ -145,16 +131,6 @@ class Reader:
         """See `browse.browse`."""
         with self._open() as connection:
             return browse(connection, find_run(connection, run or self._run), chosen, first, most)
-
-    def state(self) -> str:
-        """The run's last state, of `RunStateChanged`."""
-        with self._open() as connection:
-            return state_of_run(connection, find_run(connection, self._run))[0]
-
-    def last_seq(self) -> int:
-        """The number of the run's newest fact, 0 for a run without a journal."""
-        with self._open() as connection:
-            return last_seq(connection, find_run(connection, self._run))
 
     def mark(self) -> str:
         """A text that differs after every commit. Cheap, to be asked many times a second."""
@@ -175,12 +151,6 @@ class Reader:
                     return ask(statement)
             except UsageError as error:
                 raise UsageError(f"{_short(self.place)} refuses the statement: {error}.") from None
-
-    def check(self) -> tuple[str, ...]:
-        """The problems of the file: those of the database's own check, or else rows with broken references. Empty when
-        sound."""
-        with self._open() as connection:
-            return tuple(damage(connection) or dangling(connection))
 
     def ask(self, question: Callable[Concatenate[Connection, int, P], T], *more: P.args, **named: P.kwargs) -> T:
         """The answer to a question about the run, which is given its number."""
