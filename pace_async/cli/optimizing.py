@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pace_async.cli.options import direction_of, known_in, minutes, overrides_of
+from pace_async.cli.options import DISPLAY_OPTION, direction_of, minutes, overrides_of
 from pace_async.cli.output import print_fields, tell
 from pace_async.fitness import Direction, fitness_of
-from pace_async.registry.displays import DISPLAYS
 from pace_async.registry.implementers import IMPLEMENTERS
 
 if TYPE_CHECKING:
@@ -62,13 +61,7 @@ class OptimizeFlags:
     unsafe: bool = typer.Option(
         False, "--unsafe-no-sandbox", help="Run programs without isolation: only code you trust."
     )
-    display: str = typer.Option(
-        "auto",
-        "--display",
-        help=f"How progress is shown. {DISPLAYS.described()}",
-        metavar=DISPLAYS.metavar(),
-        callback=known_in(DISPLAYS),
-    )
+    display: str = DISPLAY_OPTION
     dry_run: bool = typer.Option(
         False, "--dry-run", help="Score your program, print what a run would do, and leave nothing."
     )

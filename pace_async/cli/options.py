@@ -8,12 +8,34 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 import typer
 
+from pace_async.registry.displays import DISPLAYS
+
 if TYPE_CHECKING:
     from pace_async.fitness import Direction
     from pace_async.registry.base import Registry
 
 CONFIG_OPTION: list[Path] | None = typer.Option(
     None, "--config", help="YAML file of settings. Later files override earlier ones.", metavar="FILE"
+)
+
+
+def known_in(registry: "Registry[Any]") -> Callable[[str | None], str | None]:
+    """A callback that refuses a name outside the registry, like a flag with fixed choices."""
+
+    def known(name: str | None) -> str | None:
+        if name is not None and name not in registry:
+            raise typer.BadParameter(registry.unknown(name))
+        return name
+
+    return known
+
+
+DISPLAY_OPTION = typer.Option(
+    "auto",
+    "--display",
+    help=f"How progress is shown. {DISPLAYS.described()}",
+    metavar=DISPLAYS.metavar(),
+    callback=known_in(DISPLAYS),
 )
 
 
@@ -79,17 +101,6 @@ def direction_of(*, minimize: bool, maximize: bool, ask: bool = False) -> "Direc
     if not ask:
         raise UsageError("Say whether a lower score is better (--minimize) or a higher one (--maximize).")
     return "maximize" if typer.confirm("Is a higher score better?") else "minimize"
-
-
-def known_in(registry: "Registry[Any]") -> Callable[[str | None], str | None]:
-    """A callback that refuses a name outside the registry, like a flag with fixed choices."""
-
-    def known(name: str | None) -> str | None:
-        if name is not None and name not in registry:
-            raise typer.BadParameter(registry.unknown(name))
-        return name
-
-    return known
 
 
 def settings_of_evaluator(sets: list[str] | None) -> dict[str, object]:

@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperCommand
 
 from pace_async.cli.completing import task_names
-from pace_async.cli.options import CONFIG_OPTION, known_in, minutes, one_of, overrides_of
+from pace_async.cli.options import CONFIG_OPTION, DISPLAY_OPTION, minutes, one_of, overrides_of
 from pace_async.cli.output import RUN_ARGUMENT, print_fields, print_json, print_table, tell
 from pace_async.registry.advisors import ADVISORS
 from pace_async.registry.displays import DISPLAYS
@@ -24,14 +24,6 @@ if TYPE_CHECKING:
     from pace_async.interface.series_of_runs import Ended
     from pace_async.runtime.run_paths import RunPaths
     from pace_async.runtime.series import Series
-
-_DISPLAY = typer.Option(
-    "auto",
-    "--display",
-    help=f"How progress is shown. {DISPLAYS.described()}",
-    metavar=DISPLAYS.metavar(),
-    callback=known_in(DISPLAYS),
-)
 
 _LOG: list[str] | None = typer.Option(
     None,
@@ -97,7 +89,7 @@ class RunFlags:
         False, "--unsafe-no-sandbox", help="Run candidates without isolation: only code you trust."
     )
     sandbox: bool = typer.Option(False, "--sandbox", help="Run candidates in the sandbox [default].")
-    display: str = _DISPLAY
+    display: str = DISPLAY_OPTION
     logs: list[str] | None = _LOG
     dry_run: bool = typer.Option(False, "--dry-run", help="Print the plan. Nothing is written or called.")
     verbose: bool = typer.Option(False, "--verbose", help="With --dry-run: every setting too, as a file for --config.")
@@ -254,7 +246,7 @@ class ResumeFlags:
     max_staleness: int | None = typer.Option(None, "--max-staleness", help="May be raised, never lowered.")
     threads: int | None = typer.Option(None, "--threads", help="As in this run: another number is refused.")
     despite_loss: bool = typer.Option(False, "--despite-loss", help="Give up committed rows that were lost.")
-    display: str = _DISPLAY
+    display: str = DISPLAY_OPTION
     logs: list[str] | None = _LOG
 
 
