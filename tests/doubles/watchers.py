@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Sequence
 
+from pace_async.errors import UsageError
 from pace_async.observe.watchers.base import LogFailed, LoggedRun, Record
 
 
@@ -30,6 +31,13 @@ class Down(KeptRecords):
 
     def write(self, records: Sequence[Record]) -> None:
         raise ConnectionError("the \x1b[31mlogger is away")
+
+
+class Refuses(KeptRecords):
+    """Refuses its first records as a mistake of the user's."""
+
+    def write(self, records: Sequence[Record]) -> None:
+        raise UsageError("it has this run")
 
 
 class Late(KeptRecords):

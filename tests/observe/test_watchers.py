@@ -21,7 +21,7 @@ from pace_async.population.reading.load import find_run
 from pace_async.population.reading.reader import open_readonly
 from pace_async.population.reading.said import Said, said_of
 from pace_async.population.store import Store
-from tests.doubles.watchers import Down, Hangs, KeptRecords, Late
+from tests.doubles.watchers import Down, Hangs, KeptRecords, Late, Refuses
 from tests.support.observe_facts import BEGIN, fold_all, life
 from tests.support.population_facts import HEADER, empty_population
 
@@ -98,6 +98,13 @@ async def test_a_watcher_that_is_down_is_reported_once(caplog: pytest.LogCapture
     await watched(Down(), list(life(4)), tmp_path)
     told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert told == ["the log kept failed and gets nothing more, the run goes on: ConnectionError: the logger is away"]
+
+
+async def test_a_watcher_that_refuses_records_is_not_taken_for_a_database_that_is_away(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    await watched(Refuses(), list(life(4)), tmp_path)
+    assert caplog.messages == ["the log kept failed and gets nothing more, the run goes on: it has this run"]
 
 
 async def test_a_watcher_that_hangs_is_left_at_the_end(

@@ -39,7 +39,8 @@ class Writing:
         self.written = 0
 
     def go_on(self) -> None:
-        """Write the records of all facts so far. Raises what the watcher raises, UsageError if no fact can be read."""
+        """Write the records of all facts so far. Raises what the watcher raises, UsageError only if no fact can
+        be read."""
         batch: list[Record] = []
         try:
             for entry in self._following.news():
@@ -49,8 +50,8 @@ class Writing:
                 if (record := record_of(entry.fact, self._view, self._began, self._said)) is not None:
                     batch.append(record)
                 if len(batch) == BATCH:
-                    self._write(batch)
-                    batch = []
+                    full, batch = batch, []
+                    self._write(full)
         finally:
             if batch:
                 self._write(batch)
@@ -59,7 +60,10 @@ class Writing:
         return self._reader.ask(said_of, leases)
 
     def _write(self, batch: list[Record]) -> None:
-        self._watcher.write(batch)
+        try:
+            self._watcher.write(batch)
+        except UsageError as refused:  # which is no trouble of the database
+            raise LogFailed(str(refused)) from None
         self.written += len(batch)
 
 
