@@ -3,7 +3,6 @@ names the runs. Without any, all that the server shows are compared if they have
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from urllib.parse import urlencode
 
 from pace_async.errors import UsageError
 from pace_async.observe import formatting
@@ -14,10 +13,10 @@ from pace_async.report.compared_curves import curves
 from pace_async.report.compared_runs import compared_run, refuse_unless_comparable
 from pace_async.report.comparison import CHOICES, Arm, By, ComparedRun
 from pace_async.report.comparison_text import arms, diagnostics
-from pace_async.report.markup import Content, Markup, joined, tag
+from pace_async.report.markup import Content, Markup, tag
 from pace_async.report.parts import card, scrolling, table
 from pace_async.web.runs import OpenRun
-from pace_async.web.shell import COMPARE, address, document
+from pace_async.web.shell import COMPARE, address, axes, document
 
 TITLE = "Comparison of runs"
 _LONG = ("settings", "run")
@@ -35,7 +34,7 @@ def comparison_page(runs: Mapping[str, OpenRun], asked: Sequence[str], by: By = 
         if found:
             refuse_unless_comparable(found, by)
     except UsageError as error:
-        over = _over(asked, by) if by != "candidates" else None
+        over = axes(CHOICES, by, asked) if by != "candidates" else None
         return _page(tag("h1", TITLE), tag("p", str(error), class_="alert" if asked else "sub"), over, form)
     if not found:
         return _page(tag("h1", TITLE), tag("p", "There is no run yet.", class_="sub"))
@@ -45,7 +44,7 @@ def comparison_page(runs: Mapping[str, OpenRun], asked: Sequence[str], by: By = 
     return _page(
         tag("h1", f"{found[0].task}: {formatting.count(len(found), 'run')}"),
         tag("p", _caption(comparison), class_="sub"),
-        _over(asked, by),
+        axes(CHOICES, by, asked),
         card(curves(comparison.arms, comparison.place, by)),
         *([tag("h2", "Arms"), *said, scrolling("Arms", table(_plain(compared), ""))] if compared else []),
         tag("h2", "Runs"),
@@ -58,24 +57,6 @@ def comparison_page(runs: Mapping[str, OpenRun], asked: Sequence[str], by: By = 
 
 def _page(*body: Content) -> str:
     return document(TITLE, *body, page=COMPARE)
-
-
-def _over(asked: Sequence[str], by: By) -> Markup:
-    links = [
-        joined(
-            [
-                " ",
-                tag(
-                    "a",
-                    "USD" if choice == "usd" else choice,
-                    href=f"?{urlencode([*(('run', name) for name in asked), ('by', choice)])}",
-                    aria_current="true" if choice == by else None,
-                ),
-            ]
-        )
-        for choice in CHOICES
-    ]
-    return tag("p", "Over ", *links, class_="sub choices")
 
 
 def _caption(comparison: Comparison) -> str:

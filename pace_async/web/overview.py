@@ -17,14 +17,14 @@ from pace_async.report import sections
 from pace_async.report.facts import Facts, gather_parts
 from pace_async.report.fault_timeline import fault_timeline
 from pace_async.report.islands import islands
-from pace_async.report.markup import Markup, joined, tag
+from pace_async.report.markup import Markup, tag
 from pace_async.report.metrics import metrics
 from pace_async.report.notes import notes
 from pace_async.report.parts import scrolling, table
 from pace_async.report.progress_axis import CHOICES, By
 from pace_async.task import best_known
 from pace_async.web.runs import OpenRun
-from pace_async.web.shell import RUNS, address, document, linking
+from pace_async.web.shell import RUNS, address, axes, document, linking
 
 _MARKS = "A mark stands for all faults of one span of time: the more faults, the higher. Hover for their kinds."
 
@@ -86,11 +86,7 @@ def run_page(name: str, facts: Facts) -> str:
 def learner_page(name: str, facts: Facts, by: By) -> str:
     """What the learner did, over candidates, groups or hours."""
     title = f"{facts.header.name}: learner"
-    choices = [
-        joined([" ", tag("a", said, href=f"?by={said}", aria_current="true" if said == by else None)])
-        for said in CHOICES
-    ]
-    over = tag("p", "Over ", *choices, class_="sub choices") if facts.account.groups else None
+    over = axes(CHOICES, by) if facts.account.groups else None
     return document(title, tag("h1", "Learner"), over, sections.learner(facts, by), run=name, page="learner")
 
 

@@ -1,6 +1,7 @@
 """What every page has around its content: the head, the names of the run and of its other pages. Pure."""
 
-from urllib.parse import quote
+from collections.abc import Sequence
+from urllib.parse import quote, urlencode
 
 from pace_async.report.islands import Link
 from pace_async.report.markup import Content, Markup, joined, tag
@@ -36,6 +37,16 @@ def linking(run: str) -> Link:
         return tag("a", f"#{number}" if number else "seed", href=address(run, candidate=number))
 
     return link
+
+
+def axes(choices: Sequence[str], by: str, runs: Sequence[str] = ()) -> Markup:
+    """Links to the same page over each axis, with the names of runs that its address has."""
+    links: list[Markup] = []
+    for one in choices:
+        query = urlencode([*(("run", name) for name in runs), ("by", one)])
+        shown = "USD" if one == "usd" else one
+        links.append(joined([" ", tag("a", shown, href=f"?{query}", aria_current="true" if one == by else None)]))
+    return tag("p", "Over ", *links, class_="sub choices")
 
 
 def document(title: str, *body: Content, run: str | None = None, page: str | None = None, wide: bool = False) -> str:
