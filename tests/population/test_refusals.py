@@ -103,16 +103,18 @@ REFUSED: dict[str, tuple[Fact, ...]] = {
 }
 
 
-@pytest.mark.parametrize("facts", REFUSED.values(), ids=REFUSED.keys())
-async def test_a_fact_that_contradicts_the_record_is_a_bug_and_leaves_no_row(
-    facts: tuple[Fact, ...], tmp_path: Path
-) -> None:
+async def test_facts_that_contradict_the_record_are_bugs_and_leave_no_row(tmp_path: Path) -> None:
+    accepted: list[str] = []
     async with fresh(tmp_path) as store:
         await store.commit(*READY)
         before = await store.load()
-        with pytest.raises(PaceBug):
-            await store.commit(*facts)
-        assert await store.load() == before
+        for name, facts in REFUSED.items():
+            try:
+                await store.commit(*facts)
+                accepted.append(name)
+            except PaceBug:
+                assert await store.load() == before, name
+    assert accepted == []
 
 
 async def test_a_bug_is_reported_in_a_sentence_that_names_the_lease(tmp_path: Path) -> None:
