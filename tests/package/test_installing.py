@@ -1,7 +1,7 @@
 """An installation without torch and litellm searches and reads runs, and says how to add what is missing."""
 
 import json
-import shlex
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,12 +19,18 @@ from pace_async.errors import NotHere
 from pace_async.installing import EXTRAS, install_line
 from pace_async.runtime.start.packages import refuse_without_packages
 
+ENDED = "a command ended with "
 SMALL = """
-import sys
+import shlex, sys
 for name in {hidden!r}:
     sys.modules[name] = None
 from pace_async.cli.main import main
-main()
+for line in {lines!r}:
+    sys.argv = ["pace", *shlex.split(line)]
+    try:
+        main()
+    except SystemExit as ended:
+        print({ended_mark!r} + str(ended.code or 0), file=sys.stderr)
 """
 
 
@@ -35,33 +41,37 @@ def _forgotten() -> Iterator[None]:
     installing._origin.cache_clear()  # pyright: ignore[reportPrivateUsage]
 
 
-def small(folder: Path, line: str) -> subprocess.CompletedProcess[str]:
-    """The command line in a process that cannot import what the extras bring."""
+def small(folder: Path, *lines: str) -> list[tuple[int, str]]:
+    """Exit code and standard error of command lines in one process, which cannot import what the extras bring."""
     hidden = [package for packages in EXTRAS.values() for package in packages]
-    code = SMALL.format(hidden=hidden)
-    command = [sys.executable, "-c", code, *shlex.split(line)]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    command = [sys.executable, "-c", SMALL.format(hidden=hidden, lines=lines, ended_mark=ENDED)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    *texts, last = re.split(rf"{ENDED}(\d+)\n", done.stderr)
+    assert last == "", last
+    return [(int(code), text) for text, code in zip(texts[::2], texts[1::2], strict=True)]
 
 
 def test_a_small_installation_searches_reads_and_says_what_it_lacks(tmp_path: Path) -> None:
-    for line in (
+    works = (
         "run circle_packing --advisor bandit --candidates 4 --display plain --run-dir run",
         "status run",
         "best run",
         "report run -o run.html",
         "db check run",
-    ):
-        done = small(tmp_path, line)
-        assert done.returncode == 0, (line, done.stderr)
-    for line, extra in (
-        ("run circle_packing --candidates 4 --run-dir other", "learn"),
-        ("run circle_packing --advisor bandit --implementer ollama/x --run-dir other", "api"),
-        ("plan", "learn"),
-        ("export run --format parquet -o run.parquet", "parquet"),
-    ):
-        done = small(tmp_path, line)
-        assert done.returncode == 2, (line, done.stdout, done.stderr)
-        assert install_line(extra) in done.stderr and "Traceback" not in done.stderr, (line, done.stderr)
+    )
+    lacks = {
+        "run circle_packing --candidates 4 --run-dir other": "learn",
+        "run circle_packing --advisor bandit --implementer ollama/x --run-dir other": "api",
+        "plan": "learn",
+        "export run --format parquet -o run.parquet": "parquet",
+    }
+    ended = dict(zip((*works, *lacks), small(tmp_path, *works, *lacks), strict=True))
+    for line in works:
+        assert ended[line][0] == 0, (line, ended[line])
+    for line, extra in lacks.items():
+        code, err = ended[line]
+        assert code == 2 and install_line(extra) in err and "Traceback" not in err, (line, code, err)
     assert not (tmp_path / "other").exists() and not (tmp_path / "run.parquet").exists()
 
 
