@@ -90,10 +90,11 @@ async def write(where: str, candidates: int, threads: int, *, tell: bool = False
     """Candidates a second, and processor seconds for each. `tell` prints each acknowledged one."""
     async with Store.open(where, create=False) as store:
         record = await store.load()
-        leases = iter(range(record.next_lease, record.next_lease + candidates))
+        first = record.run_state.last_lease + 1
+        leases = iter(range(first, first + candidates))
 
         async def thread(island: int) -> None:
-            known = record.islands.get(island)
+            known = record.run_state.islands.get(island)
             idea = 1 if known is None else known.next_idea
             for lease in leases:
                 await roll(store, lease, island, idea)

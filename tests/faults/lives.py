@@ -199,7 +199,7 @@ def _start_up(life: ProcessLife, at: Failpoints) -> None:
     task = load_task("circle_packing")
 
     async def reached(resources: RunResources, _display: str, _logs: object) -> str:
-        assert resources.record.seed_program is not None
+        assert resources.record.run_state.seed_program is not None
         (resources.paths.folder / REACHED).touch()
         return "done"
 

@@ -18,7 +18,7 @@ from tests.support.population_facts import rollout
 
 async def main(database: str, limit: int | None) -> None:
     async with Store.open(database, create=False) as store:
-        lease = (await store.load()).next_lease
+        lease = (await store.load()).run_state.last_lease + 1
         store.be_patient(0.0, ignore_news)
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))

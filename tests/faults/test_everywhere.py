@@ -82,7 +82,8 @@ async def live(
             await store.create_run(header_of(config, task))
             await store.commit(seed_program(task))
         record = await store.load()
-        world.serve(record.published, folder / "versions" / f"{record.published:06d}" if record.published else None)
+        served = record.run_state.served
+        world.serve(served, folder / "versions" / f"{served:06d}" if served else None)
         core = SimulatedRun(config, task, Impatient(), world, folder, FAULTLESS, Bytes()).core(record, store)
         ledger = BudgetLedger(core.recorder, core.stages.clock, 100.0)
         makers: dict[str, Maker] = {chat.model: ModelMaker(chat, ledger, 1000)}

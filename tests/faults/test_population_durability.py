@@ -67,7 +67,7 @@ async def test_no_acknowledged_row_is_lost_to_kill_9(tmp_path: Path) -> None:
     assert len(acknowledged) >= 30
     async with Store.open(database, create=False) as store:
         record = await store.load()
-        assert record.candidates == record.next_lease - 1 >= 2 * len(acknowledged)
+        assert record.candidates == record.run_state.last_lease >= 2 * len(acknowledged)
 
 
 @pytest.mark.fault("Database", "full disk")
@@ -85,7 +85,7 @@ async def test_a_full_disk_ends_the_run_with_a_sentence_and_loses_nothing(tmp_pa
     async with Store.open(database, create=False) as store:
         record = await store.load()
         assert record.candidates == 2 * len(acknowledged)
-        await store.commit(*rollout(record.next_lease))
+        await store.commit(*rollout(record.run_state.last_lease + 1))
 
 
 @pytest.mark.usefixtures("both")
@@ -129,7 +129,7 @@ async def test_concurrent_commits_are_made_one_after_the_other(tmp_path: Path) -
             for lease in range(1, 41):
                 tasks.start_soon(store.commit, *rollout(lease))
         record = await store.load()
-    assert (record.candidates, record.next_lease) == (40, 41)
+    assert (record.candidates, record.run_state.last_lease) == (40, 40)
 
 
 @pytest.mark.usefixtures("both")

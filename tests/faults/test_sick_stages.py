@@ -40,9 +40,8 @@ class Run:
         """Drive it to its end, or to `stop_at`, where it is interrupted once. Returns its world. Raises GaveUp."""
         world = World(durations=Durations(1, 60.0, 0.0, None, 3.0, 2.0, 0.2), fails=fails)
         record = self.population.load()
-        world.serve(
-            record.published, self.folder / "versions" / f"{record.published:06d}" if record.published else None
-        )
+        served = record.run_state.served
+        world.serve(served, self.folder / "versions" / f"{served:06d}" if served else None)
 
         async def process() -> None:
             core = SimulatedRun(

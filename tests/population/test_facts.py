@@ -185,9 +185,9 @@ async def test_attempts_are_rows_of_which_the_newest_of_open_leases_are_known_to
             await store.commit(replace(ended, attempt=3, outcome="infrastructure_error"))
         await store.commit(LeaseAborted(1, 1, "engine", "died", 1.0))
         after = await store.load()
-    assert record.attempts == {(1, "full", 0): 2, (1, "few", 0): 1, (0, "full", 1): 1}
+    assert record.run_state.attempts == {(1, "full", 0): 2, (1, "few", 0): 1, (0, "full", 1): 1}
     assert [tuple(row.values()) for row in rows[:2]] == [(0, "full", 1, 1, 1), (1, "few", 0, 1, 1)]
-    assert after.attempts == {(0, "full", 1): 1}
+    assert after.run_state.attempts == {(0, "full", 1): 1}
 
 
 async def test_what_ran_on_each_machine_of_a_cluster_is_part_of_the_status(tmp_path: Path) -> None:
@@ -288,10 +288,10 @@ async def test_a_shipment_comes_back_equal_with_or_without_advantages(tmp_path: 
         for lease in range(1, 5):
             await store.commit(*rollout(lease))
         await store.commit(first)
-        assert (await store.load()).shipped == first
+        assert (await store.load()).run_state.shipped == first
         await store.commit(skipped(1, (1, 2)))
         await store.commit(second)
-        assert (await store.load()).shipped == second
+        assert (await store.load()).run_state.shipped == second
 
 
 async def test_a_trained_group_closes_its_leases_and_writes_a_version_that_is_then_published(tmp_path: Path) -> None:
@@ -323,7 +323,7 @@ async def test_a_skipped_group_closes_its_leases_and_leaves_the_version(tmp_path
     async with fresh(tmp_path) as store:
         await store.commit(*rollout(1), *rollout(2, 2), shipped(1, (1, 2)), skipped(1, (1, 2)))
         record = await store.load()
-    assert (record.version, record.groups, record.closings["skipped"], record.leases) == (0, 1, 2, ())
+    assert (record.run_state.learner, record.groups, record.closings["skipped"], record.leases) == (0, 1, 2, ())
 
 
 async def test_calls_faults_and_states_are_kept_in_their_order(tmp_path: Path) -> None:

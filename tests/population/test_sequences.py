@@ -209,9 +209,9 @@ async def _live_and_compare(folder: Path, seed: int, length: int) -> Place:
         **dict.fromkeys(model.shipped, "shipped"),
     }
     assert record.leases == tuple(sorted(still_open))
-    assert record.islands == model.islands
-    assert (record.version, record.published, record.next_lease) == (model.version, model.published, model.leases + 1)
-    assert (record.shipped.leases if record.shipped else ()) == model.shipped
+    assert state.islands == model.islands
+    assert (state.learner, state.served, state.last_lease) == (model.version, model.published, model.leases)
+    assert (state.shipped.leases if state.shipped else ()) == model.shipped
     assert (record.groups, state.groups) == (model.groups - bool(model.shipped), model.groups)
     assert record.spend_usd == stated["spend_usd"] == model.paid
     assert stated["candidates"] == record.candidates == len(model.scores)

@@ -163,7 +163,7 @@ async def test_a_call_cut_off_by_a_crash_counts_at_its_highest_cost_and_is_repor
         await run.store.commit(*cut_off(record))
         again = await run.store.load()
         assert again.reserved == ()
-        assert again.reservations == 2
+        assert again.run_state.reservations == 2
         assert again.spend_usd == pytest.approx(0.26)
         faults = await run.store.query("select kind, detail, lease from faults")
         assert [(row["kind"], row["lease"]) for row in faults] == [("unknown_outcome", 1)]

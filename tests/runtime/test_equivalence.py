@@ -174,17 +174,17 @@ def test_a_run_interrupted_after_a_backtrack_equals_the_uninterrupted_one(
         return run.dump(times=not synchronous, tables=["run_states", "faults"], columns=["detail"])
 
     whole = life().live()
-    expected, islands = dump(whole), whole.population.load().islands
+    expected, islands = dump(whole), whole.population.load().run_state.islands
     acted = [action for (action,) in whole.rows("select action from island_actions")]
     assert acted.count("backtrack") >= 2
     assert acted.count("crossover") >= 2
     staying = 0
     for last in range(5, whole.commits, whole.commits // 18):
         broken = life().live(last)
-        staying += any(island.course.stay for island in broken.population.load().islands.values())
+        staying += any(island.course.stay for island in broken.population.load().run_state.islands.values())
         broken.live()
         assert dump(broken) == expected, f"commit {last}"
-        assert broken.population.load().islands == islands
+        assert broken.population.load().run_state.islands == islands
     assert staying >= 3
 
 

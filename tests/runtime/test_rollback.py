@@ -123,7 +123,8 @@ def assert_promises(run: Life, policy: str = "pace") -> None:
         if group[0] > number and restores < group[7] <= update:
             assert (group[2], group[3]) == ("skipped", "sampled by a version that the advisor went back from")
     versions = run.rows("select version, restored from versions order by version")
-    assert [version for version, _ in versions] == list(range(record.version + 1)), "versions only grow, one at a time"
+    newest = record.run_state.learner
+    assert [version for version, _ in versions] == list(range(newest + 1)), "versions only grow, one at a time"
     assert [pair for pair in versions if pair[1] is not None] == [(update + 1, restores)]
     assert record.admitted == sum(record.closings.values()) + len(record.leases)
     twice = "select update_number from groups where state = 'trained' group by update_number having count(*) > 1"
@@ -185,7 +186,7 @@ def test_a_run_interrupted_around_going_back_equals_the_uninterrupted_one(tmp_pa
         return bool(begun().live(last).rows("select 1 from versions where restored is not null"))
 
     whole = begun().live()
-    expected, health = dump(whole), whole.population.load().health
+    expected, health = dump(whole), whole.population.load().run_state.health
     assert health.rollbacks == 1
     gone = bisect_left(range(whole.commits), True, key=has_gone_back)
     for last in range(gone - 2, gone + 3):
@@ -193,7 +194,7 @@ def test_a_run_interrupted_around_going_back_equals_the_uninterrupted_one(tmp_pa
         assert broken.state == "interrupted"
         assert broken.live().state == "done"
         assert dump(broken) == expected, f"commit {last}, back at {gone}"
-        assert broken.population.load().health == health
+        assert broken.population.load().run_state.health == health
 
 
 @pytest.mark.fault("Learning", "killed around going back, and resumed")
@@ -223,13 +224,13 @@ def test_an_asynchronous_run_interrupted_around_going_back_keeps_every_invariant
         assert broken.state == "interrupted"
         assert broken.live().state == "done"
         assert decided(broken) == expected, f"commit {last}, chosen at {shipped}"
-        assert broken.population.load().health.void == whole.population.load().health.void
+        assert broken.population.load().run_state.health.void == whole.population.load().run_state.health.void
         assert_promises(broken)
 
 
 def test_the_advisors_health_is_the_same_from_rows(tmp_path: Path) -> None:
     run = life(tmp_path).live()
-    health = run.population.load().health
+    health = run.population.load().run_state.health
     again = NO_GROUPS
     sql = """select g.group_number, g.update_number, l.oldest_version, c.outcome, g.restores from groups g
              join leases l on l.group_number = g.group_number join candidates c on c.lease = l.lease

@@ -73,7 +73,8 @@ async def driven(store: Store, folder: Path, config: Config) -> Keeping:
         await store.commit(seed_program(task))
     record = await store.load()
     world, faults = World(seed=3), SimulatedFaults(reach=REACH, lost=frozenset({5, 9, 10}), discard_every=2)
-    world.serve(record.published, folder / "versions" / f"{record.published:06d}" if record.published else None)
+    served = record.run_state.served
+    world.serve(served, folder / "versions" / f"{served:06d}" if served else None)
     core = SimulatedRun(config, task, Impatient(), world, folder, faults, Bytes()).core(record, store)
     taken, keeping = await taken_up(record.run_id, store), Keeping(store)
     core.recorder.snapshots = Snapshots(keeping, core.state, taken.follower, taken.seq, taken.since)
@@ -184,7 +185,7 @@ async def test_a_corrected_evaluator_voids_the_snapshot(tmp_path: Path) -> None:
     async with Store.open(place) as store:
         await driven(store, tmp_path, config)
     async with Store.open(place) as store:
-        last = (await store.load()).next_lease - 1
+        last = (await store.load()).run_state.last_lease
         [count] = await store.query("select count(*) as snapshots from snapshots")
         await store.commit(RescoreBegan(1, "mended", None, 7000.0), rescored(0, 1.0), EpochInForce(1, last, 7002.0))
         assert (count["snapshots"], await store.query("select * from snapshots")) == (1, [])

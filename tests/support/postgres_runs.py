@@ -24,7 +24,8 @@ async def run_of(url: str, folder: Path, config: Config, name: str | None = None
             await store.commit(seed_program(task))
         record = await store.load(name)
         world = World(seed=3)
-        world.serve(record.published, folder / "versions" / f"{record.published:06d}" if record.published else None)
+        served = record.run_state.served
+        world.serve(served, folder / "versions" / f"{served:06d}" if served else None)
         yield (
             SimulatedRun(config, task, Impatient(), world, folder, SimulatedFaults(), Bytes()).core(record, store),
             store,

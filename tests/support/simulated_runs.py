@@ -63,8 +63,8 @@ async def simulated(
                 await store.create_run(header_of(config, task), secret=SECRET)
                 await store.commit(seed_program(task))
                 record = await store.load("simulated")
-        folder_served = folder / "versions" / f"{record.published:06d}" if record.published else None
-        world.serve(record.published, folder_served)
+        folder_served = folder / "versions" / f"{record.run_state.served:06d}" if record.run_state.served else None
+        world.serve(record.run_state.served, folder_served)
         core = SimulatedRun(
             config, task, clock or Impatient(), world, folder, faults or SimulatedFaults(), Bytes()
         ).core(record, Outside(store, virtual) if virtual else store)

@@ -11,7 +11,8 @@ from pace_async.state.memory import Memory
 def islands_now(record: RunRecord) -> list[IslandNow]:
     """One mapping for each island that has opened a lease, by number."""
     rules = rules_of_run(record.header)
-    return [_now(record.islands[number], rules, record.run_state.memory) for number in sorted(record.islands)]
+    state = record.run_state
+    return [_now(state.islands[number], rules, state.memory) for number in sorted(state.islands)]
 
 
 def _now(island: Island, rules: Rules, memory: Memory) -> IslandNow:

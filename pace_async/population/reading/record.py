@@ -7,9 +7,8 @@ once, when a run starts or resumes.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pace_async.events import Closing, GroupShipped, ImplementerReserved, RunHeader
-from pace_async.search.state import Island, Member
-from pace_async.staleness.rollback import Health
+from pace_async.events import Closing, ImplementerReserved, RunHeader
+from pace_async.search.state import Member
 from pace_async.state.run_state import RunState
 
 
@@ -55,48 +54,3 @@ class RunRecord(Standing):
         state = self.run_state
         training = (rollout.lease.lease for rollout in state.training)
         return tuple(sorted((*state.running, *state.complete, *training)))
-
-    @property
-    def islands(self) -> Mapping[int, Island]:
-        """The islands that have opened a lease, by number."""
-        return self.run_state.islands
-
-    @property
-    def seed_program(self) -> Member | None:
-        """The task's own program, None while it has no score."""
-        return self.run_state.seed_program
-
-    @property
-    def version(self) -> int:
-        """The learner's version."""
-        return self.run_state.learner
-
-    @property
-    def published(self) -> int:
-        """The last published version."""
-        return self.run_state.served
-
-    @property
-    def shipped(self) -> GroupShipped | None:
-        """The group given to the learner whose end is not known."""
-        return self.run_state.shipped
-
-    @property
-    def next_lease(self) -> int:
-        """The number of the next lease."""
-        return self.run_state.last_lease + 1
-
-    @property
-    def reservations(self) -> int:
-        """The number of all reservations so far."""
-        return self.run_state.reservations
-
-    @property
-    def health(self) -> Health:
-        """The advisor's health after the groups shipped so far."""
-        return self.run_state.health
-
-    @property
-    def attempts(self) -> Mapping[tuple[int, str, int], int]:
-        """The newest attempt to evaluate a program, by (lease, stage, fresh)."""
-        return self.run_state.attempts

@@ -131,8 +131,8 @@ async def conduct(resources: RunResources, display: str, logs: Sequence[Chosen] 
             keep_best(paths, suffix, chosen.best, resources.task.program)
     await resources.store.refuse_if_damaged()
     if DISPLAYS[display].announces:
-        columns = output.size()[0] if output.terminal else None
-        await say([*closing_words(bus.view, paths.folder, time.time(), columns), *_own_program(paths, suffix)])
+        columns, own = output.size()[0] if output.terminal else None, how_to_apply(paths, suffix)
+        await say([*closing_words(bus.view, paths.folder, time.time(), columns), *(["", *own] if own else [])])
     return ended
 
 
@@ -159,11 +159,6 @@ def keep_best(paths: RunPaths, suffix: str, best: Member | None, seed: str = "")
             sys.stderr.write(f"pace: {printable(said)}\n")
 
 
-def _own_program(paths: RunPaths, suffix: str) -> list[str]:
-    lines = how_to_apply(paths, suffix)
-    return ["", *lines] if lines else []
-
-
 def waiting(lock: RunLock, bus: Bus | None = None) -> Say:
     """Reports a database that cannot be written: in the lock's file, which `pace status` reads, and on the screen."""
 
@@ -179,7 +174,7 @@ def waiting(lock: RunLock, bus: Bus | None = None) -> Say:
 
 
 def _fresh(resources: RunResources, evaluator: Evaluator, state: RunState) -> FreshInstances | None:
-    record, own = resources.record, resources.record.seed_program
+    record, own = resources.record, resources.record.run_state.seed_program
     seeds = fresh_seeds(record.secret, resources.config.evaluation.fresh_seeds)
     if own is None or not seeds:
         return None

@@ -112,14 +112,14 @@ async def run_corpus(
         await store.create_run(header_of(config, task, "cheats", tier))
         await store.commit(*await score_seed_program(config, task, tier))
         record = await store.load("cheats")
-        assert record.seed_program is not None
+        assert record.run_state.seed_program is not None
         core = SimulatedRun(config, task, Impatient(), World(), folder, FAULTLESS, Bytes(), watched=False).core(
             record, store
         )
         evaluator = Patient(usual, hangs)
         change_stages(core, implementer=Corpus(list(programs.items())), evaluator=evaluator)
         seeds = fresh_seeds(record.secret, config.evaluation.fresh_seeds)
-        core.fresh = FreshInstances(evaluator, task, record.seed_program, seeds, dict(record.own_scores))
+        core.fresh = FreshInstances(evaluator, task, record.run_state.seed_program, seeds, dict(record.own_scores))
         assert await drive(core) == "done"
         rows = await store.query(
             "select c.*, l.rank from candidates c left join leaderboard l on l.candidate = c.candidate"
