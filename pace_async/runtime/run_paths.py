@@ -21,24 +21,47 @@ NAMED = 5
 """How many runs a message names if the requested run does not exist."""
 
 
+class _Inside:
+    """The path of a file in a run's folder."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, paths: "RunPaths", _: object) -> Path:
+        return paths.folder / self._name
+
+
 @dataclass(frozen=True, slots=True)
 class RunPaths:
     """The files of one run."""
 
     folder: Path
+    file = _Inside("population.db")
+    pointer = _Inside("population.url")
+    """The file with the population's URL on a server, and the run's name there."""
+    config = _Inside("config.yaml")
+    learner = _Inside("learner")
+    advisor = _Inside("advisor")
+    """The advisor bound to the task's catalogue, or the text part of one that has others."""
+    groups = _Inside("groups")
+    agents = _Inside("agents")
+    """The folders in which an agent works, one for each unfinished candidate."""
+    logs = _Inside("logs")
+    served_model = _Inside("engine/model")
+    """The directory that vLLM starts with: see `advise.engines.served_copy`."""
+    events = _Inside("events.jsonl")
+    own_task = _Inside("task")
+    """The task that `pace optimize` makes of a program of the user's own."""
+    own_program = _Inside("program.path")
+    """A file with the path of that program, relative to where the user was."""
+    difference = _Inside("best.diff")
+    """What leads from that program to the best one."""
+    patch = _Inside("best.patch")
+    """What leads from the seed program to the best one, of a run whose programs have several files."""
 
     @property
     def name(self) -> str:
         return self.folder.name
-
-    @property
-    def file(self) -> Path:
-        return self.folder / "population.db"
-
-    @property
-    def pointer(self) -> Path:
-        """The file with the population's URL on a server, and the run's name there."""
-        return self.folder / "population.url"
 
     @property
     def population(self) -> tuple[Path | str, str | None]:
@@ -82,61 +105,6 @@ class RunPaths:
     def point_to(self, url: str) -> None:
         """Record that the folder's run is on a server. Raises InfrastructureFault if the disk fails."""
         write_whole(self.pointer, f"{url}\n{self.name}\n")
-
-    @property
-    def config(self) -> Path:
-        return self.folder / "config.yaml"
-
-    @property
-    def learner(self) -> Path:
-        return self.folder / "learner"
-
-    @property
-    def advisor(self) -> Path:
-        """The advisor bound to the task's catalogue, or the text part of one that has others."""
-        return self.folder / "advisor"
-
-    @property
-    def groups(self) -> Path:
-        return self.folder / "groups"
-
-    @property
-    def agents(self) -> Path:
-        """The folders in which an agent works, one for each unfinished candidate."""
-        return self.folder / "agents"
-
-    @property
-    def logs(self) -> Path:
-        return self.folder / "logs"
-
-    @property
-    def served_model(self) -> Path:
-        """The directory that vLLM starts with: see `advise.engines.served_copy`."""
-        return self.folder / "engine" / "model"
-
-    @property
-    def events(self) -> Path:
-        return self.folder / "events.jsonl"
-
-    @property
-    def own_task(self) -> Path:
-        """The task that `pace optimize` makes of a program of the user's own."""
-        return self.folder / "task"
-
-    @property
-    def own_program(self) -> Path:
-        """A file with the path of that program, relative to where the user was."""
-        return self.folder / "program.path"
-
-    @property
-    def difference(self) -> Path:
-        """What leads from that program to the best one."""
-        return self.folder / "best.diff"
-
-    @property
-    def patch(self) -> Path:
-        """What leads from the seed program to the best one, of a run whose programs have several files."""
-        return self.folder / "best.patch"
 
     def best(self, suffix: str = ".py") -> Path:
         """The copy of the best program, with the extension of the task's programs. A folder where they have several
@@ -194,7 +162,8 @@ def find_run_paths(run: str | None) -> RunPaths:
         return next(RunPaths(folder) for folder in _named(run) if RunPaths(folder).exists)
     if of_task := [folder for folder in _there() if _task_of(folder) == Path(run).name]:
         return _latest(of_task)
-    if in_series := sorted(one.folder for place in (Path(run), RUNS / run) for one in _of_series(place)):
+    series = [place for place in (Path(run), RUNS / run) if series_of(place).is_file()]
+    if in_series := sorted(one.folder for place in series for one in runs_under(place)):
         raise UsageError(f"{run} holds a series of runs: name one of them, as in {in_series[0]}.")
     if is_database(run):
         raise UsageError(f"{run} is a file, and a run is a folder. {IN_A_FOLDER}")
@@ -251,10 +220,6 @@ def runs_under(folder: Path) -> list[RunPaths]:
 def series_of(folder: Path) -> Path:
     """The file that makes a folder that of a series."""
     return folder / "series.json"
-
-
-def _of_series(folder: Path) -> list[RunPaths]:
-    return runs_under(folder) if series_of(folder).is_file() else []
 
 
 def series_folders(folder: Path) -> list[Path]:
