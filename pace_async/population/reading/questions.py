@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, func, select, text
 
 from pace_async.durable import DISK_FAULTS
 from pace_async.errors import UsageError
-from pace_async.events import AdvisorCall, ImplementerChosen, Role
+from pace_async.events import AdvisorCall, Role
 from pace_async.population.models import (
     CandidateRow,
     FaultRow,
@@ -88,7 +88,9 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
     of the models that a bandit chose, by kind of experiment, and `nodes` what ran on each machine of a cluster."""
     run_id = find_run(connection, run)
     complete = (CandidateRow.run_id == run_id,)
-    groups = _groups(connection, run_id)
+    counted = select(GroupRow.state, func.count()).where(GroupRow.run_id == run_id).group_by(GroupRow.state)
+    groups = {str(state): int(number) for state, number in connection.execute(counted)}
+    restored = select(VersionRow).where(VersionRow.run_id == run_id, VersionRow.restored.is_not(None))
     first = select(CandidateRow.candidate, CandidateRow.score)
     chosen = CandidateRow.candidate == best_candidate(connection, run_id)
     best = connection.execute(first.where(*complete, chosen)).one_or_none()
@@ -96,14 +98,16 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
     scored = outcomes.get("ok", 0)
     state, reason = state_of_run(connection, run_id)
     unpriced = unpriced_of(connection, run_id)
-    settings, trust = connection.execute(select(RunRow.config, RunRow.trust).where(RunRow.run_id == run_id)).one()
+    run_row = connection.execute(select(RunRow).where(RunRow.run_id == run_id)).one()
     return {
         "candidates": sum(outcomes.values()),
         "scored": scored,
         "outcomes": outcomes,
         "causes": causes_of(connection, run_id, scored),
         "updates": groups.get("trained", 0) + groups.get("skipped", 0),
-        "versions_published": _published(connection, run_id),
+        "versions_published": _count(
+            connection, run_id, VersionRow, VersionRow.state == "published", VersionRow.version > 0
+        ),
         "best_score": None if best is None else best.score,
         "best_fresh_score": None if best is None else _confirmed(connection, run_id, best.candidate),
         **conservation(connection, run),
@@ -114,55 +118,30 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
         },
         "state": state,
         "reason": reason,
-        "trust": trust,
+        "trust": run_row.trust,
         "waiting": _waiting(connection, run_id) if state in ("running", "draining") else None,
         "failing": _failing(connection, run_id) if state in ("running", "draining", "gave_up") else [],
-        **_turns(connection, run_id),
+        "longest_stall_ms": run_row.longest_stall_ms,
+        "longest_turn_cpu_ms": run_row.longest_turn_cpu_ms,
         "nodes": machines_of(connection, run_id),
         "groups_trained": groups.get("trained", 0),
         "groups_skipped": groups.get("skipped", 0),
-        "rollbacks": _rollbacks(connection, run_id),
-        "steps_shortened": _steps(connection, run_id, GroupRow.step_scale > 0, GroupRow.step_scale < 1),
-        "steps_undone": _steps(connection, run_id, GroupRow.step_scale == 0),
+        "rollbacks": [
+            {"version": row.version, "restored": row.restored, "group": row.group_number, "at": row.written_at}
+            for row in connection.execute(restored.order_by(VersionRow.version))
+        ],
+        "steps_shortened": _count(connection, run_id, GroupRow, GroupRow.step_scale > 0, GroupRow.step_scale < 1),
+        "steps_undone": _count(connection, run_id, GroupRow, GroupRow.step_scale == 0),
         "implementers": tally(
             [one for found in results_of(connection, run_id).values() for one in found.values()],
-            models_of_bandit(settings, changes_of(connection, run_id)),
+            models_of_bandit(run_row.config, changes_of(connection, run_id)),
             unpriced="implementer" in unpriced,
         ),
     }
 
 
-def _groups(connection: Connection, run_id: int) -> dict[str, int]:
-    """How many groups there are in each state."""
-    counted = select(GroupRow.state, func.count().label("groups")).where(GroupRow.run_id == run_id)
-    return {row.state: row.groups for row in connection.execute(counted.group_by(GroupRow.state))}
-
-
-def _published(connection: Connection, run_id: int) -> int:
-    """How many versions were published, without version 0."""
-    published = (VersionRow.run_id == run_id, VersionRow.state == "published", VersionRow.version > 0)
-    return connection.execute(select(func.count()).where(*published)).scalar_one()
-
-
-def _rollbacks(connection: Connection, run_id: int) -> list[dict[str, Any]]:
-    """The versions that restored an earlier one, the oldest first."""
-    restored = select(VersionRow).where(VersionRow.run_id == run_id, VersionRow.restored.is_not(None))
-    return [
-        {"version": row.version, "restored": row.restored, "group": row.group_number, "at": row.written_at}
-        for row in connection.execute(restored.order_by(VersionRow.version))
-    ]
-
-
-def _steps(connection: Connection, run_id: int, *which: ColumnElement[bool]) -> int:
-    return connection.execute(select(func.count()).where(GroupRow.run_id == run_id, *which)).scalar_one()
-
-
-def _turns(connection: Connection, run_id: int) -> dict[str, float | None]:
-    """The longest turns of the event loop, null until measured."""
-    row = connection.execute(
-        select(RunRow.longest_stall_ms, RunRow.longest_turn_cpu_ms).where(RunRow.run_id == run_id)
-    ).one()
-    return {"longest_stall_ms": row.longest_stall_ms, "longest_turn_cpu_ms": row.longest_turn_cpu_ms}
+def _count(connection: Connection, run_id: int, table: Any, *which: ColumnElement[bool]) -> int:
+    return connection.execute(select(func.count()).where(table.run_id == run_id, *which)).scalar_one()
 
 
 def _waiting(connection: Connection, run_id: int) -> dict[str, Any] | None:
@@ -237,6 +216,8 @@ def show(connection: Connection, candidate: int, run: str | None = None) -> dict
     paid = connection.execute(asked.order_by(ImplementerCallRow.ordinal)).all()
     calls = advice.calls if advice is not None else ()
     unpriced = unpriced_of(connection, run_id)
+    # an expected cost of nothing is unknown for a model without a price
+    unknown = chosen is not None and chosen.usd == 0 and "implementer" in unpriced
     return {
         **row,
         "metrics": evaluated.metrics,
@@ -261,7 +242,7 @@ def show(connection: Connection, candidate: int, run: str | None = None) -> dict
         ],
         "implementer_calls": [_paid_call(row, unpriced) for row in paid if row.role == "implementer"],
         "advisor_calls": [_paid_call(row, unpriced) for row in paid if row.role == "advisor"],
-        "chosen": None if chosen is None else _choice(chosen, unpriced),
+        "chosen": None if chosen is None else asdict(chosen) | ({"usd": None} if unknown else {}),
         "tries": [asdict(tried) for tried in tries_of(connection, run_id, candidate)],
     }
 
@@ -275,12 +256,6 @@ def _tokens_of(calls: Sequence[AdvisorCall], paid: Sequence[Any]) -> list[tuple[
     if any(call.prompt_ids for call in calls) or len(counted) != len(calls):
         return [(len(call.prompt_ids), len(call.completion_ids)) for call in calls]
     return counted
-
-
-def _choice(chosen: ImplementerChosen, unpriced: Collection[Role]) -> dict[str, Any]:
-    """What a bandit chose. An expected cost of nothing is unknown for a model without a price."""
-    unknown = chosen.usd == 0 and "implementer" in unpriced
-    return {**asdict(chosen), "usd": None if unknown else chosen.usd}
 
 
 def _paid_call(row: Any, unpriced: Collection[Role]) -> dict[str, Any]:
