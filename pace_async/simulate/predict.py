@@ -25,7 +25,7 @@ from pace_async.population.reading.timings import aborted_leases, attempted_seco
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.codecs import Handles
 from pace_async.simulate.durations import Durations
-from pace_async.simulate.losses import Losses, NodesPart, losses_of
+from pace_async.simulate.losses import NodesPart, losses_of
 from pace_async.simulate.nodes import Nodes, NodesShape
 from pace_async.simulate.runs import FAULTLESS, TINY_TASK, SimulatedRun, header_of, seed_program
 from pace_async.simulate.stages import World
@@ -74,7 +74,7 @@ class Measured:
     trained_evaluation: float
     evaluation: float
     limits: Roofline
-    losses: Losses | None = None
+    losses: NodesPart | None = None
 
     @property
     def per_hour(self) -> float:
@@ -134,7 +134,7 @@ def predict(scenario: Scenario) -> Prediction:
         "trained_evaluation_seconds": found.trained_evaluation,
         "evaluation_seconds": found.evaluation,
         "virtual_seconds": found.seconds,
-        "nodes": found.losses.told() if found.losses is not None else None,
+        "nodes": found.losses,
     }
 
 

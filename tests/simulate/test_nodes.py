@@ -180,8 +180,8 @@ def test_failures_cost_time_and_slot_seconds_and_nothing_else() -> None:
     failing = measure(SCENARIO)
     assert sound.seconds == measure(replace(SCENARIO, nodes=None)).seconds < failing.seconds
     assert sound.losses is not None and failing.losses is not None
-    assert (sound.losses.waste, sound.losses.deaths, sound.losses.away) == (0.0, 0, 0.0)
-    assert 0.03 < failing.losses.waste < 0.15
+    assert (sound.losses["waste"], sound.losses["node_deaths"], sound.losses["away"]) == (0.0, 0, 0.0)
+    assert 0.03 < failing.losses["waste"] < 0.15
     assert failing.evaluation == pytest.approx(sound.evaluation)
     assert max(failing.staleness) <= SCENARIO.bound
 
