@@ -51,7 +51,8 @@ class RunLock:
         if not _taken(file):
             known = _written(file)
             file.close()
-            who = f"process {known.pid} (since {_clock(known.since)})" if known else "another process"
+            since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(known.since)) if known else ""
+            who = f"process {known.pid} (since {since})" if known else "another process"
             raise RunLocked(f"Run {self.path.parent.name} is driven by {who}: wait for it, or stop it first.")
         self._file, self._holder = file, Holder(os.getpid(), time.time())
         self._write(self._holder)
@@ -149,7 +150,3 @@ def _written(file: IO[str]) -> Holder | None:
         )
     except (ValueError, KeyError, TypeError):
         return None
-
-
-def _clock(at: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))

@@ -20,17 +20,6 @@ from safetensors.numpy import save
 from pace_async.durable import disk_fault, write_whole
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
 
-__all__ = [
-    "Group",
-    "TrainedCall",
-    "TrainedRollout",
-    "forget_before",
-    "group_digest",
-    "group_path",
-    "read_digested",
-    "write_group",
-]
-
 FORMAT = 2
 
 _SUFFIX = ".safetensors"

@@ -12,7 +12,7 @@ from pace_async.errors import UsageError
 from pace_async.learn.movement import MovementLimits
 from pace_async.learn.settings import TrainerConfig
 from pace_async.runtime.run.core import default_horizon
-from pace_async.runtime.start.launch import task_of
+from pace_async.runtime.start.refusals import limits_of
 from pace_async.task import limited, load_task, settings_of
 from tests.support.command_line import Shell
 
@@ -191,13 +191,13 @@ def test_a_runs_limits_take_the_place_of_the_tasks_and_leave_its_digest() -> Non
     other = limited(task, timeout_s=600.0, lower=0.0, upper=1.0, program="hierarchical.py")
     assert (other.spec.timeout_s, other.spec.bounds.lower, other.spec.bounds.upper) == (600.0, 0.0, 1.0)
     assert other.digest == task.digest
-    assert task_of(laid("eplb")).spec == other.spec
-    assert limited(task).spec == task.spec == task_of(resolve(None, {"task": "eplb"}, environment={})).spec
+    assert limits_of(laid("eplb"), task).spec == other.spec
+    assert limited(task).spec == task.spec == limits_of(resolve(None, {"task": "eplb"}, environment={}), task).spec
 
 
 def test_a_run_may_begin_with_another_file_of_the_folder_and_no_other_is_taken() -> None:
     task = load_task("eplb")
-    other = task_of(laid("eplb"))
+    other = limits_of(laid("eplb"), task)
     assert other.program == (task.folder / "hierarchical.py").read_text() != task.program
     assert other.digest == task.digest
     for name, why in (("../eplb/initial.py", "not in"), ("nowhere.py", "not in"), ("evaluator.py", "EVOLVE-BLOCK")):

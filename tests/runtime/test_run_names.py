@@ -8,9 +8,10 @@ import pytest
 from pace_async.configure import resolve
 from pace_async.errors import UsageError
 from pace_async.population.store import Store
-from pace_async.runtime.start.launch import task_of
+from pace_async.runtime.start.refusals import limits_of
 from pace_async.runtime.start.resolved import prepare
 from pace_async.simulate.runs import header_of
+from pace_async.task import load_task
 from tests.support.postgres import PostgresServer
 
 pytestmark = pytest.mark.anyio
@@ -26,7 +27,7 @@ async def test_a_run_takes_no_name_of_another_machine_unless_it_is_told_to(
 ) -> None:
     url = postgres.new()
     config = resolve(None, {"task": "circle_packing", "population.url": url, "advisor.model": "tiny"}, {})
-    task = task_of(config)
+    task = limits_of(config, load_task(config.task))
     for number in (1, 2):  # each machine has an empty folder of its own
         here = tmp_path / str(number)
         here.mkdir()

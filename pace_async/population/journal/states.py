@@ -6,7 +6,7 @@ later needs nothing here. Of a lease that has been closed since only what later 
 """
 
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -299,14 +299,12 @@ def _state(stored: _State, terms: Terms, reading: Reading) -> RunState:
     seen, memory = state.visible, state.memory
     seen.elites = {number: members[place] for number, place in stored.elites.items()}
     seen.pools, seen.results, seen.edits = stored.pools, stored.results, dict(stored.edits)
-    memory.views = {number: Results.of(memory.fitness, *_both(view)) for number, view in stored.memory.items()}
+    memory.views = {
+        number: Results.of(memory.fitness, view.ideas, view.tested) for number, view in stored.memory.items()
+    }
     memory.scores, memory.ended, memory.first = stored.scores, stored.ended, stored.first
     memory.given = stored.given
     return state
-
-
-def _both(view: _Remembered) -> tuple[Iterable[KnownIdea], Iterable[TriedOut]]:
-    return view.ideas, view.tested
 
 
 def _members(stored: Sequence[_Member], reading: Reading) -> list[Member]:

@@ -5,7 +5,7 @@ Invariant: each table is read once, without a join. The rewards of a group are s
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, select
 
@@ -120,7 +120,7 @@ def _told(
 
 
 def _groups(connection: Connection, run_id: int) -> tuple[ShippedGroup, ...]:
-    rows = connection.execute(
+    rows: Any = connection.execute(
         select(
             *(GroupRow.group_number, GroupRow.state, GroupRow.reason, GroupRow.alpha, GroupRow.loss, GroupRow.entropy),
             *(GroupRow.grad_norm, GroupRow.clip_fraction, GroupRow.ess, GroupRow.k3, GroupRow.ended_at),
@@ -131,17 +131,7 @@ def _groups(connection: Connection, run_id: int) -> tuple[ShippedGroup, ...]:
     )
     return tuple(
         ShippedGroup(
-            group_number=row.group_number,
-            state=row.state,
-            reason=row.reason,
-            alpha=row.alpha,
-            loss=row.loss,
-            entropy=row.entropy,
-            grad_norm=row.grad_norm,
-            clip_fraction=row.clip_fraction,
-            ess=row.ess,
-            k3=row.k3,
-            ended_at=row.ended_at,
+            *row[:-1],
             by_age={name: value for name, value in row.metrics.items() if "_age_" in name and value is not None},
         )
         for row in rows

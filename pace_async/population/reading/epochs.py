@@ -45,11 +45,7 @@ def epochs_of(connection: Connection, run_id: int) -> tuple[Epoch, ...]:
 
 def in_force_of(connection: Connection, run_id: int) -> Epoch | None:
     """The epoch whose scores are in force, None for the evaluator that the run began with."""
-    return max((one for one in epochs_of(connection, run_id) if one.in_force), default=None, key=_number)
-
-
-def _number(epoch: Epoch) -> int:
-    return epoch.number
+    return next((one for one in reversed(epochs_of(connection, run_id)) if one.in_force), None)
 
 
 def last_lease_before(connection: Connection, run_id: int) -> int:

@@ -60,7 +60,9 @@ async def _learn(core: Core, learner: Learner, publisher: Publisher) -> None:
             return
         choice = core.state.choose()
         if choice.expired:
-            await _expire(core, choice.expired)
+            now = core.stages.clock.now()
+            await core.record(*(LeaseReleased(lease, "expired", now) for lease in choice.expired))
+            core.changed()
             continue
         if not choice.group:
             return
@@ -87,23 +89,8 @@ async def push(core: Core, publisher: Publisher) -> None:
         except InfrastructureFault as fault:
             await outage.failed(fault)
     await outage.over()
-    await core.record(
-        VersionPublished(
-            receipt.version,
-            receipt.seconds,
-            receipt.paused_seconds,
-            receipt.digests,
-            core.stages.clock.now(),
-            receipt.k3,
-        )
-    )
-
-
-async def _expire(core: Core, leases: tuple[int, ...]) -> None:
-    """Discard rollouts that have become too old. Only the policy `drop` has any."""
-    now = core.stages.clock.now()
-    await core.record(*(LeaseReleased(lease, "expired", now) for lease in leases))
-    core.changed()
+    served = receipt.version, receipt.seconds, receipt.paused_seconds, receipt.digests
+    await core.record(VersionPublished(*served, core.stages.clock.now(), receipt.k3))
 
 
 async def _consume(core: Core, learner: Learner, group: tuple[Rollout, ...]) -> bool:
@@ -237,7 +224,8 @@ async def finish_group(core: Core, learner: Learner, shipped: GroupShipped) -> b
     ended = _ended(core, shipped, step)
     with ClaimedPlace.rollouts(core.state, *core.state.training):
         await core.record(ended)
-    _forget(step)
+    if step.oldest_group is not None:
+        forget_before(step.oldest_group)  # no rebuild will read them again
     return ended.version > shipped.update
 
 
@@ -270,12 +258,6 @@ def _went_back(core: Core, step: Step) -> str:
         f"{unparsed} of its {len(group)} answers cannot be parsed, clearly more than before: the advisor went back to "
         f"version {step.metrics[RESTORED]:.0f}, as version {step.version}"
     )
-
-
-def _forget(step: Step) -> None:
-    """Remove the group files that no rebuild will read again, after the step was recorded."""
-    if step.oldest_group is not None:
-        forget_before(step.oldest_group)
 
 
 def rewards_for_training(core: Core, group: tuple[Rollout, ...]) -> list[float]:

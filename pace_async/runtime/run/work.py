@@ -48,12 +48,10 @@ class LeaseWork:
 
 def unfinished(state: RunState) -> list[LeaseWork]:
     """The unfinished leases of an earlier process, by lease."""
-    return [_work(state, state.running[lease]) for lease in sorted(state.running)]
-
-
-def _work(state: RunState, underway: Underway) -> LeaseWork:
-    decision = _decision(state, underway)
-    return LeaseWork(underway.lease, underway.island, underway.migrant, decision, underway.claim)
+    return [
+        LeaseWork(underway.lease, underway.island, underway.migrant, _decision(state, underway), underway.claim)
+        for _, underway in sorted(state.running.items())
+    ]
 
 
 def _decision(state: RunState, underway: Underway) -> Decision | None:

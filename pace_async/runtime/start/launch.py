@@ -60,7 +60,7 @@ from pace_async.runtime.start.resuming import cut_off, nothing_left, resumed_con
 from pace_async.runtime.start.seed_program import score_seed_program
 from pace_async.runtime.start.signals import run_until_signal
 from pace_async.runtime.start.unbegun import end_recorded, interrupted
-from pace_async.task import Task, load_task, task_of_run
+from pace_async.task import Task, task_of_run
 
 EXIT_CODES = {"done": 0, "stopped_by_budget": 3, "interrupted": 130}
 
@@ -80,11 +80,6 @@ def start(config: Config, asked: Task, run_dir: Path | None, shown: Shown) -> in
         return run_until_signal(_start, run, run_dir, shown)
     except KeyboardInterrupt:
         raise interrupted(run.paths) from None
-
-
-def task_of(config: Config) -> Task:
-    """The task, with what the run says over its limits. Raises UsageError."""
-    return limits_of(config, load_task(config.task))
 
 
 def go_on(run: str | None, changes: Mapping[str, object], shown: Shown, *, despite_loss: bool = False) -> int:
