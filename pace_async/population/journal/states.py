@@ -17,7 +17,6 @@ from pace_async.events import (
     CascadeStageEnded,
     Claimed,
     GroupShipped,
-    ImplementerChosen,
     ImplementerTry,
     NotesPage,
     Practised,
@@ -28,8 +27,7 @@ from pace_async.population.journal.stored import Blobs, CallBody, Lookup, call_o
 from pace_async.search.bandit import Result
 from pace_async.search.edit_bandit import Arm, Tries
 from pace_async.search.results import KnownIdea, Results, TriedOut
-from pace_async.search.state import Course, Idea, Island, Member, Shown
-from pace_async.staleness.gate import Lease
+from pace_async.search.state import Course, Island, Member, Shown
 from pace_async.staleness.rollback import Health
 from pace_async.state.memory import Ended
 from pace_async.state.run_state import Rollout, RunState, Terms, Turn, Underway
@@ -49,14 +47,10 @@ class _Member(msgspec.Struct, array_like=True, frozen=True):
 
 
 class _Open(msgspec.Struct, array_like=True, frozen=True):
-    """An `Underway`. `migrant` is a place in `members`, as wherever a program is named here."""
+    """An `Underway`. `rest` has no facts with long texts, which stand here, and a place for its migrant."""
 
-    lease: Lease
-    island: int
-    migrant: int | None
+    rest: Underway
     advice: str | None
-    chosen: ImplementerChosen | None
-    paid: dict[str, float]
     tries: tuple[str, ...]
     stages: tuple[str, ...]
     claim: str | None
@@ -65,21 +59,10 @@ class _Open(msgspec.Struct, array_like=True, frozen=True):
 
 
 class _Complete(msgspec.Struct, array_like=True, frozen=True):
-    """A `Rollout`."""
+    """A `Rollout`. `rest` has no calls, which stand here, and a place for its program."""
 
-    lease: Lease
+    rest: Rollout
     calls: tuple[CallBody, ...]
-    reward: float
-    island: int
-    member: int | None
-    ideas: tuple[Idea, ...]
-    result: Result | None
-    parsed: bool
-    at: float
-    arm: Arm | None
-    gained: bool
-    carried_out: tuple[int, ...] | None
-    cut_off: bool
 
 
 class _Remembered(msgspec.Struct, array_like=True, frozen=True):
@@ -224,7 +207,7 @@ class _Programs:
             return None
         known = self._places.get(id(member))
         if known is None:
-            practice = None if member.practice is None else body_of(member.practice)
+            practice = _body(member.practice)
             known = self._places[id(member)] = len(self.members), member
             self.members.append(_Member(member.candidate, member.score, member.feedback, practice))
         return known[0]
@@ -235,6 +218,10 @@ class _Programs:
         assert place is not None
         return Member(place, "", 0.0)
 
+    def named_or_none(self, member: Member | None) -> Member | None:
+        """The same for a program that need not be there."""
+        return None if member is None else self.named(member)
+
 
 def _island(island: Island, member: Callable[[Member], Member]) -> Island:
     """The island with other values for its programs."""
@@ -244,37 +231,25 @@ def _island(island: Island, member: Callable[[Member], Member]) -> Island:
 
 
 def _open(underway: Underway, programs: _Programs) -> _Open:
+    without = {"advice": None, "tries": (), "stages": (), "claim": None, "answers": (), "practice": None, "base": None}
     return _Open(
-        lease=underway.lease,
-        island=underway.island,
-        migrant=programs.place(underway.migrant),
-        advice=None if underway.advice is None else body_of(underway.advice),
-        chosen=underway.chosen,
-        paid=underway.paid,
+        replace(underway, migrant=programs.named_or_none(underway.migrant), **without),
+        advice=_body(underway.advice),
         tries=tuple(body_of(tried) for tried in underway.tries),
         stages=tuple(body_of(stage) for stage in underway.stages),
-        claim=None if underway.claim is None else body_of(underway.claim),
+        claim=_body(underway.claim),
         answers=tuple(Blobs().call(call, keep=False) for call in underway.answers),
-        practice=None if underway.practice is None else body_of(underway.practice),
+        practice=_body(underway.practice),
     )
+
+
+def _body(fact: object | None) -> str | None:
+    return None if fact is None else body_of(fact)
 
 
 def _complete(rollout: Rollout, programs: _Programs) -> _Complete:
-    return _Complete(
-        lease=rollout.lease,
-        calls=tuple(Blobs().call(call, keep=False) for call in rollout.calls),
-        reward=rollout.reward,
-        island=rollout.island,
-        member=programs.place(rollout.member),
-        ideas=rollout.ideas,
-        result=rollout.result,
-        parsed=rollout.parsed,
-        at=rollout.at,
-        arm=rollout.arm,
-        gained=rollout.gained,
-        carried_out=rollout.carried_out,
-        cut_off=rollout.cut_off,
-    )
+    rest = replace(rollout, calls=(), member=programs.named_or_none(rollout.member))
+    return _Complete(rest, tuple(Blobs().call(call, keep=False) for call in rollout.calls))
 
 
 def _state(stored: _State, terms: Terms, reading: Reading) -> RunState:
@@ -283,17 +258,20 @@ def _state(stored: _State, terms: Terms, reading: Reading) -> RunState:
     def program(place: int | None) -> Member | None:
         return None if place is None else members[place]
 
+    def named(member: Member | None) -> Member | None:
+        return None if member is None else members[member.candidate]
+
     tables: dict[str, Any] = {name: getattr(stored, name) for name in (*PLAIN, *VALUES, *TABLES)}
     islands = (_island(island, lambda named: members[named.candidate]) for island in stored.islands)
-    complete = tuple(_rollout(rollout, program(rollout.member), reading) for rollout in stored.complete)
+    complete = tuple(_rollout(rollout, named(rollout.rest.member), reading) for rollout in stored.complete)
     state = RunState(
         terms,
         islands={island.number: island for island in islands},
         seed_program=program(stored.seed_program),
         best=program(stored.best),
-        running={each.lease.lease: _underway(each, program(each.migrant), reading) for each in stored.running},
+        running={each.rest.lease.lease: _underway(each, named(each.rest.migrant), reading) for each in stored.running},
         complete={rollout.lease.lease: rollout for rollout in complete},
-        training=tuple(_rollout(rollout, program(rollout.member), reading) for rollout in stored.training),
+        training=tuple(_rollout(rollout, named(rollout.rest.member), reading) for rollout in stored.training),
         **tables,
     )
     seen, memory = state.visible, state.memory
@@ -320,16 +298,13 @@ def _members(stored: Sequence[_Member], reading: Reading) -> list[Member]:
 
 
 def _underway(stored: _Open, migrant: Member | None, reading: Reading) -> Underway:
-    lease = stored.lease.lease
+    lease = stored.rest.lease.lease
     content, whole = reading.contents(lease), lease in reading.whole
     unread: Mapping[str, Any] = {} if whole else {"calls": ()}
-    return Underway(
-        stored.lease,
-        stored.island,
-        migrant,
+    return replace(
+        stored.rest,
+        migrant=migrant,
         advice=None if stored.advice is None else value_of(Advised, stored.advice, content, unread),
-        chosen=stored.chosen,
-        paid=stored.paid,
         tries=tuple(value_of(ImplementerTry, tried, content) for tried in stored.tries if whole),
         stages=tuple(value_of(CascadeStageEnded, stage, content) for stage in stored.stages if whole),
         claim=value_of(Claimed, stored.claim, content) if stored.claim is not None and whole else None,
@@ -339,20 +314,7 @@ def _underway(stored: _Open, migrant: Member | None, reading: Reading) -> Underw
 
 
 def _rollout(stored: _Complete, member: Member | None, reading: Reading) -> Rollout:
-    lease = stored.lease.lease
-    content, whole = reading.contents(lease), lease in reading.whole
-    return Rollout(
-        stored.lease,
-        tuple(call_of(call, content) for call in stored.calls if whole),
-        stored.reward,
-        stored.island,
-        member,
-        stored.ideas,
-        stored.result,
-        stored.parsed,
-        stored.at,
-        stored.arm,
-        stored.gained,
-        stored.carried_out,
-        stored.cut_off,
-    )
+    lease = stored.rest.lease.lease
+    content = reading.contents(lease)
+    calls = tuple(call_of(call, content) for call in stored.calls if lease in reading.whole)
+    return replace(stored.rest, member=member, calls=calls)
