@@ -12,9 +12,8 @@ the leases end.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
-from pace_async.events import Advised, Evaluated, IdeaGiven, IslandActed
+from pace_async.events import Advised, Evaluated, IdeaGiven, IslandActed, Outcome
 from pace_async.events.complaint import in_short
 from pace_async.fitness import Fitness
 from pace_async.search.results import KnownIdea, Results, TriedOut, gain_of
@@ -38,18 +37,13 @@ class Ended:
     tested: TriedOut | None
 
 
-class Scored(Protocol):
-    """The result of a corrected evaluator."""
+@dataclass(frozen=True, slots=True)
+class NewScore:
+    """The result of the corrected evaluator. `score` is None unless the outcome is ok."""
 
-    @property
-    def outcome(self) -> str:
-        """As in the candidate's row."""
-        ...
-
-    @property
-    def score(self) -> float | None:
-        """None unless the outcome is ok."""
-        ...
+    outcome: Outcome
+    score: float | None
+    reward: float
 
 
 @dataclass(slots=True)
@@ -143,7 +137,7 @@ class Memory:
         if self.mode == "island" and acted.partner is not None and acted.as_of is not None:
             self._view(acted.island).take(self._seen(acted.partner), acted.as_of)
 
-    def rescored(self, scores: Mapping[int, Scored]) -> None:
+    def rescored(self, scores: Mapping[int, NewScore]) -> None:
         """All results under the scores of a corrected evaluator, by candidate. A program that it has not scored has
         none any more."""
         self.scores = {candidate: new.score for candidate, new in scores.items() if new.score is not None}
@@ -154,7 +148,7 @@ class Memory:
             for lease, ended in self.ended.items()
         }
 
-    def _again(self, view: Results, scores: Mapping[int, Scored]) -> Results:
+    def _again(self, view: Results, scores: Mapping[int, NewScore]) -> Results:
         made = Results(view.fitness)
         for idea in view.ideas.values():
             made.propose(idea)
@@ -162,7 +156,7 @@ class Memory:
             made.add(self._of(one, scores))
         return made
 
-    def _of(self, one: TriedOut, scores: Mapping[int, Scored]) -> TriedOut:
+    def _of(self, one: TriedOut, scores: Mapping[int, NewScore]) -> TriedOut:
         if one.candidate in scores:
             outcome, score = scores[one.candidate].outcome, scores[one.candidate].score
         else:

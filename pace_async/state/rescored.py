@@ -10,22 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from pace_async.errors import PaceBug
-from pace_async.events import Outcome
 from pace_async.search.ideas import Pool
 from pace_async.search.islands import snapshot_of
 from pace_async.search.parents import fitter, taken_in
 from pace_async.search.state import Idea, Island, Member, Rules, Shown, Snapshot, Trial
+from pace_async.state.memory import NewScore
 from pace_async.state.notes import voided
 from pace_async.state.run_state import Rollout, RunState
-
-
-@dataclass(frozen=True, slots=True)
-class NewScore:
-    """The result of the corrected evaluator. `score` is None unless the outcome is ok."""
-
-    outcome: Outcome
-    score: float | None
-    reward: float
 
 
 @dataclass(frozen=True, slots=True)

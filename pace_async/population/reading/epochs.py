@@ -12,7 +12,8 @@ from sqlalchemy import Connection, func, select
 from pace_async.population.models import CandidateRow, EpochScoreRow, EvaluationEpochRow, LeaseRow
 from pace_async.population.reading.programs import whole
 from pace_async.search.state import Member
-from pace_async.state.rescored import NewScore, Rescoring
+from pace_async.state.memory import NewScore
+from pace_async.state.rescored import Rescoring
 
 
 @dataclass(frozen=True, slots=True)
