@@ -23,13 +23,15 @@ from pace_async.population.columns import clean_json
 from pace_async.population.copying import digest_of, digests_by_key
 from pace_async.population.models import Base, BlobRow, InboxRow, JournalRow, RunRow, SecretRow, SnapshotRow
 from pace_async.population.reading.audit import SHOWN, Check, audit
-from pace_async.population.reading.journal import DamagedJournal, entries_of, last_seq
+from pace_async.population.reading.importing.facts import inferred_facts
+from pace_async.population.reading.journal import DamagedJournal, entries_of, has_journal, last_seq
 from pace_async.population.reading.load import header_of
 from pace_async.population.reading.reader import Reader
 from pace_async.population.reading.replay import states_at
 from pace_async.population.reading.snapshots import newest_snapshot
 from pace_async.population.tables import make_tables
 from pace_async.population.writing.scope import scope_of
+from pace_async.population.writing.write_journal import journal_imported
 from pace_async.population.writing.write_run import run_created
 from pace_async.population.writing.writes import project
 from pace_async.state.run_state import RunState
@@ -67,6 +69,17 @@ def check_journal(connection: Connection, run_id: int, name: str) -> Check:
             return Check(name, f"{facts} facts", (f"the journal cannot be read again: {error}",))
         wrong = _differences(connection, run_id, projected, new_id)
         return Check(name, f"{facts} facts, and the tables are theirs", tuple(wrong))
+
+
+def import_journal(connection: Connection, run_id: int) -> None:
+    """Give a run of a version without a journal its own, in the open transaction. The tables made again from it are
+    those of the run, row by row, or the run stays without one. Raises PaceBug for rows that no run can have written."""
+    if has_journal(connection, run_id):
+        return
+    with connection.begin_nested() as written:
+        journal_imported(connection, run_id, inferred_facts(connection, run_id))
+        if check_journal(connection, run_id, "journal").wrong:
+            written.rollback()
 
 
 def _check_snapshot(connection: Connection, run_id: int, name: str) -> Check:

@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from pace_async.errors import GaveUp, PaceBug, UsageError
 from pace_async.events import Fact, RunHeader
+from pace_async.population.checking import import_journal
 from pace_async.population.connect import (
     Place,
     damage_soon,
@@ -31,7 +32,6 @@ from pace_async.population.connect import (
     reading_engine,
     told_if_damaged,
 )
-from pace_async.population.import_journal import import_journal
 from pace_async.population.reading.load import header_of, load_record, load_standing
 from pace_async.population.reading.questions import rows_of
 from pace_async.population.reading.record import RunRecord, Standing

@@ -17,8 +17,6 @@ from typing import Any, TypeVar
 import anyio
 
 from pace_async.errors import PaceBug
-from pace_async.events import Fact
-from pace_async.population.base import Population, Question
 
 T = TypeVar("T")
 
@@ -108,22 +106,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             yield
         finally:
             self._virtual.outside -= 1
-
-
-class Outside:
-    """Wraps a population whose database works in threads. Virtual time stands still while it works."""
-
-    def __init__(self, population: Population, loop: VirtualLoop) -> None:
-        self._population = population
-        self._loop = loop
-
-    async def commit(self, *facts: Fact) -> None:
-        with self._loop.outside():
-            await self._population.commit(*facts)
-
-    async def read(self, question: Question[T]) -> T:
-        with self._loop.outside():
-            return await self._population.read(question)
 
 
 class VirtualClock:

@@ -40,8 +40,8 @@ from pace_async.events import (
 )
 from pace_async.observe.followed import Followed
 from pace_async.observe.history import as_followed
+from pace_async.population.checking import import_journal
 from pace_async.population.connect import Place, engine, locate
-from pace_async.population.import_journal import import_journal
 from pace_async.population.memory import MemoryPopulation
 from pace_async.population.models import BlobRow, JournalRow, SnapshotRow
 from pace_async.population.reading.following import taken_up

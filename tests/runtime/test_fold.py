@@ -11,8 +11,7 @@ from pace_async.config import Config
 from pace_async.context.value import Context, context_of
 from pace_async.events import Advised, AdvisorCall, Evaluated, Fact, ImplementerCalled, RunHeader
 from pace_async.population.blobs import pack_logprobs, unpack_logprobs
-from pace_async.population.checking import check_journal
-from pace_async.population.import_journal import import_journal
+from pace_async.population.checking import check_journal, import_journal
 from pace_async.population.journal.states import encoding_of
 from pace_async.population.memory import MemoryPopulation
 from pace_async.population.models import BlobRow, JournalRow

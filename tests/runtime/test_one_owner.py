@@ -28,7 +28,6 @@ WRITES: dict[str, dict[str, str]] = {
         "runtime/start/unbegun.py": "how a run ended whose search did not begin",
         "runtime/start/rescoring.py": "new scores of a run that no process drives",
         "simulate/predict.py": "the seed program of a simulated run, before it is driven",
-        "simulate/virtual.py": "a population around another one",
         "population/memory.py": "the tables of a new population in memory",
     },
     "keep_snapshot": {"runtime/run/snapshots.py": "what the facts of a running run come to, now and then"},

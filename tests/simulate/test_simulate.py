@@ -30,9 +30,9 @@ from pace_async.simulate.recorded import recorded_durations
 from pace_async.simulate.runs import FAULTLESS, TINY_TASK, SimulatedRun, header_of, seed_program
 from pace_async.simulate.stages import World
 from pace_async.simulate.synchronous import synchronous_seconds
-from pace_async.simulate.virtual import Deadlock, Outside, VirtualClock, VirtualLoop, run_virtually
+from pace_async.simulate.virtual import Deadlock, VirtualClock, VirtualLoop, run_virtually
 from tests.support.finished_runs import make_run, pace
-from tests.support.simulated_runs import settings
+from tests.support.simulated_runs import Outside, settings
 
 UNLIKE = {"created_at", "written_at"}
 """Columns that tell the machine's time."""

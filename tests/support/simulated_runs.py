@@ -5,20 +5,25 @@ from collections.abc import AsyncGenerator
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from pace_async.config import Config
 from pace_async.configure import resolve
 from pace_async.errors import PaceError
+from pace_async.events import Fact
+from pace_async.population.base import Population, Question
 from pace_async.population.store import Store
 from pace_async.runtime.run.clock import Clock
 from pace_async.runtime.run.core import Core
 from pace_async.simulate.codecs import Bytes
 from pace_async.simulate.runs import SimulatedFaults, SimulatedRun, header_of, seed_program
 from pace_async.simulate.stages import SimulatedLearner, World
-from pace_async.simulate.virtual import Outside, VirtualLoop
+from pace_async.simulate.virtual import VirtualLoop
 from pace_async.task import load_task
 from tests.doubles.clocks import Impatient
 from tests.support.population_facts import empty_population
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -29,6 +34,22 @@ class Simulated:
     store: Store
     learner: SimulatedLearner
     world: World
+
+
+class Outside:
+    """Wraps a population whose database works in threads. Virtual time stands still while it works."""
+
+    def __init__(self, population: Population, loop: VirtualLoop) -> None:
+        self._population = population
+        self._loop = loop
+
+    async def commit(self, *facts: Fact) -> None:
+        with self._loop.outside():
+            await self._population.commit(*facts)
+
+    async def read(self, question: Question[T]) -> T:
+        with self._loop.outside():
+            return await self._population.read(question)
 
 
 SECRET = "secret 11 of simulated runs"

@@ -1,5 +1,8 @@
 """The present state of each island, for people and programs: progress, momentum, the last action and its reason."""
 
+from dataclasses import asdict
+from typing import cast
+
 from pace_async.population.reading.island_types import IslandNow, LastAction
 from pace_async.population.reading.record import RunRecord
 from pace_async.population.reading.replay import rules_of_run
@@ -38,18 +41,5 @@ def _last_action(island: Island) -> LastAction | None:
     acted = island.course.acted
     if acted is None:
         return None
-    return {
-        "action": acted.action,
-        "lease": acted.lease,
-        "candidate": acted.candidate,
-        "snapshot": acted.snapshot,
-        "partner": acted.partner,
-        "ideas_taken": len(acted.ideas),
-        "momentum": acted.momentum,
-        "rollouts": acted.rollouts,
-        "progress": acted.progress,
-        "rival": acted.rival,
-        "probability": acted.probability,
-        "why": why(acted),
-        "at": acted.at,
-    }
+    known = {**asdict(acted), "ideas_taken": len(acted.ideas), "why": why(acted)}
+    return cast("LastAction", {name: known[name] for name in LastAction.__annotations__})

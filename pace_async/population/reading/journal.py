@@ -11,14 +11,13 @@ from pace_async.population.journal.bodies import Recorded, fact_of
 from pace_async.population.journal.stored import Lookup, content_of, digest_of
 from pace_async.population.models import (
     AdvisorCallRow,
-    BlobRow,
     CandidateRow,
     CascadeScoreRow,
     ImplementerTryRow,
     JournalRow,
 )
-from pace_async.population.prepared import Prepared
 from pace_async.population.reading.importing.facts import inferred_facts
+from pace_async.population.reading.programs import BLOB
 
 BATCH = 500
 """Rows read at once."""
@@ -45,9 +44,6 @@ _HOLDING = (
 )
 """Of each table whose rows hold what facts refer to: the columns of texts and of tokens, which are together one
 content."""
-_BLOB = Prepared(
-    select(BlobRow.content).where(BlobRow.run_id == bindparam("of_run"), BlobRow.digest == bindparam("of_digest"))
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +118,7 @@ class Contents:
         def content(digest: str) -> bytes:
             if lease is not None and (held := self._rows_of(lease).get(digest)) is not None:
                 return held
-            blob = _BLOB.value(self._connection, {"of_run": self._run_id, "of_digest": digest})
+            blob = BLOB.value(self._connection, {"of_run": self._run_id, "of_digest": digest})
             if blob is None:
                 raise KeyError(digest)
             held = content_of(bytes(blob))

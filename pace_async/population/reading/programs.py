@@ -13,7 +13,7 @@ from pace_async.programs.fileset import from_manifest, is_manifest
 
 REMEMBERED = 16 << 20
 """Characters of files that are held. A digest stands for one content in every database."""
-_BLOB = Prepared(
+BLOB = Prepared(
     select(BlobRow.content).where(BlobRow.run_id == bindparam("of_run"), BlobRow.digest == bindparam("of_digest"))
 )
 
@@ -43,7 +43,7 @@ class _Files:
         if kept is not None:
             self._kept.move_to_end(digest)
             return kept
-        blob = _BLOB.value(connection, {"of_run": run_id, "of_digest": digest})
+        blob = BLOB.value(connection, {"of_run": run_id, "of_digest": digest})
         if blob is None:
             raise UsageError(f"A file of a program is not in the database (digest {digest}): restore it from a backup.")
         text = self._kept[digest] = content_of(bytes(blob)).decode()
