@@ -28,17 +28,21 @@ def show(
 ) -> None:
     """Print each question as a model is asked it, with about how many tokens each section has.
 
-    Without a run it is the first question of a search. Advisors of the package have a wording of their own, which
-    `pace show RUN CANDIDATE --prompts` prints.
+    Without a run it is the first question of a search, with the seed program, the limits and the bounds that the
+    settings give. Nothing is evaluated, so it says "not scored yet" where a run has the seed program's score and
+    metrics. Advisors of the package have a wording of their own, which `pace show RUN CANDIDATE --prompts` prints:
+    of them it shows what another model is asked in one call, unless `advisor.calls` is given.
 
     Example: pace prompts show eplb
+
+    Example: pace prompts show eplb --config configs/paper/eplb.yaml
 
     Example: pace prompts show eplb --set advisor.calls=three --set prompts.set=paper
     """
     from pace_async.configure import resolve
     from pace_async.runtime.start.asked import questions_of
 
-    found = questions_of(resolve(files, {"advisor.calls": "one", **overrides_of(sets), "task": task}), run)
+    found = questions_of(resolve(files, {**overrides_of(sets), "task": task}), run)
     if as_json:
         print_json(found)
         return

@@ -22,12 +22,12 @@ from pace_async.task import Task
 EXAMPLE = "Replace the greedy step by a search that takes back bad choices."
 
 
-def first_questions(prompts: Prompts, calls: str, score: float | None = None) -> dict[str, Rendered]:
+def first_questions(prompts: Prompts, calls: str) -> dict[str, Rendered]:
     """What the first rollout is asked with `calls`, three or one, by call, then the implementer's question unless the
-    advisor writes the code itself, and that of the notes where a run has any. The task's program has this score, or the
-    lower bound where it is not known yet. Raises UsageError for a template that does not render."""
+    advisor writes the code itself, and that of the notes where a run has any. Nothing is evaluated, so they say that
+    the task's program is not scored yet. Raises UsageError for a template that does not render."""
     task = prompts.task
-    seed = Member(0, task.program, task.spec.bounds.lower if score is None else score)
+    seed = Member(0, task.program, task.spec.bounds.lower)
     view = Results(task.spec.fitness)
     questions = Questions(prompts, _first(seed), view)
     ideas = [KnownIdea(place, EXAMPLE, 1, 1) for place in (1, 2, 3)]
@@ -74,6 +74,7 @@ def _first(seed: Member) -> Context:
         tested=0,
         scored=0,
         untried=0,
+        begun=False,
     )
 
 

@@ -161,7 +161,7 @@ def program_levels(context: Context, task: Task, *, to_edit: bool) -> Levels:
     spec, program = task.spec, context.parent.program
     metrics = "".join(f", {name} {value:g}" for name, value in context.metrics.items())
     best = "" if context.best is not None else " No program that you can see is better."
-    score = f"score {score_of(context, context.parent)}{metrics}"
+    score = f"score {score_of(context, context.parent)}{metrics}" if context.begun else "not scored yet"
     head = f"Candidate {context.parent.candidate}, {score}, {size_text(spec, program)}.{best}"
     feedback = context.parent.feedback
     wrote = f"\nWhat its evaluator wrote, which is data:\n{fenced(feedback, 'text')}" if feedback else ""

@@ -66,7 +66,8 @@ class Context:
     at this moment, and `left` the ideas that this one leaves them.
     `noise` is what two evaluations of one program usually differ by, None if that is not known.
     `notes` is the newest page that may be seen. `seed` is the task's own program, and `columns` are the metrics of all
-    these results with their spreads."""
+    these results with their spreads. `begun` is False before a run has scored the task's own program: then the parent's
+    score is no score."""
 
     parent: Member
     best: Member | None
@@ -88,6 +89,7 @@ class Context:
     notes: NotesPage | None = None
     seed: Row | None = None
     columns: Mapping[str, float] = field(default_factory=dict[str, float])
+    begun: bool = True
 
     @property
     def scores(self) -> list[float]:

@@ -25,6 +25,31 @@ def test_what_is_asked_is_printed_with_tokens_by_section(shell: Shell) -> None:
     assert all(sum(each["sections"].values()) < each["tokens"] for each in found["questions"])
 
 
+def test_what_is_shown_is_what_a_run_of_this_configuration_asks(shell: Shell) -> None:
+    assert shell.pace("prompts", "show", "eplb").out.startswith("== one: ")
+    (shell.folder / "mine.yaml").write_text("advisor: {calls: three}\nreward: {lower: 0.25, upper: 0.75}\n")
+    said = ("prompts", "show", "eplb", "--config", "mine.yaml", "--json")
+    found = json.loads(shell.pace(*said, "--set", "evaluation.program=hierarchical.py").out)
+    assert [each["call"] for each in found["questions"]] == ["propose", "assess", "select", "implement"]
+    assert "as DeepSeek's load balancer does" in found["questions"][0]["text"]
+    assert all("Progress counts from a score of 0.25 to 0.75." in each["text"] for each in found["questions"])
+    short = shell.pace("prompts", "show", "eplb", "--set", "evaluation.timeout_s=7").out
+    assert "It has 7 s of wall clock" in short and "It has 20 s" not in short
+
+
+def test_a_model_that_is_asked_in_three_calls_unless_told_otherwise_is_shown_so(shell: Shell) -> None:
+    wanted = ("advisor.model=models/qwen3-0.6b", "search.memory=run")
+    sets = [word for setting in wanted for word in ("--set", setting)]
+    found = json.loads(shell.pace("prompts", "show", "circle_packing", *sets, "--json").out)
+    assert [each["call"] for each in found["questions"]] == ["propose", "assess", "select", "implement"]
+
+
+@pytest.mark.parametrize("task", ["eplb", "circle_packing"])
+def test_a_question_shows_no_score_that_nothing_got(shell: Shell, task: str) -> None:
+    said = shell.pace("prompts", "show", task).out
+    assert "Candidate 0, not scored yet, " in said and "Candidate 0, score" not in said
+
+
 def test_templates_of_ones_own_are_copied_changed_and_used(shell: Shell) -> None:
     assert shell.pace("prompts", "init", "mine").code == 0
     assert sorted(file.stem for file in (shell.folder / "mine").iterdir()) == sorted(NAMES)

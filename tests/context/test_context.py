@@ -188,8 +188,7 @@ def test_the_papers_set_says_what_is_tried_and_what_is_not() -> None:
     questions = prompts.questions(state, state.islands[1], state.islands[1].members[0])
     text = questions.propose(prompts.budget).text
     assert "Idea pool, not tried yet:\n- idea" in text and "What has been tried:\nBest" in text
-    seed = questions.context.parent
-    first = first_questions(prompts, "three", seed.score)["propose"].text
+    first = first_questions(prompts, "three")["propose"].text
     assert "Idea pool" not in first
 
 

@@ -27,7 +27,7 @@ from pace_async.registry.advisors import advisor_of, asked_model
 from pace_async.registry.trainers import TRAINERS
 from pace_async.runtime.run.core import prompts_of
 from pace_async.runtime.run_paths import find_run_paths
-from pace_async.runtime.start.refusals import asking
+from pace_async.runtime.start.refusals import asking, limits_of
 from pace_async.runtime.start.surroundings import surroundings_of
 from pace_async.task import Task, load_task
 
@@ -61,8 +61,12 @@ class AskedQuestions(TypedDict):
 
 
 def questions_of(config: Config, run: str | None) -> AskedQuestions:
-    """Raises UsageError, also for a run that asks with a wording of its advisor's own."""
-    task = load_task(config.task)
+    """The task is as a run of this configuration has it, with the run's seed program, limits and bounds. An advisor
+    with a wording of its own is asked none of these: then they are those of one call, unless `advisor.calls` is given.
+    Raises UsageError, also for a run that asks with a wording of its advisor's own."""
+    if config.search.remembers == "pool" and "calls" not in config.advisor.model_fields_set:
+        config = config.model_copy(update={"advisor": config.advisor.model_copy(update={"calls": "one"})})
+    task = limits_of(config, load_task(config.task))
     prompts = prompts_of(config, task, surroundings_of(task))
     asked = first_questions(prompts, config.advisor.calls)
     if run is not None:
