@@ -37,13 +37,15 @@ CandidateFault("unparsed") for an answer without an edit."""
 
 @dataclass(slots=True)
 class _Rollout:
-    """One rollout's calls. `answers` are those that it has paid for already."""
+    """One rollout's calls. `answers` are those that it has paid for already, and `budget` is what a question has: once
+    one was too long, the next ones have less too, so that they go on sharing their context."""
 
     advisor: Advisor
     questions: Questions
     lease: int
     sampling: Sampling
     now: Callable[[], float]
+    budget: int
     answers: Sequence[AdvisorCall] = ()
     calls: list[AdvisorCall] = field(default_factory=list[AdvisorCall])
     notes: list[IdeaNote] = field(default_factory=list[IdeaNote])
@@ -54,9 +56,8 @@ class _Rollout:
         if paid is not None:
             self.calls.append(paid)
             return paid.text
-        budget = self.questions.prompts.budget
         while True:
-            asked, begun = question(budget), self.now()
+            asked, begun = question(self.budget), self.now()
             prompt = self.sampling.prompt(self.lease, purpose, asked.text, system=asked.system.strip())
             try:
                 call, finish = await self.advisor.ask(prompt)
@@ -67,7 +68,7 @@ class _Rollout:
                 smaller = int(size * FEWER) if excess is None else size - excess - MARGIN
                 if smaller <= 0 or len(question(smaller).text) >= len(asked.text):
                     raise
-                budget = smaller
+                self.budget = smaller
         self.calls.append(call if call.seconds else replace(call, seconds=self.now() - begun))
         if finish == "length":
             raise CandidateFault("unparsed", f"{purpose} {DID_NOT_END} {prompt.max_tokens} tokens")
@@ -162,7 +163,7 @@ async def advise_in_context(
 ) -> Advice:
     """Raises what `Advisor.ask` raises, and PromptTooLong if even the shortest question is too long. `answers` are
     those that an earlier process has paid for. With `read` the advisor writes the code itself."""
-    rollout = _Rollout(advisor, questions, lease, sampling, now, answers)
+    rollout = _Rollout(advisor, questions, lease, sampling, now, questions.prompts.budget, answers)
     try:
         if read is not None:
             return await rollout.written(read)

@@ -11,7 +11,7 @@ from typing import Any
 from pace_async.context.beside import beside
 from pace_async.context.figures import digits_for, score_text
 from pace_async.context.practice import practice_levels
-from pace_async.context.questions import Prompts, Rendered, rendered
+from pace_async.context.questions import Frame, Prompts, Rendered
 from pace_async.context.rows import Row
 from pace_async.context.sections import Levels
 from pace_async.context.table import line_of, listed
@@ -71,7 +71,8 @@ class Briefing:
         }
         longest = answer_length_text(self.prompts.answer_tokens.get("implement"))
         extra = {**values, "reasoning": one_line(self.reasoning), "answer_length": longest}
-        return rendered(self.prompts.templates, ("implementer_system", "implement"), levels, self.prompts.budget, extra)
+        frame = Frame(self.prompts.templates, ("implementer_system", "implement"), extra)
+        return frame.within(levels, self.prompts.budget)
 
     def digits(self, parent: Member) -> int:
         """Significant digits that tell the scores in the question apart."""

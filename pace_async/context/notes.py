@@ -2,7 +2,7 @@
 
 from pace_async.context.figures import digits_for
 from pace_async.context.notes_page import LONGEST
-from pace_async.context.questions import Prompts, Rendered, rendered
+from pace_async.context.questions import Frame, Prompts, Rendered
 from pace_async.context.sections import Levels
 from pace_async.context.table import ideas_levels, results_levels
 from pace_async.context.texts import notes_levels, task_text
@@ -28,4 +28,5 @@ def asked_for_notes(prompts: Prompts, context: Context) -> Rendered:
         "ideas": ideas_levels(context),
         "notes": notes_levels(context.notes),
     }
-    return rendered(prompts.templates, ("notes_system", "notes"), levels, prompts.budget, {"longest": LONGEST})
+    frame = Frame(prompts.templates, ("notes_system", "notes"), {"longest": LONGEST})
+    return frame.within(levels, prompts.budget)

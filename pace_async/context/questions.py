@@ -2,15 +2,19 @@
 
 The context comes first in each of them, so the questions of a rollout share a prefix, and so do, as far as it is the
 same, those of the next one.
+
+Invariant: the questions of three calls show the same context, character by character. It is fitted once, to the longest
+that any of them can become, so a service that keeps prefixes reads it once.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pace_async.answers import IDEAS_PER_PROPOSAL
 from pace_async.context.figures import CHARACTERS_PER_TOKEN
 from pace_async.context.levels import levels_of
-from pace_async.context.sections import Levels, fitted
+from pace_async.context.sections import Fitted, Levels, fitted
 from pace_async.context.templates import Templates
 from pace_async.context.texts import answer_form, answer_length_text, one_line
 from pace_async.context.value import NOT_KNOWN, Context, Surroundings, context_of, view_of
@@ -25,8 +29,14 @@ SHORTEST = 400
 """Characters of all sections together below which no question makes sense."""
 ONLY = ("one", "write")
 """Templates of a rollout's only question."""
-LONGEST_IDEA = 600
-"""Characters shown of a proposed idea."""
+THREE = ("propose", "assess", "select")
+"""Templates of a rollout of three calls."""
+IDEAS_SHARE = 0.1
+"""Of the longest question, for the texts of ideas that a later call asks about, together."""
+SHORTEST_IDEA, LONGEST_IDEA = 100, 600
+"""Characters shown of a proposed idea, if it has as many."""
+HIGHEST = 10**9
+"""A number of an idea that has as many digits as any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +94,7 @@ class Questions:
     context: Context
     view: Results
     _levels: dict[str, Levels] = field(default_factory=dict[str, Levels])
+    _fits: dict[int, Fitted] = field(default_factory=dict[int, Fitted])
 
     @property
     def under_way(self) -> Mapping[int, str]:
@@ -104,9 +115,18 @@ class Questions:
         if not self._levels:
             prompts = self.prompts
             self._levels = levels_of(self.context, prompts.task, prompts.around, to_edit=prompts.end_to_end)
+        frame = self._frame(name, system, extra)
+        if name not in THREE:
+            return frame.within(self._levels, budget)
+        if budget not in self._fits:
+            longest = [self._frame(each, system, _longest(each, budget)) for each in THREE]
+            self._fits[budget] = fit_of(longest, self._levels, budget)
+        return frame.filled(self._fits[budget])
+
+    def _frame(self, name: str, system: str, extra: Mapping[str, Any]) -> "Frame":
         longest = self.prompts.answer_tokens.get("propose" if name in ONLY else name)
         values = {**extra, "answer_length": answer_length_text(longest)}
-        return rendered(self.prompts.templates, (system, name), self._levels, budget, values)
+        return Frame(self.prompts.templates, (system, name), values)
 
     def one(self, budget: int) -> Rendered:
         """Asks for everything at once."""
@@ -123,30 +143,69 @@ class Questions:
 
     def assess(self, budget: int, near: Sequence[Near]) -> Rendered:
         """Asks which of these proposals repeat the idea that is near. They are counted from 1."""
+        longest = _longest_idea("assess", budget)
         shown = [
-            Near(place, one_line(each.text, LONGEST_IDEA), each.number, one_line(each.known, LONGEST_IDEA))
+            Near(place, one_line(each.text, longest), each.number, one_line(each.known, longest))
             for place, each in enumerate(near, start=1)
         ]
         return self.render("assess", budget, near=shown)
 
     def select(self, budget: int, proposed: Sequence[KnownIdea]) -> Rendered:
         """Asks for one idea, one of these or an older one, and an experiment."""
-        shown = [{"number": idea.number, "text": one_line(idea.text, LONGEST_IDEA)} for idea in proposed]
+        longest = _longest_idea("select", budget)
+        shown = [{"number": idea.number, "text": one_line(idea.text, longest)} for idea in proposed]
         return self.render("select", budget, proposed=shown)
 
 
-def rendered(
-    templates: Templates, names: tuple[str, str], levels: Mapping[str, Levels], budget: int, extra: Mapping[str, Any]
-) -> Rendered:
-    """System and text of a question, whose sections are fitted so that both together have at most `budget` characters.
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A question without its sections: the templates of its system message and its text, and their other values."""
+
+    templates: Templates
+    names: tuple[str, str]
+    values: Mapping[str, Any]
+
+    def within(self, levels: Mapping[str, Levels], budget: int) -> Rendered:
+        """The question with its sections fitted to it alone."""
+        return self.filled(fit_of([self], levels, budget))
+
+    def filled(self, fit: Fitted) -> Rendered:
+        """The question with these sections."""
+        system, text = self.names
+        return Rendered(
+            self.templates.render(system, **self.values),
+            self.templates.render(text, section=fit.texts, cut=fit.cut, **self.values),
+            fit.texts,
+            fit.cut,
+        )
+
+
+def fit_of(frames: Sequence[Frame], levels: Mapping[str, Levels], budget: int) -> Fitted:
+    """The sections with which each of these questions has at most `budget` characters, system message included.
     A template may need more for itself: then the sections have SHORTEST together."""
-    system_name, name = names
-    system = templates.render(system_name, **extra)
-    room = budget - len(system) - len(templates.render(name, section=dict.fromkeys(levels, ""), cut=True, **extra))
+    room = budget - _size(frames, Fitted(dict.fromkeys(levels, ""), cut=True))
     while True:
         fit = fitted(levels, max(SHORTEST, room))
-        text = templates.render(name, section=fit.texts, cut=fit.cut, **extra)
-        over = len(system) + len(text) - budget
+        over = _size(frames, fit) - budget
         if over <= 0 or room <= SHORTEST:
-            return Rendered(system, text, fit.texts, fit.cut)
+            return fit
         room -= over
+
+
+def _size(frames: Sequence[Frame], fit: Fitted) -> int:
+    """Characters of the longest of these questions."""
+    return max(len(asked.system) + len(asked.text) for asked in (frame.filled(fit) for frame in frames))
+
+
+def _longest_idea(name: str, budget: int) -> int:
+    """Characters shown of an idea in a question of at most `budget`. Beside each proposal `assess` has a known one."""
+    texts = 2 * IDEAS_PER_PROPOSAL if name == "assess" else IDEAS_PER_PROPOSAL
+    return min(LONGEST_IDEA, max(SHORTEST_IDEA, int(budget * IDEAS_SHARE / texts)))
+
+
+def _longest(name: str, budget: int) -> Mapping[str, Any]:
+    """The longest values that one of THREE can be asked with."""
+    text = "x" * _longest_idea(name, budget)
+    if name == "assess":
+        return {"near": [Near(place, text, HIGHEST, text) for place in range(1, IDEAS_PER_PROPOSAL + 1)]}
+    return {"proposed": [{"number": HIGHEST, "text": text}] * IDEAS_PER_PROPOSAL} if name == "select" else {}

@@ -145,6 +145,23 @@ def test_a_question_that_does_not_fit_is_asked_in_a_shorter_form(state: RunState
     assert len(shorter.asked[0].whole) <= longest
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_calls_after_a_question_that_was_too_long_share_its_shorter_context(state: RunState, known: bool) -> None:
+    near = "Raise the step size to 0.5 in the annealing of the centres"
+    texts = {
+        "propose": three((FRESH[0], near, FRESH[2])),
+        "assess": "Proposal 1: new",
+        "select": "Idea ID: 26\nExperiment description: do it",
+    }
+    whole, shorter = Answers({**texts}), Answers({**texts}, known=known)
+    advised(state, whole, one=False)
+    shorter.longest = len(whole.asked[0].whole) - 3000
+    assert advised(state, shorter, one=False).experiment == "do it"
+    contexts = {prompt.text.rpartition("# Question")[0] for prompt in shorter.asked}
+    assert [prompt.purpose for prompt in shorter.asked] == ["propose", "assess", "select"] and len(contexts) == 1
+    assert contexts != {whole.asked[0].text.rpartition("# Question")[0]}
+
+
 def test_a_question_that_cannot_fit_raises(state: RunState) -> None:
     with pytest.raises(PromptTooLong):
         advised(state, Answers({"propose": ""}, longest=500), one=True)
