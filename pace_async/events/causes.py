@@ -3,7 +3,7 @@
 Pure. The beginnings of details are stated here once, for the code that writes them and for `cause_of`.
 """
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pace_async.programs.languages import BUILD_FAILED
 
@@ -25,6 +25,14 @@ Cause = Literal[
 
 Answers = Literal["parsed", "unparsed", "cut_off"]
 """What became of a rollout's answers. cut_off: one did not end within its longest length, so it was not parsed."""
+
+
+class Answered(NamedTuple):
+    """A candidate and what became of its answers."""
+
+    candidate: int
+    answers: Answers
+
 
 FEW_SCORED = 2
 """Causes are counted while fewer candidates have a score."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from pace_async.events import RunHeader
-    from pace_async.events.causes import Answers
+    from pace_async.events.causes import Answered
     from pace_async.interface.documents import BestProgram, NotesShown, Status
     from pace_async.population.lock import Holder
     from pace_async.population.reading.reader import Reader
@@ -26,7 +26,7 @@ def standing_of(paths: "RunPaths", reader: "Reader") -> "Status":
         status, header, timings, answers = held.status(), held.header(), held.ask(timings_of), held.ask(recent_answers)
         rows_lost, changes = held.ask(rows_given_up), held.standing().changes
     found = {**status, **ledger_of_rows(timings, in_force(header, changes)), "driven": driven}
-    found |= known_of(status["best_score"], header) | _parses(header, status["outcomes"], answers)
+    found |= known_of(status["best_score"], header) | _parses(header, status["outcomes"], answers, str(paths.folder))
     found["waiting"] = _waiting(holder_of(paths.folder), status["waiting"]) if driven else None
     found["rows_lost"] = rows_lost
     found["few_scores"] = _few_scores(status, str(paths.folder))
@@ -68,7 +68,7 @@ def _few_scores(status: Mapping[str, Any], run: str) -> str | None:
     return None if found is None else found.sentence
 
 
-def _parses(header: "RunHeader", outcomes: Mapping[str, int], recent: "Sequence[Answers]") -> dict[str, Any]:
+def _parses(header: "RunHeader", outcomes: Mapping[str, int], recent: "Sequence[Answered]", run: str) -> dict[str, Any]:
     """The share of candidates whose answers parse, of all and of the last ones, and the alarm if it has fallen or is
     low. Nulls and an empty text for an advisor that has no model."""
     from pace_async.observe.parse_rate import alarm_of, answers_of, lately, parse_rate, share_text
@@ -78,7 +78,7 @@ def _parses(header: "RunHeader", outcomes: Mapping[str, int], recent: "Sequence[
         "parse_rate": parse_rate(outcomes),
         "parse_rate_lately": lately(recent),
         "parse_share": share_text(outcomes, recent),
-        "parse_alarm": alarm_of(outcomes, recent),
+        "parse_alarm": alarm_of(outcomes, recent, run),
     }
 
 

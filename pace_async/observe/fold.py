@@ -50,7 +50,7 @@ from pace_async.events import (
     VersionPublished,
     cause_of,
 )
-from pace_async.events.causes import FEW_SCORED, answers_of
+from pace_async.events.causes import FEW_SCORED, Answered, answers_of
 from pace_async.events.priced import is_unpriced
 from pace_async.fitness import ranks_above
 from pace_async.frozen_values import changed
@@ -242,6 +242,10 @@ def _state(view: RunView, event: RunStateChanged) -> RunView:
     return _note(view, event.at, "state", formatting.state(event))
 
 
+def _answered(event: Evaluated) -> Answered:
+    return Answered(event.lease, answers_of(event.outcome, event.detail))
+
+
 def _evaluated(view: RunView, event: Evaluated) -> RunView:
     experiment = view.experiments.get(event.lease, "")
     seed = event.lease == 0
@@ -255,7 +259,7 @@ def _evaluated(view: RunView, event: Evaluated) -> RunView:
             candidates=done,
             finished_here=view.finished_here + 1,
             outcomes=_more(view.outcomes, event.outcome),
-            recent_answers=(*view.recent_answers, answers_of(event.outcome, event.detail))[-RECENT:],
+            recent_answers=(*view.recent_answers, _answered(event))[-RECENT:],
             memoised=view.memoised + event.memoised,
             causes=_causes(view, event),
             times=(*view.times, event.at)[-TIMES_KEPT:],

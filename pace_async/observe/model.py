@@ -12,7 +12,7 @@ from typing import Literal, get_args
 from pace_async.baseline import Beside
 from pace_async.config import StopConfig
 from pace_async.events import CallUnaffordable, Cause, GroupShipped, NodesSeen, Role, RunHeader
-from pace_async.events.causes import Answers
+from pace_async.events.causes import Answered
 from pace_async.observe.ledger import Ledger
 from pace_async.observe.roofline import Roofline
 
@@ -122,7 +122,7 @@ class RunView:
     improvements: tuple[tuple[int, float], ...] = ()
     candidates: int = 0
     outcomes: Mapping[str, int] = field(default_factory=dict[str, int])
-    recent_answers: tuple[Answers, ...] = ()
+    recent_answers: tuple[Answered, ...] = ()
     memoised: int = 0
     causes: Mapping[Cause, int] = field(default_factory=dict[Cause, int])
     finished_here: int = 0

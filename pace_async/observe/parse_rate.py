@@ -9,7 +9,7 @@ about it. Pure.
 
 from collections.abc import Mapping, Sequence
 
-from pace_async.events.causes import Answers
+from pace_async.events.causes import Answered
 from pace_async.population.reading.progress import RECENT
 from pace_async.registry.advisors import advisor_of
 from pace_async.staleness.rollback import GAP, LEVEL, Count, chance
@@ -19,8 +19,8 @@ LOW = 0.25
 
 
 def answers_of(
-    advisor: str, outcomes: Mapping[str, int], recent: Sequence[Answers]
-) -> tuple[Mapping[str, int], Sequence[Answers]]:
+    advisor: str, outcomes: Mapping[str, int], recent: Sequence[Answered]
+) -> tuple[Mapping[str, int], Sequence[Answered]]:
     """The outcomes and the last candidates that show answers: none for an advisor that has no model."""
     return (outcomes, recent) if advisor_of(advisor).has_model else ({}, ())
 
@@ -31,28 +31,30 @@ def parse_rate(outcomes: Mapping[str, int]) -> float | None:
     return 1 - outcomes.get("unparsed", 0) / done if done else None
 
 
-def lately(recent: Sequence[Answers]) -> float | None:
+def lately(recent: Sequence[Answered]) -> float | None:
     """The share over the last candidates, None without one. `recent` says what became of the answers of each."""
-    return sum(one == "parsed" for one in recent) / len(recent) if recent else None
+    return sum(one.answers == "parsed" for one in recent) / len(recent) if recent else None
 
 
-def alarm_of(outcomes: Mapping[str, int], recent: Sequence[Answers]) -> str | None:
-    """The alarm as a sentence, None where there is none. `recent` are the last RECENT of all."""
-    last = Count(len(recent), sum(one != "parsed" for one in recent))
+def alarm_of(outcomes: Mapping[str, int], recent: Sequence[Answered], run: str) -> str | None:
+    """The alarm as a sentence, None where there is none. `recent` are the last RECENT of all, and `run` is the run's
+    name as a command takes it."""
+    last = Count(len(recent), sum(one.answers != "parsed" for one in recent))
     before = Count(sum(outcomes.values()) - last.rollouts, outcomes.get("unparsed", 0) - last.unparsed)
     low, gap = 1 - last.share <= LOW, last.share - before.share
     fallen = before.rollouts >= RECENT and gap >= GAP and chance(last, before) < LEVEL
     if last.rollouts < RECENT or not (low or fallen):
         return None
     earlier = f", {100 * before.share:.0f} % before" if before.rollouts else ""
-    return f"{last.unparsed} of the last {last.rollouts} answers cannot be parsed{earlier}: {_cause(recent)}"
+    return f"{last.unparsed} of the last {last.rollouts} answers cannot be parsed{earlier}: {_cause(recent, run)}"
 
 
-def _cause(recent: Sequence[Answers]) -> str:
-    """Why, and what to do."""
-    unparsed = [one for one in recent if one != "parsed"]
-    share = sum(one == "cut_off" for one in unparsed) / len(unparsed)
-    look = "`pace show RUN CANDIDATE --prompts` shows one"
+def _cause(recent: Sequence[Answered], run: str) -> str:
+    """Why, and what to do. The last that was cut off is named, if one was."""
+    unparsed = [one for one in recent if one.answers != "parsed"]
+    cut_off = [one for one in unparsed if one.answers == "cut_off"]
+    share = len(cut_off) / len(unparsed)
+    look = f"`pace show {run} {(cut_off or unparsed)[-1].candidate} --prompts` shows one"
     if not share:
         return f"they do not have the format that was asked for, and none was cut off by length; {look}"
     return (
@@ -61,7 +63,7 @@ def _cause(recent: Sequence[Answers]) -> str:
     )
 
 
-def share_text(outcomes: Mapping[str, int], recent: Sequence[Answers]) -> str:
+def share_text(outcomes: Mapping[str, int], recent: Sequence[Answered]) -> str:
     """`97 %`, with the last ones beside it where there are more."""
     rate, last = parse_rate(outcomes), lately(recent)
     if rate is None or last is None:

@@ -100,7 +100,7 @@ class PlainDisplay:
 
     def _parses(self, view: RunView) -> None:
         """Say that answers no longer parse, again only after they did."""
-        alarm = alarm_of(*answers_of(view.header.advisor, view.outcomes, view.recent_answers))
+        alarm = alarm_of(*answers_of(view.header.advisor, view.outcomes, view.recent_answers), view.header.name)
         if alarm is not None and not self._alarmed:
             self._line(f"{'':>7}  {alarm}")
         self._alarmed = alarm is not None

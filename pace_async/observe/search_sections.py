@@ -71,7 +71,7 @@ def failing_or_bottleneck(view: RunView, now: float, room: int) -> Text:
     few = few_scores(view.candidates, view.scored, view.causes, view.header.name)
     if few is not None:
         return Text(few.sentence if len(few.sentence) <= room else few.short, style=WARN)
-    alarm = alarm_of(*answers_of(view.header.advisor, view.outcomes, view.recent_answers))
+    alarm = alarm_of(*answers_of(view.header.advisor, view.outcomes, view.recent_answers), view.header.name)
     if alarm is not None:
         return Text(alarm, style=WARN)
     return bottleneck(view.limits(now), room)

@@ -31,10 +31,11 @@ def closing_words(view: RunView, run_dir: Path, now: float, columns: int | None 
     reason = f": {view.reason}" if view.reason else ""
     ended = f"{state[:1].upper()}{state[1:]} after {formatting.duration(view.elapsed(now))}{reason}."
     lines = [*_broken(ended, "", columns), ""]
-    few = few_scores(view.candidates, view.scored, view.causes, shlex.quote(str(run_dir)))
+    run = shlex.quote(str(run_dir))
+    few = few_scores(view.candidates, view.scored, view.causes, run)
     facts = [
         ("few scores", few.sentence if few else ""),
-        ("answers", alarm_of(*answers_of(view.header.advisor, view.outcomes, view.recent_answers)) or ""),
+        ("answers", alarm_of(*answers_of(view.header.advisor, view.outcomes, view.recent_answers), run) or ""),
         ("best", _found(view)),
         ("baseline", recorded_words(view)),
         ("experiment", view.best.experiment if view.best is not None else ""),
@@ -48,7 +49,7 @@ def closing_words(view: RunView, run_dir: Path, now: float, columns: int | None 
     ]
     rest = " " * (INDENT if columns is None or columns >= NARROW else 4)
     lines += [part for label, value in facts if value for part in _broken(f"  {label:<11} {value}", rest, columns)]
-    commands = _next(view, shlex.quote(str(run_dir)), now)
+    commands = _next(view, run, now)
     return [*lines, "", "Next:", *(f"  {why:<18}  {command}" for command, why in commands)]
 
 

@@ -17,6 +17,7 @@ from pace_async.observe.output import Output
 from pace_async.observe.parse_rate import alarm_of, answers_of, lately, parse_rate, share_text
 from pace_async.observe.plain import PlainDisplay
 from pace_async.observe.search_sections import failing_or_bottleneck, search
+from pace_async.observe.summary import closing_words
 from pace_async.population.reading.progress import RECENT, recent_answers
 from pace_async.population.reading.reader import open_readonly
 from tests.support.observe_facts import fold_all
@@ -37,7 +38,7 @@ def ran(parses: Sequence[bool]) -> RunView:
 
 def alarm(parses: Sequence[bool]) -> str | None:
     view = ran(parses)
-    return alarm_of(view.outcomes, view.recent_answers)
+    return alarm_of(view.outcomes, view.recent_answers, HEADER.name)
 
 
 def test_the_share_is_that_of_all_candidates_and_of_the_last_ones() -> None:
@@ -72,6 +73,8 @@ def test_the_alarm_is_raised_by_a_clear_fall_only(parses: list[bool], alarms: bo
     if found is not None:
         assert "of the last 32 answers cannot be parsed" in found
         assert "none was cut off by length" in found
+        last = max(lease for lease, parsed in enumerate(parses, start=1) if not parsed)
+        assert found.endswith(f"; `pace show {HEADER.name} {last} --prompts` shows one")
 
 
 def test_the_alarm_names_the_cause_and_the_setting() -> None:
@@ -79,10 +82,18 @@ def test_the_alarm_names_the_cause_and_the_setting() -> None:
     view = fold_all(
         RunView(header=HEADER), [*(replace(cut, lease=lease) for lease in range(1, 25)), *events([False] * 8)]
     )
-    found = alarm_of(view.outcomes, view.recent_answers)
+    found = alarm_of(view.outcomes, view.recent_answers, HEADER.name)
     assert found is not None
     assert "32 of the last 32 answers cannot be parsed: 75 % of these were cut off by length" in found
-    assert "raise advisor.max_tokens" in found
+    assert "raise advisor.max_tokens" in found and f"`pace show {HEADER.name} 24 --prompts` shows one" in found
+
+
+def test_the_end_of_a_run_names_its_folder_and_the_candidate(tmp_path: Path) -> None:
+    folder = tmp_path / "with space"
+    [alarmed] = [
+        line for line in closing_words(ran([True] * 48 + [False] * 32), folder, 9.0) if "cannot be parsed" in line
+    ]
+    assert f"`pace show '{folder}' 80 --prompts` shows one" in alarmed
 
 
 def test_the_alarm_stands_on_the_screen_in_place_of_advice_and_is_printed_once(tmp_path: Path) -> None:

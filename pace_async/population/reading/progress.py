@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Subquery, and_, func, select
 
-from pace_async.events.causes import FEW_SCORED, Answers, Cause, answers_of, cause_of
+from pace_async.events.causes import FEW_SCORED, Answered, Cause, answers_of, cause_of
 from pace_async.population.models import (
     CandidateRow,
     ExperimentRow,
@@ -35,15 +35,15 @@ class Improvement:
     fresh: float | None
 
 
-def recent_answers(connection: Connection, run_id: int) -> tuple[Answers, ...]:
+def recent_answers(connection: Connection, run_id: int) -> tuple[Answered, ...]:
     """What became of the answers of the last RECENT candidates, oldest first."""
     rows = connection.execute(
-        select(CandidateRow.outcome, DETAIL)
+        select(CandidateRow.candidate, CandidateRow.outcome, DETAIL)
         .where(CandidateRow.run_id == run_id, CandidateRow.candidate > 0)
         .order_by(CandidateRow.at.desc(), CandidateRow.candidate.desc())
         .limit(RECENT)
     ).all()
-    return tuple(answers_of(outcome, detail or "") for outcome, detail in reversed(rows))
+    return tuple(Answered(number, answers_of(outcome, detail or "")) for number, outcome, detail in reversed(rows))
 
 
 def outcomes_of(connection: Connection, run_id: int) -> dict[str, int]:
