@@ -161,6 +161,29 @@ def test_as_published_no_placement_is_faster_than_the_simulation_and_speed_has_n
         score(striped(), {**SMALL, "scoring": "theirs"})
 
 
+def in_its_block(block: str) -> str:
+    """`hierarchical.py` with this text in place of its open block."""
+    before, _, after = split_block((TASK.folder / "hierarchical.py").read_text())
+    return before + block + after
+
+
+def test_as_published_a_program_in_the_open_block_is_better_than_deepseeks_in_balance_and_in_speed() -> None:
+    published = {**SETTINGS, "scoring": "published", "simulation_s": 0.3}
+    _, own, _ = split_block((TASK.folder / "hierarchical.py").read_text())
+    _, toolbox, _ = split_block(program_of(TASK.program, BEST))
+    seconds = {"deepseek's": 0.025, "better": 0.013}  # a window of 58 layers: as measured, and twice that
+    found: dict[str, dict[str, Any]] = {}
+    for name, block in (("deepseek's", own), ("better", f"import heapq\n\n{toolbox}")):
+        namespace: dict[str, Any] = {"__name__": "candidate"}
+        exec(in_its_block(block), namespace)
+        maps = [namespace["place"](instance).tolist() for instance in EVALUATOR.instances(0, published)]
+        found[name] = score(maps, published, [seconds[name] * 16 / 58] * len(maps))
+    balances = {name: result["balancedness"] for name, result in found.items()}
+    assert balances == pytest.approx({"deepseek's": 0.1678, "better": 0.2235}, abs=1e-4)
+    assert found["better"]["speed"] == pytest.approx(0.02 / 0.313) and found["deepseek's"]["speed"] < 0.0616
+    assert found["better"]["score"] - found["deepseek's"]["score"] > 0.028
+
+
 BREAK: dict[str, Callable[[list[Any]], object]] = {
     "more replicas than slots": lambda maps: maps[0][0].extend([5] * 288),
     "every expert in every slot": lambda maps: maps[0].__setitem__(0, [list(range(256))] * 288),
