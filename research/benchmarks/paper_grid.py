@@ -8,7 +8,8 @@
 
 Resumable: a finished run is not run again, and an interrupted one goes on. To join shards, copy their folders into one.
 The settings are those of the scale: `configs/paper/small.yaml` for any task, with `small_TASK.yaml` where there is one,
-or `TASK.yaml` as published. For a method other than `pace`, `METHOD.yaml` overrides them. With --without-guards the
+or `TASK.yaml` as published. For a method other than `pace`, `METHOD.yaml` overrides them. `end_to_end` needs a language
+model, so `pace run` refuses it at scale small. With --without-guards the
 steps at scale small are not limited either. The table goes to table.md and the panels (best reward so far, entropy,
 gradient norm) to TASK.svg, in the folder of --out. The table also has the other metrics of the best program, the
 gradient norm before clipping, the mean entropy of the first and of the last quarter of updates, the mean spread of the
@@ -49,9 +50,10 @@ METHODS = {
     "ttt_discover_published": "TTT-Discover, as published",
     "maxk": "Max@k",
     "no_rl": "no RL",
+    "end_to_end": "no advisor: one model writes the code",
 }
 OURS = "pace"
-ROWS = tuple(method for method in METHODS if method != "ttt_discover_published")
+ROWS = tuple(method for method in METHODS if method not in ("ttt_discover_published", "end_to_end"))
 """Those of the paper: all in one harness."""
 SCALES = {
     "small": {"tasks": "circle_packing,eplb", "seeds": "0-2", "jobs": 2},

@@ -21,7 +21,7 @@ CONFIGS = ROOT / "configs" / "paper"
 SHAPES = ROOT / "scripts" / "documentation" / "shapes" / "models"
 TASKS = ("eplb", "kuairec", "multi_evolve")
 ADVISORS = {None: "qwen3.5-4b", "deepseek_8b": "deepseek-r1-0528-qwen3-8b"}
-METHODS = (None, "thetaevolve", "ttt_discover", "ttt_discover_published", "maxk", "no_rl")
+METHODS = (None, "thetaevolve", "ttt_discover", "ttt_discover_published", "maxk", "no_rl", "end_to_end")
 TRAINED = [
     (task, tuple(ADVISORS)[(place + method) % 2], METHODS[method])
     for (place, task), method in product(enumerate(TASKS), range(len(METHODS)))
@@ -80,6 +80,8 @@ def test_a_dry_run_says_cards_hours_usd_and_all_that_is_missing(
     found = json.loads(said.out)
     plan, missing, config = found["plan"], found["missing"], Config.model_validate(found["config"])
     assert re.search(r"8000 candidates: .* \d+ USD$", plan["bill"])
+    alone = method == "end_to_end"
+    assert plan["bill"].endswith(" 0 USD") is alone
     hours = re.match(r"([\d.]+) to ([\d.]+), by speeds", plan["hours"])
     assert hours is not None, plan["hours"]
     low, high = map(float, hours.groups())
@@ -87,7 +89,7 @@ def test_a_dry_run_says_cards_hours_usd_and_all_that_is_missing(
     timeout_h = 1000 * (config.evaluation.timeout_s or 0) / 3600
     assert high >= 0.95 * timeout_h  # two digits
     assert any(DATA[task] in sentence for sentence in missing)
-    assert any("GEMINI_API_KEY" in sentence for sentence in missing)
+    assert any("GEMINI_API_KEY" in sentence for sentence in missing) is not alone
     if method == "no_rl_api":
         assert all("GEMINI_API_KEY" in sentence or DATA[task] in sentence for sentence in missing)
         return
@@ -103,16 +105,21 @@ def test_a_dry_run_says_cards_hours_usd_and_all_that_is_missing(
     assert shell.files() == ["models"]
 
 
+LAID_OVER = {
+    "no_rl_api": "over the network (`no_rl_api.yaml`)",
+    "end_to_end": "Qwen3.5-4B writes the code (`end_to_end.yaml`)",
+}
 PAPER_NAMES = {
+    **LAID_OVER,
     **{"eplb": "EPLB", "kuairec": "KuaiRec", "multi_evolve": "Multi-Evolve"},
     **{None: "Qwen3.5-4B", "deepseek_8b": "DeepSeek-R1-0528-Qwen3-8B"},
 }
 
 
-@pytest.mark.parametrize(("task", "advisor"), [*product(TASKS, ADVISORS), ("eplb", "no_rl_api")])
+@pytest.mark.parametrize(("task", "advisor"), [*product(TASKS, ADVISORS), *product(["eplb"], LAID_OVER)])
 def test_the_page_has_the_hours_and_usd_that_a_dry_run_says(shell: Shell, task: str, advisor: str | None) -> None:
     plan = json.loads(asked(shell, ("run", "--dry-run"), task, advisor).out)["plan"]
-    name = PAPER_NAMES.get(advisor, "over the network (`no_rl_api.yaml`)")
+    name = PAPER_NAMES[advisor]
     page = (ROOT / "docs" / "paper.md").read_text().splitlines()
     [row] = [line for line in page if line.startswith(f"| {PAPER_NAMES[task]} | {name} |")]
     *_, hours, usd = row.strip("| ").split(" | ")
