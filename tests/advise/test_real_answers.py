@@ -46,7 +46,7 @@ def test_an_answer_of_an_implementer_is_read(number: str) -> None:
     assert bool(deviation_in(answer(number))) == (number in ("0003", "0008", "0011"))
 
 
-@pytest.mark.skipif(not THREE_CALLS.is_dir(), reason="the recorded answers of a strong model are not here")
+@pytest.mark.skipif(not THREE_CALLS.is_dir(), reason="more answers than those in tests/data/by_hand are not here")
 def test_every_answer_of_three_calls_is_read_as_before() -> None:
     kinds = {"propose": 0, "assess": 0, "select": 0}
     for question in sorted((THREE_CALLS / "q").glob("*.md")):
