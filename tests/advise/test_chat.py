@@ -106,7 +106,7 @@ async def test_decoded_text_keeps_the_end_of_thinking_whatever_kind_of_token_it_
 )
 async def test_thinking_is_not_parsed_and_every_token_of_it_is_in_the_call(answer: str, mark: str, text: str) -> None:
     advisor = ServedAdvisor(ScriptedEngine(answer), mark)
-    call, _ = await advisor.ask(Sampling(seed=0).prompt(1, "propose", Question("What?", ())))
+    call, _ = await advisor.ask(Sampling(seed=0).prompt(1, "propose", "What?"))
     assert call.text == text
     assert bytes(call.completion_ids).decode() == answer
     assert len(call.logprobs) == len(answer)
