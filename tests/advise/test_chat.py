@@ -13,7 +13,6 @@ from pace_async.advise.advisor import Sampling, ServedAdvisor
 from pace_async.advise.chat import ChatFormat, TextFormat, chat_format_of, template_of, thinks
 from pace_async.advise.client import HttpEngine, special_token_ids
 from pace_async.advise.engines.server import build_app
-from pace_async.advise.wording import Question
 from pace_async.config import Config
 from pace_async.config.advisor import AdvisorConfig
 from pace_async.errors import InfrastructureFault, UsageError
