@@ -35,8 +35,6 @@ def show(
 
     Example: pace prompts show eplb
 
-    Example: pace prompts show eplb --config configs/paper/eplb.yaml
-
     Example: pace prompts show eplb --set advisor.calls=three --set prompts.set=paper
     """
     from pace_async.configure import resolve

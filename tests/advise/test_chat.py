@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import httpx
 import pytest
@@ -49,8 +50,9 @@ def anyio_backend() -> str:
 async def engine_of(template: str, chat: ChatFormat | None, special: bool = False) -> AsyncGenerator[HttpEngine]:
     """The embedded server without a model: only its tokenizer is asked."""
     tokenizer = tokenizer_of(template, special)
-    nothing: Any = None
-    app = build_app(nothing, tokenizer, name="chat", vocabulary=VOCABULARY, max_model_len=2048)
+    app = build_app(
+        Mock(spec=["resume", "start_update"]), tokenizer, name="chat", vocabulary=VOCABULARY, max_model_len=2048
+    )
     transport = httpx.ASGITransport(cast("Any", app))
     specials = [id_ for id_, token in tokenizer.added_tokens_decoder.items() if token.special]
     async with HttpEngine("http://engine", transport=transport, text=TextFormat(specials, chat)) as engine:

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import anyio
 import httpx
@@ -77,7 +78,7 @@ class SmallEngine:
 
 
 async def test_the_embedded_servers_context_is_known_and_a_longer_prompt_is_never_sent() -> None:
-    nothing: Any = None  # there is no model: nothing must be asked of it
+    nothing = Mock(spec=["resume", "start_update"])  # there is no model: nothing must be asked of it
     app = build_app(nothing, Words(), name="small", vocabulary=1000, max_model_len=8)
     async with HttpEngine("http://engine", transport=httpx.ASGITransport(cast("Any", app))) as engine:
         prompt = await engine.encode("12345678")

@@ -91,8 +91,8 @@ def test_a_run_cut_off_before_its_seed_programs_row_scores_it_when_it_is_resumed
     folder, best = tmp_path / "demo", list[float]()
 
     async def conduct(resources: launch.RunResources, _display: str, _logs: object) -> str:
-        assert resources.record.seed_program is not None
-        best.append(resources.record.seed_program.score)
+        assert resources.record.run_state.seed_program is not None
+        best.append(resources.record.run_state.seed_program.score)
         return "done"
 
     anyio.run(begin, folder)

@@ -98,9 +98,9 @@ async def test_work_between_two_calls_is_counted(timed: Task) -> None:
 import sys, types
 def f(instance):
     frame = sys._getframe(1)
-    write = frame.f_globals["_write_all"]
+    write = frame.f_globals["write_all"]
     if not isinstance(write, Later):
-        frame.f_globals["_write_all"] = Later(write)
+        frame.f_globals["write_all"] = Later(write)
     return 0
 class Later:
     def __init__(self, write):
