@@ -19,6 +19,7 @@ from pace_async.registry.transports import TRANSPORTS
 
 Counter = Callable[[StepShape], StepBytes]
 LORA_RANK = 16
+VLLM = "vllm"
 OWN_CARD = 0.9
 """vLLM's share of a card that it has alone."""
 SHORT_PROMPT, SHORT_ANSWER = 8192, 2048
@@ -93,7 +94,8 @@ def _remedy(
     card = _free_card(config, owned, capacity)
     shared = set(owned.get("learner", ())) & set(owned.get("engine", ()))
     alone = card is not None or bool(owned.get("engine") and not shared)
-    for changes in _remedies(config, plan, card, alone):
+    served = bool(owned.get("engine")) and _vllm_serves(config, model)
+    for changes in _remedies(config, plan, card, alone=alone, served=served):
         changed = resolve(None, {**flat(config.model_dump(mode="json")), **changes}, environment={})
         own = changes.get("advisor.gpus")
         places: Owned = {**owned, "engine": cast("list[str]", own)} if own is not None else owned
@@ -103,6 +105,14 @@ def _remedy(
         if not _of(changed, model, places, capacity, count).faults:
             return changes
     return None
+
+
+def _vllm_serves(config: Config, model: Model) -> bool:
+    """Whether the embedded engine can make way for vLLM, as far as that is known."""
+    engine = engine_of(config.advisor.engine)
+    if engine.serves_adapters or engine.runs_already:
+        return False
+    return engine_of(VLLM).why_unknown(model.folder, config.advisor.engine_arguments) is None
 
 
 def _free_card(config: Config, owned: Owned, capacity: Capacity) -> str | None:
@@ -135,26 +145,34 @@ def _of(config: Config, model: Model, owned: Owned, capacity: Capacity, count: C
     return Plan(shape, step, needs, places, tuple(faults(places, needs)), None)
 
 
-def _remedies(config: Config, plan: Plan, card: str | None, alone: bool) -> Iterator[dict[str, object]]:
+def _remedies(
+    config: Config, plan: Plan, card: str | None, *, alone: bool, served: bool
+) -> Iterator[dict[str, object]]:
     """Settings to try when a run does not fit, the cheapest first: each with all the earlier ones. `card` is a free
-    one. `alone`: the engine has, or would have, a card of its own."""
+    one. `alone`: the engine has, or would have, a card of its own. `served`: vLLM could take the embedded engine's
+    place, which is tried after what needs no other engine."""
     learner, changes = config.learner, dict[str, object]()
     cache_all, tokens = plan.needs.cache_all, plan.shape.tokens
     long_prompt = tokens - plan.shape.answers > SHORT_PROMPT and longest_prompt(config) > SHORT_PROMPT
     long_answer = (config.advisor.max_tokens or 0) > SHORT_ANSWER
-    adapters = engine_of(config.advisor.engine).serves_adapters
+    adapters = served or engine_of(config.advisor.engine).serves_adapters
     by_call = config.advisor.max_tokens_by_call
     shorter = {call: min(longest, SHORT_ANSWER) for call, longest in by_call.items()}
     given = config.advisor.kv_cache_gib
     wider = given is None and alone and config.advisor.gpu_memory < OWN_CARD
     small = given is None or plan.needs.cache_one > plan.needs.cache
-    steps: tuple[tuple[bool, str, object], ...] = (
-        (card is not None, "advisor.gpus", [card]),
+    engine: tuple[tuple[bool, str, object], ...] = (
+        (served, "advisor.engine", VLLM),
         (adapters and wider, "advisor.gpu_memory", OWN_CARD),
         (adapters and small, "advisor.kv_cache_gib", max(1, math.ceil(cache_all / GIB))),
+    )
+    steps: tuple[tuple[bool, str, object], ...] = (
+        (card is not None, "advisor.gpus", [card]),
+        *(() if served else engine),
         (not learner.gradient_checkpointing, "learner.gradient_checkpointing", True),
         (learner.precision == "fp32", "learner.precision", "bf16"),
         (learner.micro_tokens >= 2 * tokens, "learner.micro_tokens", tokens),
+        *(engine if served else ()),
         (adapters and learner.lora_rank is None, "learner.lora_rank", LORA_RANK),
         (long_prompt, "advisor.max_prompt_tokens", SHORT_PROMPT),
         (long_answer, "advisor.max_tokens", SHORT_ANSWER),

@@ -284,6 +284,24 @@ LORA: dict[str, object] = {
 }
 
 
+def test_another_engine_is_a_remedy_where_the_embedded_one_has_none() -> None:
+    embedded: dict[str, object] = {"advisor.engine": "embedded", "search.threads": 12}
+    assert planned(embedded, {"0": 100.0}).remedy == {"learner.gradient_checkpointing": True}, "no other engine needed"
+    plan = planned(embedded, {"0": 60.0})
+    assert plan.remedy == {
+        "learner.gradient_checkpointing": True,
+        "learner.precision": "bf16",
+        "advisor.engine": "vllm",
+        "advisor.kv_cache_gib": 2,
+        "learner.lora_rank": 16,
+    }
+    assert planned({**embedded, **(plan.remedy or {})}, {"0": 60.0}).faults == ()
+    nowhere = plan_of(
+        config_of(embedded), Model(QWEN, 2048), {"learner": [], "engine": []}, Capacity({}, host=60 * GIB), count
+    )
+    assert (bool(nowhere.faults), nowhere.remedy) == (True, None), "vLLM would take no less of the processor's memory"
+
+
 def test_a_second_card_for_the_engine_is_a_remedy() -> None:
     beside = {"0": 23.6, "1": 23.6}
     plan = planned(LORA, beside)
