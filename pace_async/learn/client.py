@@ -19,9 +19,10 @@ import anyio
 from pace_async.children import LOOKS, clean_environment, python_module
 from pace_async.errors import GaveUp, InfrastructureFault, PaceBug, UsageError
 from pace_async.learn.base import GROUP_UNREADABLE, Step
-from pace_async.learn.memory import OUT_OF_MEMORY, remedy
+from pace_async.learn.memory import OUT_OF_MEMORY, further_remedies, halving_helps, remedy
 from pace_async.learn.rank_processes import RankProcesses
 from pace_async.learn.settings import TrainerConfig
+from pace_async.replay.groupfile import read_digested
 from pace_async.transfer import Shared, Table, Transfer
 
 BEAT_S = 5.0
@@ -241,18 +242,26 @@ class ProcessLearner:
             self._weights = None
             if fault.kind != OUT_OF_MEMORY:
                 raise
-            raise self._short_of_memory(fault) from None
+            raise self._short_of_memory(fault, request.get("train")) from None
         except BaseException:
             self._weights = None
             raise
 
-    def _short_of_memory(self, fault: InfrastructureFault) -> InfrastructureFault | GaveUp:
-        """The first time the next child takes passes of half the size. The second time nothing would change."""
+    def _short_of_memory(self, fault: InfrastructureFault, group: str | None) -> InfrastructureFault | GaveUp:
+        """The first time the next child takes passes of half the size, unless the longest call of the group fills one.
+        The second time nothing would change."""
         tried = self._settings.micro_tokens
+        longest = None if group is None else _longest_call(Path(group))
         if self._smaller:
             return GaveUp(
                 f"The learner ran out of memory again, with passes of half the size (learner.micro_tokens={tried}; "
                 f"{fault.detail}): {remedy(self._settings)}. `pace plan` counts what a step needs."
+            )
+        if not halving_helps(self._settings, longest):
+            return GaveUp(
+                f"The learner ran out of memory, and smaller passes do not help, because a call of {longest} tokens is "
+                f"a pass of its own (learner.micro_tokens={tried}; {fault.detail}): {remedy(self._settings)}. "
+                f"{further_remedies(self._settings)} `pace plan` counts what a step needs."
             )
         self._settings, self._smaller = replace(self._settings, micro_tokens=max(1, tried // 2)), True
         self._ranks.command = self._command()
@@ -291,6 +300,17 @@ def replay_in_words(version: int, replayed: Mapping[str, Any]) -> str:
 def _blame_setting(answer: dict[str, Any]) -> None:
     if answer["setting"]:
         raise UsageError(f"{answer['refused']}.")
+
+
+def _longest_call(group: Path) -> int | None:
+    """Tokens of the longest call of a group's file, None if it cannot be read."""
+    try:
+        rollouts = read_digested(group)[0].rollouts
+    except (OSError, ValueError):
+        return None
+    return max(
+        (len(call.prompt_ids) + len(call.completion_ids) for each in rollouts for call in each.calls), default=None
+    )
 
 
 def _absolute(path: Path) -> Path:

@@ -1,4 +1,5 @@
-"""What answers a learner that ran out of memory: once, smaller passes, and then the one setting that would help.
+"""What answers a learner that ran out of memory: once, smaller passes if they can help, and then the settings that
+would.
 
 Pure. Imports no torch: an error is known by its class's name and its words.
 """
@@ -31,4 +32,20 @@ def remedy(settings: TrainerConfig) -> str:
         return "begin a new run with learner.precision=bf16"
     if settings.lora_rank is None:
         return "begin a new run with learner.lora_rank=16"
-    return "begin a new run with shorter calls (advisor.max_tokens, advisor.max_prompt_tokens)"
+    return "begin a new run with shorter calls (advisor.max_tokens, advisor.max_prompt_tokens, learner.max_length)"
+
+
+def halving_helps(settings: TrainerConfig, longest: int | None) -> bool:
+    """Whether passes of half the size are smaller. A pass holds one call at least. `longest`: tokens of the group's
+    longest call, None if that is not known."""
+    return settings.micro_tokens > 1 and (longest is None or settings.micro_tokens >= 2 * longest)
+
+
+def further_remedies(settings: TrainerConfig) -> str:
+    """What else leaves a pass of one call more room, as a sentence."""
+    ways = ["a smaller learner.head_chunk"]
+    if settings.lora_rank is None:
+        ways.append("more learner.gpus, which divide the weights")
+    ways.append("a card of its own, or a smaller advisor.gpu_memory or advisor.kv_cache_gib for the engine beside it")
+    ways.append("a shorter learner.max_length")
+    return f"These help too: {'; '.join(ways)}."

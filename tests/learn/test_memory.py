@@ -13,9 +13,18 @@ from pace_async.errors import GaveUp, InfrastructureFault
 from pace_async.learn import client
 from pace_async.learn.client import ChildLimits, ProcessLearner
 from pace_async.learn.lineage import Lineage
-from pace_async.learn.memory import OUT_OF_MEMORY, is_out_of_memory, remedy, said_briefly
+from pace_async.learn.memory import (
+    OUT_OF_MEMORY,
+    further_remedies,
+    halving_helps,
+    is_out_of_memory,
+    remedy,
+    said_briefly,
+)
 from pace_async.learn.process import serve
 from pace_async.learn.settings import TrainerConfig
+from pace_async.replay.group import Group, TrainedCall, TrainedRollout
+from pace_async.replay.groupfile import group_path, write_group
 from pace_async.weights import checkpoint_digests
 from scripts.benchmarks.toys import write_llama
 from tests.doubles.scarce_memory import limit_passes
@@ -126,3 +135,34 @@ def test_only_errors_of_memory_count() -> None:
     assert is_out_of_memory(raised.value)
     assert "alloc" in said_briefly(raised.value)
     assert not is_out_of_memory(RuntimeError("CUDA error: device-side assert triggered"))
+
+
+def test_passes_of_half_the_size_help_only_where_no_call_fills_one() -> None:
+    assert halving_helps(SETTINGS, 100)
+    assert halving_helps(SETTINGS, None)
+    assert not halving_helps(SETTINGS, 101)
+    assert not halving_helps(replace(SETTINGS, micro_tokens=1), None)
+    assert "learner.gpus" in further_remedies(SETTINGS)
+    assert "learner.gpus" not in further_remedies(replace(SETTINGS, lora_rank=8))
+
+
+@pytest.mark.long
+@pytest.mark.anyio
+async def test_a_learner_that_the_kernel_gives_no_memory_ends_the_run_with_what_would_help(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One tensor of logits alone, 2,000 x 100,000 numbers of 4 bytes, is larger than the 400 MiB that are left."""
+    wide = write_llama(tmp_path / "model", vocab=100_000, width=16, layers=1)
+    call = TrainedCall((5,) * 100, (7,) * 1900, (-6.0,) * 1900, (0,) * 1900)
+    rollouts = tuple(TrainedRollout(lease, 1.0 if lease % 2 else -0.5, 0.0, (call,)) for lease in range(2))
+    path = group_path(tmp_path / "groups", 1)
+    write_group(path, Group(1, 0, "grpo", 0.0, 0, rollouts))
+
+    def command(_module: str, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "tests.doubles.bounded_data", str(400 * 2**20), *arguments]
+
+    monkeypatch.setattr(client, "python_module", command)
+    settings = replace(SETTINGS, micro_tokens=2000, head_chunk=0)
+    async with ProcessLearner(wide, tmp_path / "out", settings) as bounded:
+        with pytest.raises(GaveUp, match=r"a call of 2000 tokens is a pass of its own .*gradient_checkpointing=true"):
+            await bounded.train(path)
