@@ -1,12 +1,12 @@
 """What the questions of a run cost, before it begins: tokens and USD of a candidate, by call. Pure.
 
 Tokens are estimated from the real first questions. Later questions to the advisor hold more (FULLER), within
-the budget.
+the budget. How long a model thinks is not known: its answers are taken to be half of the longest ones.
 """
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pace_async.context.figures import tokens_in
 from pace_async.context.questions import Prompts, Rendered
@@ -17,6 +17,8 @@ ANSWERS: Mapping[str, int] = {
 }
 """Tokens of a usual answer, measured with a strong model that does not think at length. Of notes: a page of the longest
 length after a few sentences. An edit of the advisor's own is as long as an implementer's."""
+THINKING_SHARE = 0.5
+"""Of the longest answer, for a model that thinks. An assumption, not measured."""
 OFTEN: Mapping[str, float] = {"assess": 0.2}
 """How often a candidate needs a call that it does not always need."""
 FULLER = 1.2
@@ -37,21 +39,42 @@ class CallBill:
     often: float = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class OwnLimits:
+    """Of the advisor's calls. `question`: tokens of the longest one, None without a limit of its own. `thinking`:
+    tokens that an answer of a model that thinks is taken to have, by call, empty for one that does not."""
+
+    question: int | None = None
+    thinking: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+NO_LIMITS = OwnLimits()
+
+
 def bill(
-    prompts: Prompts, first: Mapping[str, Rendered], advisor: Rate | None, implementer: Rate | None
+    prompts: Prompts,
+    first: Mapping[str, Rendered],
+    advisor: Rate | None,
+    implementer: Rate | None,
+    own: OwnLimits = NO_LIMITS,
 ) -> list[CallBill]:
     """The calls of one candidate, in their order. Notes are written by the implementer's model where one is asked,
-    else by the advisor's."""
-    own = ("implement", "notes") if "implement" in first else ()
-    return [_call(prompts, call, asked, implementer if call in own else advisor) for call, asked in first.items()]
+    else by the advisor's. `own` are the limits of the advisor's calls."""
+    others = ("implement", "notes") if "implement" in first else ()
+    return [
+        _call(prompts, call, asked, implementer, NO_LIMITS)
+        if call in others
+        else _call(prompts, call, asked, advisor, own)
+        for call, asked in first.items()
+    ]
 
 
-def _call(prompts: Prompts, call: str, asked: Rendered, rate: Rate | None) -> CallBill:
+def _call(prompts: Prompts, call: str, asked: Rendered, rate: Rate | None, limits: OwnLimits) -> CallBill:
     often = 1 / prompts.notes_every if call == "notes" else OFTEN.get(call, 1.0)
     first = tokens_in(asked.system + asked.text)
     later = first if call == "implement" else first * FULLER
-    question = round(often * min(later, max(first, prompts.tokens)))
-    answer = round(often * ANSWERS[call])
+    question = round(often * min(later, max(first, prompts.tokens), limits.question or math.inf))
+    answer = round(often * max(ANSWERS[call], limits.thinking.get(call, 0)))
     return CallBill(call, question, answer, None if rate is None else question * rate[0] + answer * rate[1], often)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pace_async.config import PromptsConfig
-from pace_async.context.bill import ANSWERS, FULLER, bill, in_words
+from pace_async.context.bill import ANSWERS, FULLER, OwnLimits, bill, in_words
 from pace_async.context.checked import first_questions
 from pace_async.context.figures import tokens_in
 from pace_async.context.questions import Prompts
@@ -56,3 +56,14 @@ def test_notes_are_counted_as_often_as_they_are_written_and_at_the_price_of_thei
     assert notes.usd == pytest.approx(notes.tokens_in * 2e-6 + notes.tokens_out * 8e-6)
     by_advisor = bill(prompts, {call: first[call] for call in ("one", "notes")}, (1e-6, 4e-6), None)[-1]
     assert by_advisor.usd == pytest.approx(notes.tokens_in * 1e-6 + notes.tokens_out * 4e-6)
+
+
+def test_answers_of_a_model_that_thinks_and_questions_with_a_limit_are_counted_as_they_are() -> None:
+    first = first_questions(PROMPTS, "three")
+    usual = {each.call: each for each in bill(PROMPTS, first, (1e-6, 4e-6), (2e-6, 8e-6))}
+    limits = OwnLimits(560, {"propose": 2048, "select": 100})
+    found = {each.call: each for each in bill(PROMPTS, first, (1e-6, 4e-6), (2e-6, 8e-6), limits)}
+    assert usual["propose"].tokens_in > found["propose"].tokens_in == 560
+    assert found["propose"].tokens_out == 2048
+    assert found["select"].tokens_out == ANSWERS["select"], "never less than a usual answer"
+    assert found["implement"] == usual["implement"], "the implementer has limits of its own"

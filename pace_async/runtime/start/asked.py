@@ -3,13 +3,26 @@
 Nothing is written, started or called.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from typing_extensions import TypedDict
 
+from pace_async.advise.chat import thinks
 from pace_async.config import Config, ProviderConfig
-from pace_async.context.bill import ANSWERS, BY_AGENT, NOTHING, OFTEN, CallBill, Rate, bill, in_words
+from pace_async.config.advisor import Call
+from pace_async.context.bill import (
+    ANSWERS,
+    BY_AGENT,
+    NOTHING,
+    OFTEN,
+    THINKING_SHARE,
+    CallBill,
+    OwnLimits,
+    Rate,
+    bill,
+    in_words,
+)
 from pace_async.context.checked import first_questions
 from pace_async.context.figures import tokens_in
 from pace_async.context.notes import notes_question
@@ -25,6 +38,7 @@ from pace_async.providers.preflight import refuse_unless_priced
 from pace_async.providers.tinker.paid import TokenPrices
 from pace_async.registry.advisors import advisor_of, asked_model
 from pace_async.registry.trainers import TRAINERS
+from pace_async.runtime.children.advisor_folder import advisor_folder
 from pace_async.runtime.run.core import prompts_of
 from pace_async.runtime.run_paths import find_run_paths
 from pace_async.runtime.start.refusals import asking, limits_of
@@ -41,6 +55,10 @@ PAYS_FOR: Mapping[str, str] = {
     "notes": "notes",
 }
 """What a call of a bill is for."""
+
+
+LIMITED_AS: Mapping[str, Call] = {"propose": "propose", "assess": "assess", "select": "select"}
+"""Calls of a bill with a limit of their own. The others have that of an idea."""
 
 
 class AskedQuestion(TypedDict):
@@ -95,11 +113,24 @@ def bill_of(config: Config, task: Task, runs: int = 1) -> str:
         first.pop("implement", None)
     own = _rate(asked_model(config.advisor.model), config.advisor) if kind.asked else (0.0, 0.0)
     own = _service_rate(config) if elsewhere else own
-    calls = bill(prompts, first, own, _rate(models[0], config.implementer) if models else None)
+    limits = _limits(config, first)
+    calls = bill(prompts, first, own, _rate(models[0], config.implementer) if models else None, limits)
     if elsewhere:
         calls.append(_training(config, calls))
     named = [replace(call, call=PAYS_FOR.get(call.call, call.call)) for call in calls]
-    return in_words(named, config.stop.candidates, runs, config.stop.budget)
+    text = in_words(named, config.stop.candidates, runs, config.stop.budget)
+    if limits.thinking:
+        text += f"; the advisor thinks, and each answer is taken to have {THINKING_SHARE:.0%} of its longest length"
+    return text
+
+
+def _limits(config: Config, calls: Iterable[str]) -> OwnLimits:
+    """Of the advisor's calls. Only the folder of a served model says whether it thinks."""
+    advisor = config.advisor
+    if not advisor_of(advisor.model).served or not thinks(advisor, advisor_folder(advisor.model)):
+        return OwnLimits(advisor.max_prompt_tokens)
+    half = {call: round(THINKING_SHARE * advisor.longest(LIMITED_AS.get(call, "propose"))) for call in calls}
+    return OwnLimits(advisor.max_prompt_tokens, half)
 
 
 def hours_of(config: Config, task: Task, plan: Plan | None, slots: int) -> str:
