@@ -43,9 +43,9 @@ def plan(flags: PlanFlags) -> None:
     """Say what a run needs of cards, host memory and disk, and whether it fits.
 
     The training step is counted tensor by tensor at the longest call that the limits allow, from the advisor's
-    config.json alone: no weights and no card are needed. A count takes 10 to 60 seconds. Lines with `~` are assumed,
-    not counted. If the run does not fit, the exit code is 1, and settings with which it does are named. Without a card
-    here, and without --card, it is planned for the smallest usual cards that hold it.
+    config.json alone: no weights and no card are needed. A count takes 5 to 15 seconds of processor time. Lines with
+    `~` are assumed, not counted. If the run does not fit, the exit code is 1, and settings with which it does are
+    named. Without a card here, and without --card, it is planned for the smallest usual cards that hold it.
 
     Example: pace plan run.yaml --card 79.2
     """

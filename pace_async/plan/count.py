@@ -2,8 +2,8 @@
 
 Prints the JSON of StepBytes. The model is built from its config.json alone, on tensors without values, and takes the
 step that the learner takes: a pass with gradients of an earlier pass in place, version 0's pass beside it if there is a
-penalty, AdamW's step, and the pass that measures how far the policy moved. What a library would compile or fuse on a
-card (flash-linear-attention, for instance) takes less than what is counted here.
+penalty, and AdamW's step. The pass that measures how far the policy moved keeps nothing, so it takes less. What a
+library would compile or fuse on a card (flash-linear-attention, for instance) takes less than what is counted here.
 
 A long step of a deep model is not taken whole: see `plan.drawn_out`.
 Only imported in a child process, because it imports torch.
@@ -27,13 +27,12 @@ from pace_async.gpus import hide_card_kernels
 from pace_async.learn.adapters import adapter_settings, added
 from pace_async.learn.head import Answers, add_chunks, can_chunk, chunk_of, scores
 from pace_async.learn.passes import in_half, layers, recompute
-from pace_async.plan.drawn_out import COUNTED, PhaseBytes, drawn_out, fewer_layers
+from pace_async.plan.drawn_out import COUNTED, Layers, PhaseBytes, drawn_out, fewer_layers
 from pace_async.plan.drawn_out_whole import drawn_out_whole
 from pace_async.plan.live import LiveBytes
 from pace_async.plan.step import StepBytes, StepShape
 
-_FULL = "full_attention"
-
+_packed = masking_utils.find_packed_sequence_indices
 _adamw = cast("Any", torch.optim.AdamW)
 
 
@@ -44,8 +43,7 @@ class CannotBuild(ValueError):
 def count(shape: StepShape) -> StepBytes:
     """The bytes of a step. A long one is drawn out from short ones. Raises CannotBuild."""
     hide_card_kernels()
-    if shape.rows == 1:
-        masking_utils.find_packed_sequence_indices = _nothing_is_packed
+    masking_utils.find_packed_sequence_indices = _nothing_is_packed if shape.rows == 1 else _packed
     config = _config(shape.model)
     if shape.rows == 0:
         with torch.device("meta"):
@@ -54,18 +52,10 @@ def count(shape: StepShape) -> StepBytes:
     text = config.get_text_config()
     shape = replace(shape, head_chunk=chunk_of(shape.head_chunk, shape.rows * shape.answers, text.vocab_size))
     few = fewer_layers(text)
-    if shape.rows > 1 or few is None or text.num_hidden_layers * shape.tokens <= COUNTED:
+    if few is None or text.num_hidden_layers * shape.tokens <= COUNTED:
         return _counted(config, shape).bytes()
-    if shape.lora_rank is None:
-        return drawn_out_whole(
-            shape,
-            int(text.num_hidden_layers),
-            few,
-            lambda layers, part, full: _counted(_with_layers(shape.model, layers, full), part),
-        )
-    return drawn_out(
-        shape, int(text.num_hidden_layers), few, lambda layers, part: _counted(_with_layers(shape.model, layers), part)
-    )
+    draw = drawn_out_whole if shape.lora_rank is None else drawn_out
+    return draw(shape, few, lambda kinds, part: _counted(_with_layers(shape.model, kinds), part))
 
 
 def _counted(config: Any, shape: StepShape) -> PhaseBytes:
@@ -96,8 +86,6 @@ def _counted(config: Any, shape: StepShape) -> PhaseBytes:
         with _phases(policy, live, peaks):
             _passes(policy, reference, shape)
         optimizer.step()
-        with torch.no_grad():
-            _scores(policy, shape)
         parameters = sum(weight.numel() for weight in policy.parameters())
         held = [sum(weight.numel() for weight in layer.parameters()) for layer in layers(policy)]
         peaks[3] = max(peaks[3], live.peak)
@@ -124,14 +112,13 @@ def _config(model: str) -> Any:
         raise CannotBuild(str(error)) from error
 
 
-def _with_layers(model: str, layers: int, full: bool = False) -> Any:
-    """The configuration with the first layers only. `full`: of those with full attention, if it has several kinds."""
+def _with_layers(model: str, kinds: Layers) -> Any:
+    """The configuration with layers of these kinds only."""
     config = _config(model)
     text = config.get_text_config()
-    text.num_hidden_layers = layers
+    text.num_hidden_layers = len(kinds)
     if isinstance(getattr(text, "layer_types", None), list):
-        kinds: list[str] = [kind for kind in text.layer_types if not full or kind == _FULL] or text.layer_types
-        text.layer_types = kinds[:layers]
+        text.layer_types = list(kinds)
     return config
 
 

@@ -11,7 +11,7 @@ from pace_async.installing import install_line, missing
 from pace_async.plan.step import StepBytes, StepShape
 
 DEADLINE_S = 900.0
-"""A count takes 10 to 60 s on a quiet core."""
+"""A count takes 5 to 15 s on a quiet core."""
 
 
 class NotCounted(UsageError):

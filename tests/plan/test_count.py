@@ -13,7 +13,7 @@ from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.trainer import load_trainer
 from pace_async.plan.count import _counted, count
 from pace_async.plan.counted import counted
-from pace_async.plan.drawn_out import COUNTED, LONG, PhaseBytes, drawn_out
+from pace_async.plan.drawn_out import COUNTED, LONG, LONGER, FewLayers, Layers, PhaseBytes, drawn_out
 from pace_async.plan.live import LiveBytes
 from pace_async.plan.step import StepShape
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
@@ -21,6 +21,7 @@ from scripts.benchmarks.toys import write_llama
 
 pytestmark = pytest.mark.timeout(600)  # a child process imports torch, which takes minutes beside heavy load
 
+QWEN = Path(__file__).parents[2] / "scripts" / "documentation" / "shapes" / "models" / "qwen3.5-4b"
 VOCAB, PROMPT, ANSWER = 500, 90, 38
 CALLS = 4
 
@@ -156,25 +157,63 @@ def test_layers_of_two_kinds_are_drawn_out_each_as_its_own(tmp_path: Path) -> No
     assert replace(drawn, peak=0) == replace(whole, peak=0)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("lora_rank", [None, 4])
+def test_a_long_pass_of_several_calls_is_drawn_out_with_its_masks(tmp_path: Path, lora_rank: int | None) -> None:
+    from tests.support.chat_models import qwen3_5
+
+    config = qwen3_5(0).config
+    config.layer_types = ["linear_attention", "full_attention"] * 4
+    config.num_hidden_layers = 8
+    config.save_pretrained(tmp_path)
+    shape = StepShape(str(tmp_path), 3, 1088, 200, "bf16", gradient_checkpointing=True, lora_rank=lora_rank)
+    drawn, whole = count(shape), _counted(config, replace(shape, head_chunk=0)).bytes()
+    assert 0.99 * whole.passes <= drawn.passes <= 1.2 * whole.passes, "masks bend the phases of so narrow a model"
+    assert replace(drawn, peak=0) == replace(whole, peak=0)
+
+
 def test_however_long_a_call_is_only_short_ones_are_taken(toy: Path) -> None:
     taken: list[tuple[int, int]] = []
 
-    def size(layers: int, shape: StepShape) -> PhaseBytes:
+    def size(kinds: Layers, shape: StepShape) -> PhaseBytes:
+        layers = len(kinds)
         taken.append((layers, shape.tokens))
-        stored = 10 + 5 * layers * shape.tokens
-        return PhaseBytes(
-            7 + layers, 0, 0, 0, 0, 0, stored, stored + 900 * shape.answers, stored + 40 * shape.tokens, 0, 1, 7
-        )
+        stored = 10 + 5 * layers * shape.tokens * shape.rows + (shape.rows - 1) * layers * shape.tokens**2
+        head = stored + 900 * shape.answers * shape.rows
+        return PhaseBytes(7 + layers, 0, 0, 0, 0, 0, stored, head, stored + 40 * shape.tokens, 0, 1, 7)
 
-    long = StepShape(str(toy), 1, 262_144, 4096)
-    step = drawn_out(long, 32, (4, 8), size)
+    long, few = StepShape(str(toy), 1, 262_144, 4096), FewLayers(("b", "a", "b"), {"a": 24, "b": 8})
+    step = drawn_out(long, few, size)
     assert step.parameters == 39
     assert step.peak == 10 + 5 * 32 * 262_144 + 40 * 262_144
-    assert max(taken) == (8, LONG)
-    assert len(taken) == 7
+    assert max(taken) == (4, LONG)
+    assert len(taken) == 9
     taken.clear()
-    chunked = drawn_out(replace(long, head_chunk=512), 32, (4, 8), size)
-    assert (chunked, len(taken)) == (step, 8)
+    chunked = drawn_out(replace(long, head_chunk=512), few, size)
+    assert (chunked, len(taken)) == (step, 10)
+    taken.clear()
+    several = drawn_out(replace(long, rows=2, answers=1), few, size)
+    assert several.peak == 10 + 10 * 32 * 262_144 + 32 * 262_144**2 + 40 * 262_144
+    assert (max(taken), len(taken)) == ((4, LONGER), 13)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("lora_rank", [None, 16])
+def test_a_published_model_is_planned_from_few_of_its_layers(
+    monkeypatch: pytest.MonkeyPatch, rows: int, lora_rank: int | None
+) -> None:
+    """A pass of all its layers goes over 72,000 tokens of layers at least, which takes minutes."""
+    taken: list[int] = []
+
+    def size(config: Any, shape: StepShape) -> PhaseBytes:
+        kinds = config.get_text_config().layer_types
+        taken.append(kinds.count("linear_attention") * shape.tokens)
+        return PhaseBytes(len(kinds), 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1)
+
+    monkeypatch.setattr("pace_async.plan.count._counted", size)
+    step = count(StepShape(str(QWEN), rows, 16_256 if rows == 1 else 2256, 256, "bf16", True, lora_rank))
+    assert step.parameters == 32, "layers"
+    assert sum(taken) < 8000
 
 
 def test_a_child_process_counts(toy: Path) -> None:
