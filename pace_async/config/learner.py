@@ -171,6 +171,12 @@ class LearnerConfig(Section):
     micro_tokens: int = Field(
         default=8192, ge=1, description="Tokens in one forward pass, padding counted; a longer call gets its own pass."
     )
+    packing: Literal["auto", "off"] = Field(
+        default="auto",
+        description="auto: the calls of a pass stand in one row without padding, where every layer of the model has "
+        "full attention, so that no call sees another. Elsewhere, and with off, each call is a row, padded to the "
+        "longest.",
+    )
     gradient_checkpointing: Annotated[bool, MAY_CHANGE] = Field(
         default=False,
         description="Keep only the inputs of layers in a forward pass, and compute the rest again in the backward "

@@ -15,6 +15,7 @@ _OF_THIS_MACHINE = {
     "learner": (
         "lora_alpha",
         "micro_tokens",
+        "packing",
         "gradient_checkpointing",
         "precision",
         "head_chunk",

@@ -1,13 +1,15 @@
-"""Turns a group into padded arrays, one micro-batch for each forward pass.
+"""Turns a group into padded arrays, one micro-batch for each forward pass. Where rows are packed (`packing`), a pass
+itself has no padding, and calls of any length share a micro-batch.
 
 Invariant: every answer token of the group is in exactly one micro-batch, under the mask, with its rollout's advantage,
 or with the share of it that the token is given.
 All other entries are masked out of the loss, so cutting and padding rows cannot change it.
 
-Calls of similar length share a micro-batch. Each row begins at its first prompt token and is padded on the right only.
-TRL needs prompts of one width and completions of one width, so each row is cut at the length of the shortest prompt.
-The rest of a longer prompt goes to the completion: it is attended to, but not trained. So a row is as long as the
-longest call of its micro-batch, not as the longest prompt plus the longest answer, and no token changes its position.
+Otherwise calls of similar length share a micro-batch. Each row begins at its first prompt token and is padded on the
+right only. TRL needs prompts of one width and completions of one width, so each row is cut at the length of the
+shortest prompt. The rest of a longer prompt goes to the completion: it is attended to, but not trained. So a row is as
+long as the longest call of its micro-batch, not as the longest prompt plus the longest answer, and no token changes its
+position.
 
 Shape suffixes: B rows of a micro-batch, P shortest prompt in it, T the rest of its longest call. Numpy only.
 """
@@ -54,6 +56,11 @@ class MicroBatch:
     rollouts_B: Ints
     group_tokens: int
 
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens of each call."""
+        return (self.prompt_ids_BP.shape[1] + self.attended_BT.sum(1)).tolist()
+
 
 def micro_batches(
     group: Group,
@@ -61,18 +68,21 @@ def micro_batches(
     pad_id: int,
     *,
     shares: Mapping[int, Sequence[float]] | None = None,
+    packs: bool = False,
     rank: int = 0,
     ranks: int = 1,
 ) -> list[MicroBatch]:
-    """Micro-batches of at most `budget` tokens, including padding. A longer call gets its own micro-batch. The longest
-    calls come first, so that a group that does not fit into memory fails at once. `shares` has, for some leases, the
-    share of the advantage that each answer token of the first call gets. All other tokens get it whole.
+    """Micro-batches of at most `budget` tokens, including padding unless `packs`. A longer call gets its own
+    micro-batch. The longest calls come first, so that a group that does not fit into memory fails at once. `shares`
+    has, for some leases, the share of the advantage that each answer token of the first call gets. All other tokens get
+    it whole.
 
     Of several `ranks`, each gets every `ranks`-th call, and as many micro-batches as the others: empty ones fill up,
     because each pass needs all ranks."""
     rows = rows_of(group, shares or {})
     rows.sort(key=lambda row: (-row.length, len(row.call.prompt_ids)))
-    cuts = [_cut(rows[other::ranks], budget) for other in range(ranks)]
+    cut = _first_fit if packs else _cut
+    cuts = [cut(rows[other::ranks], budget) for other in range(ranks)]
     batches = [_pad(part, pad_id, group.update, group.tokens) for part in cuts[rank]]
     most = max(len(cut) for cut in cuts)
     return batches + [_empty(pad_id, group.tokens)] * (most - len(batches))
@@ -98,6 +108,19 @@ def _cut(rows: list[Row], budget: int) -> list[list[Row]]:
             parts[-1].append(row)
         else:
             parts.append([row])
+    return parts
+
+
+def _first_fit(rows: list[Row], budget: int) -> list[list[Row]]:
+    """Each row, longest first, goes to the first part that has room for it."""
+    parts: list[list[Row]] = []
+    for row in rows:
+        fitting = (part for part in parts if sum(other.length for other in part) + row.length <= budget)
+        part = next(fitting, None)
+        if part is None:
+            parts.append([row])
+        else:
+            part.append(row)
     return parts
 
 

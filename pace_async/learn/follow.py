@@ -7,13 +7,14 @@ Only imported in the learner's child process.
 from pathlib import Path
 from typing import cast
 
+from pace_async.learn.lengths import TooLong
 from pace_async.learn.ranks import Operation, Ranks
 from pace_async.learn.released import free_released
 from pace_async.learn.replayed import continue_from, repeats
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.steady import RandomPasses
 from pace_async.learn.store import load_optimizer, optimizer_state, whole_weights
-from pace_async.learn.trainer import GroupTrainer, TooLong, load_trainer
+from pace_async.learn.trainer import GroupTrainer, load_trainer
 from pace_async.replay.groupfile import read_digested
 from pace_async.row_positions import DependsOnNeighbours
 

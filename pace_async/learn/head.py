@@ -21,7 +21,7 @@ LARGE = 2**26
 """Logits that exist at once by default: 256 MiB in float32."""
 _TILE = 128
 """Positions of a chunk are a multiple of this where possible: cards multiply whole tiles."""
-_ROUNDINGS = 8.0
+ROUNDINGS = 8.0
 """Mean difference of log-probabilities that passes for rounding, in roundings of the largest logit."""
 
 
@@ -39,13 +39,15 @@ def chunk_of(setting: int | None, count: int, vocabulary: int) -> int:
 @dataclass(frozen=True, slots=True)
 class Answers:
     """The N tokens to score, by row and by column among the last `length` tokens of each row. `chunk` is the number of
-    positions in a chunk, 0: the model's own head scores all at once."""
+    positions in a chunk, 0: the model's own head scores all at once. `in_one_row`: of a row of several calls it scores
+    these tokens alone."""
 
     rows_N: torch.Tensor
     columns_N: torch.Tensor
     length: int
     temperature: float = 1.0
     chunk: int = 0
+    in_one_row: bool = False
 
     def targets(self, ids_BL: torch.Tensor) -> torch.Tensor:
         """The tokens' ids (N,)."""
@@ -60,8 +62,13 @@ def scores(
     targets_N = answers.targets(ids_BL)
     if answers.chunk:
         return run(input_ids=ids_BL, attention_mask=attended_BL, answers=answers, targets_N=targets_N)
-    output = run(input_ids=ids_BL, attention_mask=attended_BL, logits_to_keep=answers.length + 1)
-    logits_NV = output.logits[answers.rows_N, answers.columns_N]
+    if answers.in_one_row:
+        before = ids_BL.shape[1] - answers.length - 1
+        output = run(input_ids=ids_BL, attention_mask=attended_BL, logits_to_keep=answers.columns_N + before)
+        logits_NV = output.logits[0]
+    else:
+        output = run(input_ids=ids_BL, attention_mask=attended_BL, logits_to_keep=answers.length + 1)
+        logits_NV = output.logits[answers.rows_N, answers.columns_N]
     del output  # as large as the answers' logits, and else alive until the end
     logprobs_NV = torch.log_softmax(logits_NV.float() / answers.temperature, dim=-1)
     del logits_NV
@@ -86,7 +93,7 @@ def prepared(models: Iterable[Any | None], run: Callable[..., Any], ids_1L: torc
 
 def can_chunk(model: Any) -> bool:
     """Whether the head is a linear layer on a backbone of its own, without adapters."""
-    inner = _causal(model)
+    inner = causal(model)
     return inner.base_model is not inner and type(inner.get_output_embeddings()) is torch.nn.Linear
 
 
@@ -99,13 +106,13 @@ def _agrees(run: Callable[..., Any], ids_1L: torch.Tensor, eps: float) -> bool:
     with torch.no_grad():
         largest = float(run(input_ids=ids_1L).logits.float().abs().max())
         own_N, chunked_N = (scores(run, ids_1L, None, part)[0] for part in (replace(answers, chunk=0), answers))
-    return float((own_N - chunked_N).abs().mean()) <= _ROUNDINGS * eps * max(1.0, largest)
+    return float((own_N - chunked_N).abs().mean()) <= ROUNDINGS * eps * max(1.0, largest)
 
 
 def add_chunks(model: Any) -> None:
     """Let the model's forward pass take `answers` and `targets_N`, and return what `scores` does. Other passes stay as
     they are. Sharding and adapters may come before or after."""
-    inner = _causal(model)
+    inner = causal(model)
     usual = inner.forward
 
     def forward(
@@ -123,7 +130,7 @@ def add_chunks(model: Any) -> None:
     inner.forward = MethodType(forward, inner)
 
 
-def _causal(model: Any) -> Any:
+def causal(model: Any) -> Any:
     """The model itself, without the wrapper of adapters."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pace_async.learn.base import RESTORED
+from pace_async.learn.lengths import TooLong
 from pace_async.learn.ranks import ALONE, Ranks
 from pace_async.learn.rebuild import Made
 from pace_async.learn.released import free_released
@@ -22,7 +23,7 @@ from pace_async.learn.replayed import Replayed, continue_from, repeats
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.steady import RandomPasses
 from pace_async.learn.store import LearnerStore
-from pace_async.learn.trainer import GroupTrainer, StepResult, TooLong, load_trainer
+from pace_async.learn.trainer import GroupTrainer, StepResult, load_trainer
 from pace_async.replay.group import Group
 from pace_async.replay.groupfile import read_digested
 from pace_async.row_positions import DependsOnNeighbours

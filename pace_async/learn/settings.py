@@ -20,7 +20,8 @@ def half_the_cores() -> int:
 
 @dataclass(frozen=True, slots=True)
 class TrainerConfig:
-    """Units and defaults as in `config.LearnerConfig`, except that here the defaults set no warm-up and no limits.
+    """Units and defaults as in `config.LearnerConfig`, except that here the defaults set no warm-up and no limits,
+    and pack nothing.
     `threads` is torch's number of threads on a CPU. Rebuilding weights bit for bit needs the same number.
     `served_type`: versions are written in the number type of version 0's files, else in float32. What stands before
     `end_of_thinking` in an answer belongs to no idea."""
@@ -39,6 +40,7 @@ class TrainerConfig:
     other_ideas: float = 1.0
     end_of_thinking: str = END_OF_THINKING
     micro_tokens: int = 8192
+    packing: Literal["auto", "off"] = "off"
     gradient_checkpointing: bool = False
     precision: Literal["fp32", "bf16"] = "fp32"
     head_chunk: int | None = None
@@ -80,6 +82,7 @@ class TrainerConfig:
             other_ideas=learner.other_ideas,
             end_of_thinking=config.advisor.end_of_thinking,
             micro_tokens=learner.micro_tokens,
+            packing=learner.packing,
             gradient_checkpointing=learner.gradient_checkpointing,
             precision=learner.precision,
             head_chunk=learner.head_chunk,

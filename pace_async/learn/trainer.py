@@ -15,7 +15,7 @@ Only imported in the learner's child process.
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -37,8 +37,10 @@ from pace_async.learn.batch import MicroBatch, micro_batches
 from pace_async.learn.correction import selection, weigh
 from pace_async.learn.credit import decoder_of, shares_of
 from pace_async.learn.head import Answers, chunk_of, prepared, scores
+from pace_async.learn.lengths import longest, refuse_too_long
 from pace_async.learn.movement import HALVINGS, Movement, above_noise, beyond, movement, noise_metrics, too_far
 from pace_async.learn.noise import DRAWS, dithered, is_noisy, rounding
+from pace_async.learn.packing import can_pack, packed
 from pace_async.learn.passes import in_half, recompute
 from pace_async.learn.ranks import ALONE, Ranks
 from pace_async.learn.ratios import effective_share, off_policy_metrics
@@ -49,10 +51,6 @@ from pace_async.learn.steady import calm, fixed_text, refuse_noise
 from pace_async.registry.corrections import CORRECTIONS
 from pace_async.replay.group import Group
 from pace_async.row_positions import refuse_dependent_rows
-
-
-class TooLong(ValueError):
-    """A call is too long for the learner. The message gives its length and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +109,14 @@ class GroupTrainer(GRPOTrainer):
         self._pad_id = cast("int", self._tokenizer.pad_token_id)
         with in_half(self.accelerator.device.type, half=settings.precision == "bf16"):
             refuse_noise(self.policy, ranks)
-            refuse_dependent_rows(self.policy, self._longest)
+            refuse_dependent_rows(self.policy, longest(self._context, settings.max_length))
         both, text, eps = (self.policy, self.reference), fixed_text(self.policy), self._rounding
         self._head_chunk = settings.head_chunk if prepared(both, self._run, text, eps) else 0
+        self.packs = settings.packing == "auto" and can_pack(both, self._run, text, eps)
 
     def step(self, group: Group) -> StepResult:
         """Train on every valid token of `group` once. Raises TooLong, after which nothing has changed."""
-        self._refuse_too_long(group)
+        refuse_too_long(group, self._context, self.settings.max_length)
         began = time.perf_counter()
         if all(rollout.advantage == 0 for rollout in group.rollouts):
             return StepResult("every advantage is 0", {}, 0.0)  # weight decay alone would move the weights
@@ -151,9 +150,9 @@ class GroupTrainer(GRPOTrainer):
         """This rank's micro-batches, as many as any other rank's."""
         settings, ranks = self.settings, self.ranks
         shares = shares_of(group, self._text, settings.other_ideas, settings.end_of_thinking)
-        return micro_batches(
-            group, settings.micro_tokens, self._pad_id, shares=shares, rank=ranks.number, ranks=ranks.count
-        )
+        pads = self._pad_id
+        cut = partial(micro_batches, group, settings.micro_tokens, pads, shares=shares, packs=self.packs)
+        return cut(rank=ranks.number, ranks=ranks.count)
 
     @cached_property
     def _text(self) -> Callable[[Sequence[int]], str]:
@@ -264,30 +263,8 @@ class GroupTrainer(GRPOTrainer):
             return cast("Any", self._scores(self.policy, ids_1T, None, scored_1N)[0]).tolist()
 
     @property
-    def _longest(self) -> int:
-        """Tokens of the longest call that can be trained. If neither setting nor model says: of none."""
-        context = cast("int | None", getattr(self.policy.config, "max_position_embeddings", None))
-        return min((limit for limit in (context, self.settings.max_length) if limit is not None), default=0)
-
-    def _refuse_too_long(self, group: Group) -> None:
-        lengths = {
-            rollout.lease: max(len(call.prompt_ids) + len(call.completion_ids) for call in rollout.calls)
-            for rollout in group.rollouts
-        }
-        lease = max(lengths, key=lambda lease: lengths[lease])
-        context = cast("int | None", getattr(self.policy.config, "max_position_embeddings", None))
-        has = f"Lease {lease} has a call of {lengths[lease]} tokens"
-        if context is not None and lengths[lease] > context:
-            raise TooLong(
-                f"{has} and the model's context is no longer than {context}: start a new run with a "
-                "lower advisor.max_tokens or search.trials_shown, or with an advisor of a longer context"
-            )
-        limit = self.settings.max_length
-        if limit is not None and lengths[lease] > limit:
-            raise TooLong(
-                f"{has} and learner.max_length is {limit}: raise it, with `pace resume RUN --set "
-                f"learner.max_length={lengths[lease]}` or more"
-            )
+    def _context(self) -> int | None:
+        return cast("int | None", getattr(self.policy.config, "max_position_embeddings", None))
 
     def _prepare_inputs(self, generation_batch: Any) -> dict[str, torch.Tensor]:
         """One micro-batch for `_compute_loss`: (B, P) prompts, (B, T) remaining tokens, masks and advantages."""
@@ -351,18 +328,28 @@ class GroupTrainer(GRPOTrainer):
         assert self._batch is not None
         answer_BT = torch.tensor(self._batch.answer_BT.astype(bool), device=input_ids.device)
         nothing_BT = torch.zeros(answer_BT.shape, device=input_ids.device)
-        scores = self._scores(model, input_ids, attention_mask, answer_BT)
+        if self.packs:
+            row = packed(input_ids, answer_BT, self._batch.lengths)
+            scores = self._scores(model, row.ids_1L, None, row.scored_1T, row.inputs)
+        else:
+            scores = self._scores(model, input_ids, attention_mask, answer_BT)
         logprobs_BT, entropies_BT = (nothing_BT.masked_scatter(answer_BT, score_N) for score_N in scores)
         return logprobs_BT, entropies_BT, None
 
     def _scores(
-        self, model: Any, ids_BL: torch.Tensor, attended_BL: torch.Tensor | None, scored_BT: torch.Tensor
+        self,
+        model: Any,
+        ids_BL: torch.Tensor,
+        attended_BL: torch.Tensor | None,
+        scored_BT: torch.Tensor,
+        inputs: Mapping[str, Any] | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Logprobs and entropies (N,) of the tokens on which `scored_BT` is true."""
+        """Logprobs and entropies (N,) of the tokens on which `scored_BT` is true. `inputs`: of a packed row."""
         rows_N, columns_N = scored_BT.nonzero(as_tuple=True)
         chunk = chunk_of(self._head_chunk, len(rows_N), model.config.get_text_config().vocab_size)
-        answers = Answers(rows_N, columns_N, scored_BT.shape[1], self.settings.temperature, chunk)
-        return scores(partial(self._run, model), ids_BL, attended_BL, answers)
+        temperature, in_one_row = self.settings.temperature, inputs is not None
+        answers = Answers(rows_N, columns_N, scored_BT.shape[1], temperature, chunk, in_one_row)
+        return scores(partial(self._run, model, **(inputs or {})), ids_BL, attended_BL, answers)
 
     def _measured(self, batches: list[MicroBatch]) -> dict[str, float]:
         group = group_facts(batches, self._seen, self.ranks)

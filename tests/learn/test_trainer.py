@@ -9,8 +9,9 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from pace_async.learn.correction import Correction
+from pace_async.learn.lengths import TooLong
 from pace_async.learn.settings import TrainerConfig
-from pace_async.learn.trainer import GroupTrainer, TooLong, load_trainer
+from pace_async.learn.trainer import GroupTrainer, load_trainer
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
 from scripts.benchmarks.toys import write_llama
 from tests.support.learn_toys import gradient_of, random_group

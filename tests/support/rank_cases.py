@@ -82,6 +82,8 @@ FEW = {
     "recomputed with a rate by sample size": Case(replace(USUAL, gradient_checkpointing=True, ess_rate=True)),
     "clipped": Case(replace(USUAL, max_grad_norm=1e-3)),
     "half precision": Case(replace(USUAL, precision="bf16", gradient_checkpointing=True, kl_penalty=0.1)),
+    "packed rows": Case(replace(USUAL, packing="auto", kl_penalty=0.1)),
+    "packed rows and fewer calls than ranks": Case(replace(USUAL, packing="auto"), rollouts=1, calls=1),
     "a head in chunks": Case(replace(USUAL, head_chunk=3, kl_penalty=0.1)),
     "a head in chunks and fewer calls than ranks": Case(replace(USUAL, head_chunk=3), rollouts=1, calls=1),
 }
@@ -91,6 +93,7 @@ ADAPTER_CASES = {
     "adapters with fewer calls than ranks": Case(ADAPTERS, rollouts=1, calls=1),
     "adapters with m2po and a penalty": Case(replace(ADAPTERS, kl_penalty=0.1, correction=Correction("m2po"))),
     "adapters and a head in chunks": Case(replace(ADAPTERS, head_chunk=3)),
+    "adapters with packed rows and a head in chunks": Case(replace(ADAPTERS, packing="auto", head_chunk=3)),
     "adapters halved": Case(replace(ADAPTERS, learning_rate=0.3, limits=MovementLimits(k3=0.01, ess=0.9))),
 }
 """Beside adapters, the cases train all weights."""

@@ -24,6 +24,7 @@ UNSTATED: dict[str, object] = {
     "learner.rollback": False,
     "learner.collapsed": "skip",
     "learner.head_chunk": 0,
+    "learner.packing": "off",
     "search.memory_mb": None,
     "search.memory": "pool",
 }
