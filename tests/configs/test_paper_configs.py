@@ -66,6 +66,7 @@ OPEN = {
     "gradient_checkpointing": True,
     "head_chunk": None,  # the memory of the logits, not their values
     "micro_tokens": 4096,
+    "packing": "auto",  # the layout of a pass, not its values
     "max_length": 4096,
     "checkpoint_every": 20,
     "step_timeout_s": 1800.0,

@@ -69,6 +69,22 @@ def test_a_step_of_the_learner_takes_what_was_counted(
     assert (step.layer, step.root + sum(held)) == (max(held), step.parameters)
 
 
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_calls_in_one_row_take_no_more_than_was_counted_for_as_many_rows(
+    toy: Path, tmp_path: Path, checkpointing: bool
+) -> None:
+    tokens = PROMPT + ANSWER
+    settings = TrainerConfig(learning_rate=1e-3, micro_tokens=CALLS * tokens, gradient_checkpointing=checkpointing)
+    trainer = load_trainer(toy, replace(settings, packing="auto"), tmp_path, toy)
+    assert trainer.packs
+    assert trainer.step(group()).reason == ""
+    moments = [value for state in trainer.adamw.state.values() for value in state.values()]
+    with LiveBytes([*trainer.policy.parameters(), *moments]) as live:
+        assert trainer.step(group()).reason == ""
+    step = count(StepShape(str(toy), CALLS, tokens, ANSWER, "fp32", checkpointing))
+    assert 0.8 < live.peak / (step.gradient + step.passes) < 1.02
+
+
 @pytest.mark.parametrize("lora_rank", [None, 4])
 @pytest.mark.parametrize("head_chunk", [None, 10])
 def test_a_step_whose_largest_part_is_the_logits_takes_what_was_counted(
