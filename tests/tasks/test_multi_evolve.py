@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pace_async.config import EvaluationConfig
+from pace_async.config import EvaluationConfig, RewardConfig
 from pace_async.errors import UsageError
 from pace_async.evaluate.assemble import open_evaluator
 from pace_async.evaluate.base import Evaluation
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.implement.catalogue import MechanismEdit, apply_edit, load_catalogue
+from pace_async.reward import RewardRule
 from pace_async.task import load_task, split_block
 from tests.doubles.evaluators import scored
 from tests.support.modules import load
@@ -96,6 +97,18 @@ def test_the_seed_program_predicts_a_little_and_a_combination_of_settings_much_m
     assert result(GOOD, instances)["score"] > 0.64
     for name, before in (("readout", "linear"), ("pairs", "onehot"), ("ridge", 100.0)):
         assert result({**GOOD, name: before}, instances)["score"] < 0.6
+
+
+def test_rewards_tell_the_scores_of_a_short_run_apart(instances: list[Any]) -> None:
+    rule = RewardRule.of(RewardConfig(), TASK.spec)
+    seed = result({}, instances)["score"]
+    scores = [seed, result({"ridge": 0.1}, instances)["score"], result(GOOD, instances)["score"]]
+    rewards = [rule.of_score(score, parent=seed, seed=seed) for score in scores]
+    assert 0 < rewards[0] < rewards[1] < rewards[2] < rule.scale
+
+
+def test_a_run_with_the_bounds_of_before_goes_on() -> None:
+    assert TASK.scores_as("ab1749a676b25ff6ce2321d54b7b0cc4")
 
 
 def test_perfect_predictions_score_one_and_their_opposite_less_than_nothing(instances: list[Any]) -> None:
