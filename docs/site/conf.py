@@ -16,6 +16,8 @@ include_patterns = [
     "README.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
+    "SECURITY.md",
+    "research/README.md",
     "docs/*.md",
     "docs/*/*.md",
     "tasks/*/README.md",
