@@ -113,7 +113,8 @@ def test_what_saves_memory_is_seen(toy: Path) -> None:
     passes = count(usual).passes
     assert count(replace(usual, gradient_checkpointing=True)).passes < 0.5 * passes
     assert count(replace(usual, precision="bf16")).passes < 0.8 * passes
-    assert count(replace(usual, rows=2)).passes == pytest.approx(2 * passes, rel=0.1)
+    masked = count(replace(usual, rows=2)).passes  # rows of several lengths have a mask
+    assert 2 * passes < masked < 3 * passes
 
 
 def test_nothing_is_kept_of_storages_that_are_gone() -> None:
