@@ -27,7 +27,6 @@ from pace_async.events import AdvisorCall, IdeaNote, Purpose
 from pace_async.events.causes import DID_NOT_END
 from pace_async.frozen_values import fast_init
 from pace_async.programs.languages import Language
-from pace_async.providers.tinker.paid import TokenMeter
 from pace_async.search.draws import derive, generator
 from pace_async.search.edit_bandit import Results
 from pace_async.search.ideas import admit, recognised
@@ -240,23 +239,3 @@ class PaidAnswers:
             if (answer.purpose, answer.prompt) == (prompt.purpose, prompt.text):
                 return answer, "stop"
         return await self.advisor.ask(prompt)
-
-
-class PaidAdvisor:
-    """Implements `advise.base.Advisor`, and each call is in the ledger: asks `advisor`, whose engine is `engine`, and
-    pays by `meter`. The longest
-    question and answer together have `context` tokens. A call that is made again is paid again."""
-
-    def __init__(self, advisor: Advisor, engine: Engine, meter: TokenMeter, context: int) -> None:
-        self._advisor, self._engine, self._meter, self._context = advisor, engine, meter, context
-
-    async def ask(self, prompt: Prompt) -> tuple[AdvisorCall, Literal["stop", "length"]]:
-        asked = await self._engine.encode(prompt.whole)
-        if len(asked) >= self._context:  # a prompt that is not sent costs nothing
-            raise PromptTooLong(len(asked), self._context)
-        if prompt.max_prompt_tokens is not None and len(asked) > prompt.max_prompt_tokens:
-            raise PromptTooLong(len(asked), prompt.max_prompt_tokens)
-        async with self._meter.sampling(prompt.lease, len(asked), prompt.max_tokens) as had:
-            call, finish = await self._advisor.ask(prompt)
-            had.first, had.second = len(call.prompt_ids), len(call.completion_ids)
-        return call, finish

@@ -37,8 +37,8 @@ CandidateFault("unparsed") for an answer without an edit."""
 
 @dataclass(slots=True)
 class _Rollout:
-    """One rollout's calls. `answers` are those that it has paid for already, and `budget` is what a question has: once
-    one was too long, the next ones have less too, so that they go on sharing their context."""
+    """One rollout's calls. `answers` are those that it has paid for already. `budget` is the most characters of a
+    question. After one that was too long it stays smaller, so that later questions share their context."""
 
     advisor: Advisor
     questions: Questions

@@ -20,7 +20,7 @@ REMEMBERED = 128
 
 
 class SettingsWording(ProseWording):
-    """`names` are those that the catalogue assigns."""
+    """Prose about the settings of programs, in place of the programs. `names` are those that the catalogue assigns."""
 
     def __init__(self, task: Task, names: Iterable[str]) -> None:
         super().__init__(task)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Protocol
 
 import anyio
 
@@ -41,8 +42,21 @@ Say = Callable[[str, str], Awaitable[None]]
 `scorer_timeout`, `scorer_memory`, `scorer_crashed`."""
 
 
-OpensEvaluator = Callable[..., AbstractAsyncContextManager[Evaluator]]
-"""The code of an entry of the registry of evaluators. Its parameters are those of `open_evaluator`."""
+class OpensEvaluator(Protocol):
+    """The code of an entry of the registry of evaluators."""
+
+    def __call__(
+        self,
+        task: Task,
+        evaluation: config.EvaluationConfig,
+        *,
+        tier: Tier | None = None,
+        log: Path | None = None,
+        say: Say | None = None,
+        run: OfRun = NO_RUN,
+    ) -> AbstractAsyncContextManager[Evaluator]:
+        """See `open_evaluator`."""
+        ...
 
 
 def of_this_machine(evaluation: config.EvaluationConfig) -> config.EvaluationConfig:

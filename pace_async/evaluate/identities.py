@@ -242,7 +242,7 @@ def attempted_once(request: EvaluationRequest, came: Evaluation, ended_at: float
 
 
 class IdentifiedEvaluator(ABC):
-    """What all implementations of `base.Evaluator` share. An evaluation runs in the first task that waits for it."""
+    """Implements `base.Evaluator`, but for the evaluation itself: looks evaluations up by identity."""
 
     @abstractmethod
     async def _evaluated(self, request: EvaluationRequest) -> Evaluation:

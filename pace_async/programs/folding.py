@@ -35,7 +35,7 @@ _COMMENT = re.compile(r"[ \t]+#[^\"']*$")
 _FOLDED = re.compile(r"# (\d+)-(\d+) hidden\s*$")
 _STUB = re.compile(r"[:=]\s*\.\.\.[ \t]*(?:#.*)?(?:\n|$)")
 _QUOTED = re.compile(r"`([^`\n]*)`|\"([^\"\n]*)\"")
-_ABOUT = re.compile(r"(\"\"\"|''')(\w.*)")
+_DOCSTRING = re.compile(r"(\"\"\"|''')(\w.*)")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -82,27 +82,30 @@ def is_folded(line: str) -> bool:
 
 def folded(program: str, needed: Collection[str], mentioned: Collection[str] = ()) -> str:
     """The program without functions of which no name is needed, and without tables of which no name is needed or
-    mentioned. A class of which a method is shown keeps its `__init__`, which says what its attributes are. One
-    of which nothing is needed is left out whole, if nothing that is shown uses it. Of what the program says of itself
-    above its block the first line is left. As it is if it has a line that looks folded."""
+    mentioned. A class of which a method is shown keeps its `__init__`, which says what its attributes are. A
+    class of which nothing is needed is left out whole, if nothing that is shown uses it. Of a docstring above the block
+    only the first line is left. As it is if it has a line that looks folded."""
     lines = program.splitlines(keepends=True)
     both, known = {*needed, *mentioned}, parts_of(program)
     shown = {part for part in known if not part.names.isdisjoint(both if part.is_table else needed)}
     classes = {part.owner for part in shown if part.owner}
     shown |= {part for part in known if part.name == "__init__" and part.owner in classes}
-    hidden = {part for part in known if part not in shown}
+    docstring = _module_docstring(lines)
+    begins = docstring[0].last if docstring else -1
+    hidden = {part for part in known if part not in shown and part.first > begins and _may_go(lines, part)}
     for each in _classes(lines):
         methods = {part for part in known if part.owner == each.name}
-        if methods and methods <= hidden and each.names.isdisjoint(both) and not _is_used(lines, each, hidden):
+        needed_here = bool(methods & shown) or not each.names.isdisjoint(both)
+        if methods and not needed_here and _may_go(lines, each) and not _is_used(lines, each, hidden):
             hidden = hidden - methods | {each}
-    return _without(lines, [*_about(lines), *sorted(hidden, key=lambda part: part.first)])
+    return _without(lines, [*docstring, *sorted(hidden, key=lambda part: part.first)])
 
 
 @lru_cache(maxsize=256)
 def in_use(program: str, entry: str = "") -> str:
     """The program without what nobody would change: long tables that are hardly anything but numbers, functions and
-    tables outside the block, and, if the `entry` is known, those whose names occur in nothing that it reaches. As it is
-    if it has a line that looks folded."""
+    tables outside the block, and, if the `entry` is known, functions and tables that it does not reach by name. As it
+    is if it has a line that looks folded."""
     lines = program.splitlines(keepends=True)
     known, marked = parts_of(program), [at for at, line in enumerate(lines) if is_marked(line)]
     first, last = (marked[0], marked[-1]) if marked else (0, len(lines))
@@ -125,10 +128,10 @@ def _is_used(lines: Sequence[str], each: Part, hidden: Iterable[Part]) -> bool:
     return any(each.name in names_in(line) for at, line in enumerate(lines) if at not in gone and each.name in line)
 
 
-def _about(lines: Sequence[str]) -> list[Part]:
-    """What the program says of itself, if that is several lines above its block."""
+def _module_docstring(lines: Sequence[str]) -> list[Part]:
+    """The docstring at the beginning, if it is several lines above the block."""
     above = list(takewhile(lambda line: not is_marked(line), lines))
-    begins = _ABOUT.match(lines[0]) if above and len(above) < len(lines) else None
+    begins = _DOCSTRING.match(lines[0]) if above and len(above) < len(lines) else None
     if begins is None or begins[1] in begins[2]:
         return []
     last = next((at for at, line in enumerate(above[1:], start=1) if begins[1] in line), None)

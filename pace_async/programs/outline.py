@@ -1,8 +1,8 @@
 """What one program has and another has not, by the names of functions and tables: more to the point than a long
 difference, and shorter.
 
-Functions and tables that differ are told by their first line, what they say of themselves, and how long they are, those
-that are asked for in full. What stands outside them is a difference. Pure.
+Functions and tables that differ are told by their first line, the beginning of their docstring, and how long they are.
+Those that are asked for are shown in full. What stands outside them is a difference. Pure.
 """
 
 import re
@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 
 from pace_async.programs.folding import Part, names_in, parts_of
 
-LONGEST_SAYING = 160
-"""Characters of what a function says of itself."""
-_SAYING = re.compile(r"\s*[rR]?(\"\"\"|''')(.*?)(?:\1|\n\s*\n|\Z)", re.DOTALL)
+LONGEST_DOCSTRING = 160
+"""Characters of it that are told."""
+_DOCSTRING = re.compile(r"\s*[rR]?(\"\"\"|''')(.*?)(?:\1|\n\s*\n|\Z)", re.DOTALL)
 
 Difference = Callable[[str, str], str | None]
 """A text from two: lines that begin with a space, - or +. None where there are too many lines."""
@@ -22,11 +22,11 @@ def outline(before: str, after: str, difference: Difference, whole: Collection[s
     """What leads from one Python program to another, as lines that begin as in a difference. Functions with a name in
     `whole` are shown, with those that they use and that differ too."""
     old, new = _parts(before), _parts(after)
-    differing = {key for key, (_, text) in new.items() if key not in old or old[key][1] != text}
-    shown = _with_used({key for key in differing if _named(new[key][0], whole)}, new, differing)
+    changed = _changed(old, new)
+    shown = _with_used({key for key in changed if _named(new[key][0], whole)}, new, changed)
     lines, owner = [_around(before, after, difference)], ""
     for key, (part, text) in new.items():
-        if key in differing:
+        if key in changed:
             lines.append(f" class {part.owner}:" if part.owner not in ("", owner) else "")
             owner = part.owner
             was = old[key][1] if key in old else None
@@ -39,26 +39,36 @@ def outline(before: str, after: str, difference: Difference, whole: Collection[s
 def differing(before: str, after: str, names: Collection[str]) -> frozenset[str]:
     """Those names that belong to a function or table of `after` that `before` has not in the same words."""
     old, new = _parts(before), _parts(after)
-    others = (part for key, (part, text) in new.items() if key not in old or old[key][1] != text)
-    return frozenset(name for part in others for name in part.names if name in names)
+    return frozenset(name for key in _changed(old, new) for name in new[key][0].names if name in names)
 
 
 def _parts(program: str) -> Mapping[str, tuple[Part, str]]:
-    """Functions and tables by name, methods with their class."""
-    lines = program.splitlines(keepends=True)
-    return {f"{each.owner}.{each.name}".lstrip("."): (each, each.text(lines)) for each in parts_of(program)}
+    """Functions and tables by name, methods with their class. The second of the same name, such as a setter, has a
+    prime."""
+    lines, named = program.splitlines(keepends=True), dict[str, tuple[Part, str]]()
+    for part in parts_of(program):
+        key = f"{part.owner}.{part.name}".lstrip(".")
+        while key in named:
+            key += "'"
+        named[key] = part, part.text(lines)
+    return named
+
+
+def _changed(old: Mapping[str, tuple[Part, str]], new: Mapping[str, tuple[Part, str]]) -> set[str]:
+    """The keys of what is new or in other words."""
+    return {key for key, (_, text) in new.items() if key not in old or old[key][1] != text}
 
 
 def _named(part: Part, names: Collection[str]) -> bool:
     return any(name in names for name in part.names)
 
 
-def _with_used(shown: set[str], new: Mapping[str, tuple[Part, str]], differing: Collection[str]) -> set[str]:
-    """These, and those that differ and whose names occur in them."""
+def _with_used(shown: set[str], new: Mapping[str, tuple[Part, str]], changed: Collection[str]) -> set[str]:
+    """These, and those of the changed ones whose name, or whose class's name, occurs in them."""
     left = list(shown)
     while left:
         words = names_in(new[left.pop()][1])
-        used = {key for key in differing if key not in shown and (new[key][0].owner or new[key][0].name) in words}
+        used = {key for key in changed if key not in shown and words & {new[key][0].owner, new[key][0].name}}
         shown |= used
         left += used
     return shown
@@ -89,8 +99,8 @@ def _told(part: Part, text: str, was: str | None) -> str:
     count = f"{part.last + 1 - part.first} lines"
     mark, what = ("+", f"new, {count}") if was is None else (" ", f"differs, {count}")
     head = f"{mark}{part.head} ...  # {what}"
-    saying = _SAYING.match("".join(text.splitlines(keepends=True)[part.body - part.first :]))
-    words = " ".join(saying[2].split()) if saying is not None and not part.is_table else ""
+    docstring = _DOCSTRING.match("".join(text.splitlines(keepends=True)[part.body - part.first :]))
+    words = " ".join(docstring[2].split()) if docstring is not None and not part.is_table else ""
     if not words or (was is not None and words in " ".join(was.split())):
         return head
-    return f"{head}: {words if len(words) <= LONGEST_SAYING else words[: LONGEST_SAYING - 3] + '...'}"
+    return f"{head}: {words if len(words) <= LONGEST_DOCSTRING else words[: LONGEST_DOCSTRING - 3] + '...'}"

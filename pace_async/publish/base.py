@@ -59,9 +59,9 @@ class EnginePublisher(Publisher, Protocol):
 
 
 class PushSettings(TypedDict, total=False):
-    """`phase_s` is the deadline of each phase, in seconds, and large versions get more (`phases.SECONDS_A_GB`). `label`
-    is called once in each push and gives the version's label. `transport` is httpx's, for an engine that is not behind
-    a socket."""
+    """`phase_s` is the deadline of each phase, in seconds (60 by default), and large versions get more
+    (`phases.SECONDS_A_GB`). `label` is called once in each push and gives the version's label. `transport` is httpx's,
+    for an engine that is not behind a socket."""
 
     phase_s: float
     label: Callable[[int], str]

@@ -136,6 +136,27 @@ def test_of_what_a_program_says_of_itself_above_its_block_the_first_line_is_left
 NUMBERS = "".join(f"    ({number}, -0.25, 1e-3, 0.125, 2.5, 3.75),\n" for number in range(20))
 
 
+def test_code_within_a_docstring_goes_with_it() -> None:
+    above = '"""Solve.\n\ndef sample(x):\n    ' + "y = x\n    " * 20 + 'return y\n\nIt ends here.\n"""\n'
+    seen = folded(above + "# EVOLVE-BLOCK-START\nstep = 1\n# EVOLVE-BLOCK-END\n", {"step"})
+    assert seen.splitlines()[0].startswith('"""Solve.""" ...')
+    assert seen.splitlines()[1] == "# EVOLVE-BLOCK-START"
+
+
+def test_of_a_class_around_a_block_the_methods_are_folded_one_by_one() -> None:
+    long = "        y = 1\n" * 20
+    block = f"    # EVOLVE-BLOCK-START\n    def n(self):\n{long}    # EVOLVE-BLOCK-END\n"
+    program = f"class A:\n    def m(self):\n{long}\n{block}"
+    assert len(folded(program, {"other"})) < 0.5 * len(program)
+
+
+def test_a_class_that_a_short_function_uses_is_shown() -> None:
+    long = "        y = 1\n" * 20
+    seen = folded(f"class A:\n    def m(self):\n{long}\ndef short(x):\n    return A(x)\n", {"other"})
+    assert "class A:" in seen
+    assert "class A: ..." not in seen
+
+
 def test_who_says_what_to_change_reads_what_is_in_use() -> None:
     program = PROGRAM.replace("step = 0.5\n", f"step = 0.5\nPOINTS = [\n{NUMBERS}]\n").replace(
         "print(first(2))", f"def fixed(x):\n{BODY}"

@@ -83,6 +83,20 @@ def test_names_are_those_of_functions_that_differ() -> None:
     assert differing(BEFORE, AFTER, {"Solver"}) == {"Solver"} and differing(BEFORE, BEFORE, {"first"}) == frozenset()
 
 
+def test_a_property_and_its_setter_differ_each_by_itself() -> None:
+    setter = "    @x.setter\n    def x(self, v):\n        self.y = v\n"
+    before = f"class A:\n    @property\n    def x(self):\n        return 1\n\n{setter}"
+    told = outline(before, before.replace("return 1", "return 2"), text_difference)
+    assert told.count("def x(self): ...  # differs") == 1
+    assert "def x(self, v)" not in told
+
+
+def test_a_method_that_a_method_calls_is_shown_with_it() -> None:
+    before = "class A:\n    def go(self):\n        return self.helper()\n\n    def helper(self):\n        return 1\n"
+    after = before.replace("self.helper()", "2 * self.helper()").replace("return 1", "return 10")
+    assert "return 10" in outline(before, after, text_difference, {"go"})
+
+
 def test_equal_programs_have_nothing_to_tell() -> None:
     assert outline(BEFORE, BEFORE, text_difference) == ""
 

@@ -176,7 +176,7 @@ class _Face:
         return JSONResponse({"object": "list", "data": [card]})
 
     def doing(self, action: Callable[[], None], said: dict[str, Any]) -> Callable[[Request], Awaitable[Response]]:
-        """A handler that does this in the decode loop."""
+        """A handler that runs `action` in the decode loop and answers `said`."""
 
         async def handler(_: Request) -> Response:
             await self._call(action)
@@ -217,7 +217,7 @@ async def _unless_gone(request: Request, future: "Future[T]") -> T | None:
 
 
 def _telling(state: Callable[[], dict[str, Any]]) -> Callable[[Request], Awaitable[Response]]:
-    """A handler that answers with what is so now."""
+    """A handler that answers with `state()`."""
 
     async def handler(_: Request) -> Response:
         return JSONResponse(state())

@@ -31,6 +31,7 @@ LOCAL = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 """Ray's switch for one machine alone, which has effect on Linux too. Without it Ray replaces 127.0.0.1 by an address
 that others reach, and all its servers listen on every interface."""
 OBJECT_STORE_BYTES = 256 << 20
+AGENT_PORTS = ("metrics-agent-port", "metrics_export_port", "runtime_env_agent_port", "dashboard_agent_listen_port")
 END_S = 30.0
 EQUAL = {"RAY_worker_niceness": "0", "RAY_memory_monitor_refresh_ms": "0"}
 """Programs get processor and memory as they do without Ray, which would put its workers behind all others, and end them
@@ -76,9 +77,6 @@ async def own_head(cpus: int, timeout_s: float, variables: Mapping[str, str]) ->
             yield Head(address.decode().strip(), connection)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-AGENT_PORTS = ("metrics-agent-port", "metrics_export_port", "runtime_env_agent_port", "dashboard_agent_listen_port")
 
 
 def wait_for_no_agent() -> None:

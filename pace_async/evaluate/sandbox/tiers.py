@@ -145,7 +145,9 @@ class Rlimits(Tier):
     root also a fresh user id."""
 
     name = "rlimits"
-    claims: tuple[str, ...] = field(default_factory=lambda: EVERYTHING if landlock.version() else WITHOUT_LANDLOCK)
+    claims: tuple[str, ...] = field(
+        kw_only=True, default_factory=lambda: EVERYTHING if landlock.version() else WITHOUT_LANDLOCK
+    )
 
     def plan(self, limits: Limits, hidden: Sequence[Path], scratch: Path | None) -> Plan:
         assert scratch is not None

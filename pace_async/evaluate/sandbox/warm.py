@@ -181,8 +181,8 @@ class PreforkPool:
 
 
 class WarmProcess(FirstProcess):
-    """A driver, process 1 of its namespaces. On `channel` its parent, which alone holds
-    the other end, reports how it ended. `give_up` is called with the reason if the parent does not."""
+    """A driver, process 1 of its namespaces. On `channel` its parent, which alone holds the other end, reports how it
+    ended. `give_up` is called with the reason if the parent does not."""
 
     def __init__(self, give_up: Callable[[str], None], process: int, channel: socket.socket) -> None:
         self._give_up, self._process, self._channel = give_up, process, channel

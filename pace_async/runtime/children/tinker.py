@@ -9,17 +9,19 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import anyio
 import anyio.to_thread
 
-from pace_async.advise.advisor import PaidAdvisor, ServedAdvisor
-from pace_async.advise.base import Advisor, Engine
+from pace_async.advise.advisor import ServedAdvisor
+from pace_async.advise.base import Advisor, Engine, Prompt, PromptTooLong
 from pace_async.advise.chat import TextFormat, chat_format_of, template_of
 from pace_async.advise.client import HttpEngine, special_token_ids
 from pace_async.advise.engines.snapshots import ServedSnapshot, SnapshotTransport
 from pace_async.config import Config
 from pace_async.errors import InfrastructureFault, PaceBug, UsageError
+from pace_async.events import AdvisorCall
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.tinker_trainer import SavedVersion, TinkerTrainer
 from pace_async.providers.base import CallLedger
@@ -102,6 +104,26 @@ async def engine(
     client = HttpEngine("http://tinker", text=text, timeout_s=config.advisor.timeout_s, transport=transport)
     async with client:
         yield Served(client, publisher, publisher)
+
+
+class PaidAdvisor:
+    """Implements `advise.base.Advisor`. Asks `advisor`, whose engine is `engine`, pays by `meter`, and enters each call
+    in the ledger. A question and its answer have at most `context` tokens together. A call that is made again is paid
+    again."""
+
+    def __init__(self, advisor: Advisor, engine: Engine, meter: TokenMeter, context: int) -> None:
+        self._advisor, self._engine, self._meter, self._context = advisor, engine, meter, context
+
+    async def ask(self, prompt: Prompt) -> tuple[AdvisorCall, Literal["stop", "length"]]:
+        asked = await self._engine.encode(prompt.whole)
+        if len(asked) >= self._context:  # a prompt that is not sent costs nothing
+            raise PromptTooLong(len(asked), self._context)
+        if prompt.max_prompt_tokens is not None and len(asked) > prompt.max_prompt_tokens:
+            raise PromptTooLong(len(asked), prompt.max_prompt_tokens)
+        async with self._meter.sampling(prompt.lease, len(asked), prompt.max_tokens) as had:
+            call, finish = await self._advisor.ask(prompt)
+            had.first, had.second = len(call.prompt_ids), len(call.completion_ids)
+        return call, finish
 
 
 def paid_advisor(config: Config, given: Path, served: Engine, meter: TokenMeter) -> Advisor:
