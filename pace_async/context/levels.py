@@ -11,7 +11,7 @@ from pace_async.task import Task
 
 
 def levels_of(context: Context, task: Task, around: Surroundings, *, to_edit: bool = False) -> dict[str, Levels]:
-    """All sections of the advisor's questions, of one that is `to_edit` the program itself, or only says how."""
+    """All sections of the advisor's questions. `to_edit`: it edits the program itself."""
     digits = digits_for(context.scores)
 
     def whole(text: str) -> Levels:

@@ -157,7 +157,7 @@ def score_of(context: Context, member: Member) -> str:
 
 def program_levels(context: Context, task: Task, *, to_edit: bool) -> Levels:
     """The parent: its whole file, or its files in the order of need. What `in_use` leaves out is left out of a Python
-    file, unless who reads it is `to_edit` it."""
+    file, unless the reader is to edit it (`to_edit`)."""
     spec, program = task.spec, context.parent.program
     metrics = "".join(f", {name} {value:g}" for name, value in context.metrics.items())
     best = "" if context.best is not None else " No program that you can see is better."

@@ -38,7 +38,7 @@ def remedy(settings: TrainerConfig) -> str:
 def halving_helps(settings: TrainerConfig, longest: int | None) -> bool:
     """Whether passes of half the size are smaller. A pass holds one call at least. `longest`: tokens of the group's
     longest call, None if that is not known."""
-    return settings.micro_tokens > 1 and (longest is None or settings.micro_tokens >= 2 * longest)
+    return settings.micro_tokens > 1 and (longest is None or settings.micro_tokens > longest)
 
 
 def further_remedies(settings: TrainerConfig) -> str:

@@ -171,7 +171,7 @@ def _remedies(
         *(() if served else engine),
         (not learner.gradient_checkpointing, "learner.gradient_checkpointing", True),
         (learner.precision == "fp32", "learner.precision", "bf16"),
-        (learner.micro_tokens >= 2 * tokens, "learner.micro_tokens", tokens),
+        (learner.micro_tokens > tokens, "learner.micro_tokens", tokens),
         *(engine if served else ()),
         (adapters and learner.lora_rank is None, "learner.lora_rank", LORA_RANK),
         (long_prompt, "advisor.max_prompt_tokens", SHORT_PROMPT),

@@ -1,6 +1,7 @@
 """Checks a population: the promises that its rows keep (`reading.audit`), and that the tables are those of the journal.
 
-Also that the newest snapshot of a run is what its facts come to.
+Also that the newest snapshot of a run is what its facts come to. A run of a version without a journal gets one here, if
+the tables that follow from it are those that it has.
 
 The tables of a run are made again from its journal in a temporary database of SQLite, which keeps a small part in
 memory, by the functions that fill a running run's tables. So a difference means that a row was changed by other hands,

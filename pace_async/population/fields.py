@@ -22,7 +22,7 @@ def _shared(table: type[Base], fact: type) -> tuple[str, ...]:
 
 
 def row_of(table: type[Base], fact: object, **more: object) -> dict[str, Any]:
-    """The columns of a table that a fact has fields for, and `more`, which comes first."""
+    """The columns of a table that a fact has fields for, and `more`, which wins over a field of the same name."""
     return {name: getattr(fact, name) for name in _shared(table, type(fact))} | more
 
 

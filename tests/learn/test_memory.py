@@ -140,7 +140,8 @@ def test_only_errors_of_memory_count() -> None:
 def test_passes_of_half_the_size_help_only_where_no_call_fills_one() -> None:
     assert halving_helps(SETTINGS, 100)
     assert halving_helps(SETTINGS, None)
-    assert not halving_helps(SETTINGS, 101)
+    assert halving_helps(SETTINGS, 199), "a pass of shorter calls may be larger"
+    assert not halving_helps(SETTINGS, 200)
     assert not halving_helps(replace(SETTINGS, micro_tokens=1), None)
     assert "learner.gpus" in further_remedies(SETTINGS)
     assert "learner.gpus" not in further_remedies(replace(SETTINGS, lora_rank=8))

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 from sqlalchemy import Connection, func, select
 
 from pace_async.config import AdvisorConfig, SearchConfig
-from pace_async.errors import UsageError
+from pace_async.errors import PaceBug, UsageError
 from pace_async.events import EpochInForce, RunHeader
 from pace_async.gc_freeze import rare_collections
 from pace_async.population.journal.bodies import Recorded, fact_of
@@ -208,4 +208,6 @@ def _members(connection: Connection, run_id: int, candidates: Sequence[int]) -> 
         members[each.candidate] = Member(
             each.candidate, program, each.score, each.feedback, practice_with(program, practice)
         )
+    if missing := set(candidates) - members.keys():
+        raise PaceBug(f"candidates {sorted(missing)} have no row")
     return members

@@ -5,6 +5,7 @@ Nothing is written, started or called.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import get_args
 
 from typing_extensions import TypedDict
 
@@ -55,10 +56,6 @@ PAYS_FOR: Mapping[str, str] = {
     "notes": "notes",
 }
 """What a call of a bill is for."""
-
-
-LIMITED_AS: Mapping[str, Call] = {"propose": "propose", "assess": "assess", "select": "select"}
-"""Calls of a bill with a limit of their own. The others have that of an idea."""
 
 
 class AskedQuestion(TypedDict):
@@ -129,7 +126,9 @@ def _limits(config: Config, calls: Iterable[str]) -> OwnLimits:
     advisor = config.advisor
     if not advisor_of(advisor.model).served or not thinks(advisor, advisor_folder(advisor.model)):
         return OwnLimits(advisor.max_prompt_tokens)
-    half = {call: round(THINKING_SHARE * advisor.longest(LIMITED_AS.get(call, "propose"))) for call in calls}
+    # Each call of three has a limit of its own, and any other call that of an idea.
+    limited: dict[str, Call] = {call: call for call in get_args(Call)}
+    half = {call: round(THINKING_SHARE * advisor.longest(limited.get(call, "propose"))) for call in calls}
     return OwnLimits(advisor.max_prompt_tokens, half)
 
 

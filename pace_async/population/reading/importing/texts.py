@@ -90,8 +90,8 @@ class Texts:
             row = EpochScoreRow
             kept = select(row).where(row.run_id == self._run_id, row.candidate.in_(candidates))
             for first in self._connection.execute(kept.order_by(row.epoch.desc())):
-                scored = shared_values(Evaluated, row, first)
-                facts[first.candidate] = replace(facts[first.candidate], **scored)
+                fact = facts[first.candidate]
+                facts[first.candidate] = replace(fact, **{**shared_values(Evaluated, row, first), "at": fact.at})
         return facts
 
     def _pages(self, leases: set[int]) -> dict[tuple[int, int], NotesPage]:
