@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
@@ -41,6 +41,9 @@ from pace_async.durable import refusal_of
 from pace_async.errors import Interrupted, PaceError, UsageError
 from pace_async.gc_freeze import rare_collections
 from pace_async.outside import indented, sound
+
+if TYPE_CHECKING:
+    from pace_async.cli.documents import ErrorShown
 
 app = typer.Typer(
     name="pace",
@@ -142,8 +145,6 @@ def refused(kind: str, message: str, code: int, notes: Sequence[str] = ()) -> No
     output, which holds a whole document or none."""
     words = sys.argv[1:]  # which may be wrong, so they are not parsed
     if "--json" in (words[: words.index("--")] if "--" in words else words):
-        from pace_async.cli.documents import ErrorShown
-
         document: ErrorShown = {"error": kind, "message": message, "exit_code": code, "notes": list(notes)}
         sys.stderr.write(f"{json_text(document)}\n")
         return

@@ -32,8 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class _Watching:
-    """A display that gets every event from now on, those before its first frame after that. `before` is the view
-    before the first event."""
+    """A display, with the events that wait for its first frame. `before` is the view before the first of them."""
 
     def __init__(self, display: Display, before: RunView) -> None:
         self.display, self.before = display, before
@@ -82,6 +81,11 @@ class Bus:
     @property
     def view(self) -> RunView:
         """The run as of the last published event."""
+        self.fold()
+        return self._view
+
+    def fold(self) -> None:
+        """Take the published events into the view, and hand them to the displays."""
         unfolded, self._unfolded = self._unfolded, []
         for event in unfolded:
             try:
@@ -90,7 +94,6 @@ class Bus:
                 log.exception("an event could not be folded into the view: %s", type(event).__name__)
             for watching in self._watching:
                 watching.take(event, self._view)
-        return self._view
 
     def publish(self, event: Event) -> None:
         """Show a committed fact or a transient event. Never waits, never raises."""
@@ -99,7 +102,7 @@ class Bus:
         self._unfolded.append(event)
         self.wake()
         if len(self._unfolded) >= UNFOLDED:
-            _ = self.view
+            self.fold()
 
     def wake(self) -> None:
         """Let every display look."""
@@ -159,5 +162,6 @@ async def _drive(bus: Bus, watching: _Watching, closing: anyio.Event, clock: Cal
                 await display.close(bus.view, clock())
             except Exception as error:
                 watching.drop(f"{type(error).__name__}: {error}")
+        watching.dropped = True
         if patience.cancelled_caught:
             log.warning("display %s did not close within %g s and was left", display.name, CLOSE_S)

@@ -100,12 +100,13 @@ def _money(facts: Facts, money: Money, link: Link) -> list[Markup]:
 
 def write_page(facts: Facts, target: Path, *, force: bool) -> None:
     """Write the page. Raises UsageError if `target` is another kind of file or cannot be written."""
-    try:
-        with target.open("rb") as there:
-            force = force or there.read(len(MARK)) == MARK.encode()
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise UsageError(f"Cannot write {target}: {error.strerror}.") from None
+    if not force:
+        try:
+            with target.open("rb") as there:
+                force = there.read(len(MARK)) == MARK.encode()
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise UsageError(f"Cannot write {target}: {error.strerror}.") from None
     with draft_of(target, force=force, what=" and is not a report") as draft:
         draft.write_text(page(facts), encoding="utf-8")

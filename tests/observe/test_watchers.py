@@ -7,9 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection
 
 from pace_async.errors import UsageError
 from pace_async.events import Fact, GroupShipped
+from pace_async.observe import bus as bus_module
 from pace_async.observe.bus import Bus, observing
 from pace_async.observe.fold import fold
 from pace_async.observe.model import RunView
@@ -33,6 +35,13 @@ LOGGED = LoggedRun("demo", "toy", BEGIN, None, {})
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine may be slow. What ends in time is not the question here."""
+    monkeypatch.setattr(follower, "LAST_S", 60.0)
+    monkeypatch.setattr(bus_module, "CLOSE_S", 60.0)
 
 
 def unheard(leases: Sequence[int]) -> Mapping[int, Said]:
@@ -81,6 +90,28 @@ async def test_a_run_that_has_ended_gives_the_records_that_it_gave_live(tmp_path
     assert later.records == live.records
     assert writing.written == len(live.records)
     assert any(record.completions for record in live.records)
+
+
+async def test_a_database_that_is_away_for_a_moment_costs_no_record(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    live, later, asked = KeptRecords(), KeptRecords(), list[Sequence[int]]()
+    await watched(live, list(life(5)), tmp_path)
+
+    def away_at_first(connection: Connection, run_id: int, leases: Sequence[int]) -> Mapping[int, Said]:
+        asked.append(leases)
+        if len(asked) == 1:
+            raise UsageError("the database is away")
+        return said_of(connection, run_id, leases)
+
+    monkeypatch.setattr(follower, "said_of", away_at_first)
+    monkeypatch.setattr(follower, "BATCH", 3)
+    with open_readonly(tmp_path / "population.db") as reader:
+        writing = Writing(later, LOGGED, reader, EMPTY)
+        with pytest.raises(UsageError, match="away"):
+            writing.go_on()
+        writing.go_on()
+    assert later.records == live.records
 
 
 async def test_a_log_goes_on_after_the_fact_at_which_a_resume_took_up_the_run(tmp_path: Path) -> None:

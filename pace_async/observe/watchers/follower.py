@@ -1,12 +1,14 @@
 """Writes a run into a watcher, by following the run's facts.
 
 Invariant: the run never waits for a watcher. A daemon thread reads the facts that are committed and writes their
-records. A watcher that is slow falls behind and loses nothing. One that fails is reported once and gets no more.
+records. A watcher that is slow falls behind and loses nothing while the run goes on. When the run has ended it has
+LAST_S seconds for the rest, and is left then. One that fails is reported once and gets no more.
 """
 
 import logging
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -41,17 +43,29 @@ class Writing:
     def go_on(self) -> None:
         """Write the records of all facts so far. Raises what the watcher raises, UsageError only if no fact can
         be read."""
+        while self._write_some():
+            pass
+
+    def _write_some(self) -> bool:
+        """Write at most BATCH records, outside of any transaction. Whether there may be more."""
         batch: list[Record] = []
         try:
-            for entry in self._following.news():
-                if isinstance(entry.fact, RunHeader):
-                    continue
-                self._view = fold(self._view, entry.fact)
-                if (record := record_of(entry.fact, self._view, self._began, self._said)) is not None:
-                    batch.append(record)
-                if len(batch) == BATCH:
-                    full, batch = batch, []
-                    self._write(full)
+            with closing(self._following.news()) as news:
+                for entry in news:
+                    if isinstance(entry.fact, RunHeader):
+                        continue
+                    view = fold(self._view, entry.fact)
+                    try:
+                        record = record_of(entry.fact, view, self._began, self._said)
+                    except UsageError:  # the database is away: this fact comes again
+                        self._following.seq = entry.seq - 1
+                        raise
+                    self._view = view
+                    if record is not None:
+                        batch.append(record)
+                    if len(batch) == BATCH:
+                        return True
+            return False
         finally:
             if batch:
                 self._write(batch)
@@ -84,6 +98,7 @@ class WatcherDisplay:
         self._name, self._watcher, self._logged = name, watcher, logged
         self._rows, self._begin = (population, run), (view, after)
         self._news = threading.Event()
+        self._fresh = True
         self._closing = self._left = False
         self._thread = threading.Thread(target=self._work, name=f"watcher {name}", daemon=True)
         self._thread.start()
@@ -93,10 +108,13 @@ class WatcherDisplay:
         return f"log {self._name}"
 
     def take(self, event: Event, view: RunView) -> None:
-        """Nothing: the facts are read from the rows."""
+        """The facts are read from the rows, at the next refresh."""
+        self._fresh = True
 
     async def refresh(self, view: RunView, now: float) -> None:
-        self._news.set()
+        if self._fresh:
+            self._fresh = False
+            self._news.set()
 
     async def close(self, view: RunView, now: float) -> None:
         self._closing = True
@@ -121,7 +139,7 @@ class WatcherDisplay:
                     except UsageError:
                         if last:
                             raise
-                        # the database is away: the next look reads it
+                        self._fresh = True  # the database is away: the next look reads it
                 self._watcher.close()
         except Exception as error:
             if not self._left:

@@ -5,7 +5,7 @@ they are asked for, so that a run of any length is followed cheaply. A candidate
 force.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -120,7 +120,7 @@ class Following:
         self._reader, self._texts = reader, texts
         self._mark = ""
 
-    def news(self) -> Iterator[Entered]:
+    def news(self) -> Generator[Entered]:
         """The facts since the last one. Raises UsageError if they cannot be read. Those not given yet are given by the
         next call."""
         mark = self._reader.mark()
