@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import time
@@ -109,6 +110,19 @@ def serving(run: Path, *arguments: str) -> Generator[tuple[str, subprocess.Popen
         finally:
             server.send_signal(signal.SIGINT)
             assert server.wait(120) in (0, 130, -signal.SIGKILL)
+
+
+def port_of_its_own() -> int:
+    """A free port that nobody else gets while its server is away: it is above those that `pace web` tries by itself and
+    below those that a system hands out."""
+    for port in range(20_000 + os.getpid() % 10_000, 32_000):
+        with socket.socket() as free:
+            try:
+                free.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("no port is free")
 
 
 def look(page: Path, folder: Path, *flags: str) -> subprocess.CompletedProcess[bytes]:

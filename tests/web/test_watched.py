@@ -1,14 +1,13 @@
 """A run that goes on, watched in real windows: from its first candidate to its end, and over a server that dies."""
 
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from pace_async.observe import formatting
 from pace_async.population.reading.reader import open_readonly
-from tests.support.browsers import LONG_MS, served, serving, window
+from tests.support.browsers import LONG_MS, port_of_its_own, served, serving, window
 from tests.support.going_runs import going
 
 CANDIDATES = 16
@@ -58,9 +57,10 @@ def test_a_run_is_watched_in_two_windows_from_its_first_candidate_to_its_end(tmp
 
 
 def test_a_window_goes_on_when_the_server_was_killed_and_is_back(tmp_path: Path, browser: Browser) -> None:
+    port = str(port_of_its_own())
     with (
         going(tmp_path, CANDIDATES) as run,
-        serving(tmp_path) as (address, server),
+        serving(tmp_path, "--port", port) as (address, server),
         window(browser, address) as page,
     ):
         status = page.get_by_role("status")
@@ -71,7 +71,7 @@ def test_a_window_goes_on_when_the_server_was_killed_and_is_back(tmp_path: Path,
         server.wait()
         expect(status).to_contain_text("not connected", timeout=LONG_MS)
         run.let(3)
-        with served(tmp_path, "--port", str(urlsplit(address).port)):
+        with served(tmp_path, "--port", port):
             shows(page, 5)
             expect(status).to_have_text("live", timeout=LONG_MS)
             assert page.evaluate("window.loaded")
