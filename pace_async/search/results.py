@@ -6,7 +6,7 @@ own, and no number of them displaces a result.
 
 Invariant: the content depends on what was put in and not on the order. So the fold of a running search, in which
 leases end in any order, and that of a resume, which goes by lease, build the same. An insertion costs O(n) moves of
-pointers at most, and a question costs what it returns, that for untried ideas their number.
+pointers at most, and a question costs what it returns, that for untried ideas the number of people's too.
 """
 
 import re
@@ -239,16 +239,38 @@ class Results:
         """Untried ideas that are not in `without`: those of people, the oldest first, and then in turn one of the
         newest, the newest first, and one of the older ones, spread over their ages and others after each result. So
         each older one comes up from time to time."""
-        waiting = [number for _, number in self.untried if number not in without]
-        people = sorted(number for number in waiting if number > GIVEN)[:count]
-        numbers, count = [number for number in waiting if number < GIVEN], count - len(people)
-        newest = numbers[::-1][: (count + 1) // 2]
-        older = numbers[: len(numbers) - len(newest)]
-        few = min(count - len(newest), len(older))
-        start = int(len(self.tested) * GOLDEN % 1 * len(older))
-        spread = [older[(start + place * len(older) // few) % len(older)] for place in range(few)]
-        others = [number for pair in zip_longest(newest, spread) for number in pair if number is not None]
-        return [self.ideas[number] for number in (*people, *others)]
+        people = [number for number in self._people() if number not in without][:count]
+        passed_over = sorted(self._places({*self._people(), *without}))
+        others, count = len(self.untried) - len(passed_over), count - len(people)
+        newest = range(others)[::-1][: (count + 1) // 2]
+        older = others - len(newest)
+        few = min(count - len(newest), older)
+        start = int(len(self.tested) * GOLDEN % 1 * older)
+        spread = [(start + place * older // few) % older for place in range(few)]
+        in_turn = [rank for pair in zip_longest(newest, spread) for rank in pair if rank is not None]
+        return [self.ideas[number] for number in (*people, *(self._by_rank(rank, passed_over) for rank in in_turn))]
+
+    def count_waiting(self, without: Collection[int] = ()) -> int:
+        """How many untried ideas are not in `without`."""
+        return len(self.untried) - len(self._places(set(without)))
+
+    def _people(self) -> list[int]:
+        """The untried ideas of people, the oldest first."""
+        return [number for number in self.ordered[bisect_left(self.ordered, GIVEN) :] if not self._answered(number)]
+
+    def _places(self, numbers: Collection[int]) -> list[int]:
+        """Where those of these ideas that are untried stand among the untried ones."""
+        untried = (number for number in numbers if number in self.ideas and not self._answered(number))
+        return [bisect_left(self.untried, (self.ideas[number].last, number)) for number in untried]
+
+    def _by_rank(self, rank: int, passed_over: Iterable[int]) -> int:
+        """The idea of this rank, from 0, among the untried ones, without those at the places `passed_over`, which are
+        in order."""
+        for place in passed_over:
+            if place > rank:
+                break
+            rank += 1
+        return self.untried[rank][1]
 
     def lineage(self, candidate: int, count: int) -> list[TriedOut]:
         """The results that led to a candidate, its own first."""

@@ -1,10 +1,13 @@
 """What was tried and proposed: nothing tested is lost, and the order in which it came does not matter."""
 
+from itertools import zip_longest
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pace_async.events.people import GIVEN
 from pace_async.search.novelty import nearest, repeated
-from pace_async.search.results import KnownIdea, Results, TriedOut, gain_of, idea_number
+from pace_async.search.results import GOLDEN, KnownIdea, Results, TriedOut, gain_of, idea_number
 from tests.support.fitness import UP
 
 SCORES = st.sampled_from([None, 1.0, 2.0, 2.5, 3.0])
@@ -108,6 +111,29 @@ def test_untried_ideas_are_the_newest_in_turn_with_older_ones_of_which_none_is_l
     assert shown == set(range(1, 41))
     assert [idea.number for idea in results.waiting(3, without={40, 39})][::2] == [38, 37]
     assert results.waiting(0) == []
+
+
+@given(
+    histories(),
+    st.lists(st.tuples(st.integers(1, 9), st.integers(1, 12)), max_size=4),
+    st.integers(0, 9),
+    st.sets(st.one_of(st.integers(1, 40), st.integers(GIVEN + 1, GIVEN + 9))),
+)
+def test_the_ideas_that_wait_are_those_that_a_walk_over_all_finds(
+    facts: list[KnownIdea | TriedOut], given_ideas: list[tuple[int, int]], count: int, without: set[int]
+) -> None:
+    people = [KnownIdea(GIVEN + entry, f"given {entry}", lease, lease) for entry, lease in dict(given_ideas).items()]
+    results = folded([*facts, *people])
+    walked = [number for _, number in results.untried if number not in without]
+    first = sorted(number for number in walked if number > GIVEN)[:count]
+    numbers, left = [number for number in walked if number < GIVEN], count - len(first)
+    newest = numbers[::-1][: (left + 1) // 2]
+    older = numbers[: len(numbers) - len(newest)]
+    few, start = min(left - len(newest), len(older)), int(len(results.tested) * GOLDEN % 1 * len(older))
+    spread = [older[(start + place * len(older) // few) % len(older)] for place in range(few)]
+    expected = [*first, *(each for pair in zip_longest(newest, spread) for each in pair if each is not None)]
+    assert [idea.number for idea in results.waiting(count, without)] == expected
+    assert results.count_waiting(without) == len(walked)
 
 
 def test_an_idea_that_another_experiment_covers_waits_no_longer_whichever_is_known_first() -> None:
