@@ -18,6 +18,7 @@ from pace_async.cli import (
     ending,
     evaluation,
     exporting,
+    given_programs,
     ideas,
     listing,
     logs,
@@ -109,6 +110,7 @@ app.add_typer(database.app, name="db")
 app.add_typer(configuration.app, name="config")
 app.add_typer(prompts.app, name="prompts")
 app.add_typer(ideas.app, name="idea")
+app.add_typer(given_programs.app, name="candidate")
 
 
 def main() -> None:

@@ -88,7 +88,7 @@ class LocalEvaluator(BackgroundEvaluator):
 
     async def _evaluated(self, request: EvaluationRequest) -> Evaluation:
         """Nothing is run for a program that is refused at once, or whose score is known."""
-        if complaint := _refused(request.program, self.task):
+        if complaint := refused(request.program, self.task):
             return _unrun(request, Evaluation("candidate_error", None, 0.0, complaint))
         try:
             read = await compiled_off_loop(request.program, self.task.spec.language)
@@ -322,7 +322,7 @@ def _unrun(request: EvaluationRequest, came: Evaluation) -> Evaluation:
     return attempted_once(request, came, time.time())
 
 
-def _refused(program: str, task: Task) -> str:
+def refused(program: str, task: Task) -> str:
     """Why a text is not a program of this task, if so: it is too long, or consists of other files. A program without
     file names is the task's first file alone."""
     if len(program) > (longest := longest_of(program)):

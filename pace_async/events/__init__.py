@@ -29,7 +29,7 @@ from pace_async.events.causes import Cause, cause_of
 from pace_async.events.learning import GroupEnded, GroupShipped, LeaseAborted, LeaseReleased, VersionPublished
 from pace_async.events.literals import Action, Closing, Kind, Outcome, Purpose, Role
 from pace_async.events.notes import NotesPage
-from pace_async.events.people import IdeaGiven
+from pace_async.events.people import IdeaGiven, ProgramGiven
 from pace_async.events.rescoring import EpochInForce, RescoreBegan, Rescored
 from pace_async.events.running import FaultSeen, LoopMeasured, RunHeader, RunStateChanged, SettingChanged
 from pace_async.events.transient import (
@@ -82,6 +82,7 @@ __all__ = [
     "NotesPage",
     "Outcome",
     "Practised",
+    "ProgramGiven",
     "Purpose",
     "RescoreBegan",
     "Rescored",
@@ -127,4 +128,5 @@ Fact = (
     | EpochInForce
     | SettingChanged
     | IdeaGiven
+    | ProgramGiven
 )

@@ -20,3 +20,20 @@ class IdeaGiven:
     def number(self) -> int:
         """The idea's one number for the run's life."""
         return GIVEN + self.entry
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramGiven:
+    """A lease opened for a person's program, which is in the inbox as `entry`: it is evaluated as it is. The run takes
+    each entry in once. `about` says what it is, in one sound line, or is empty."""
+
+    lease: int
+    entry: int
+    program: str
+    about: str
+    at: float
+
+    @property
+    def experiment(self) -> str:
+        """What stands in place of an experiment."""
+        return self.about or "A program that a person gave to the run."

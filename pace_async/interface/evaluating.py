@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, NotRequired, cast
 
 from typing_extensions import TypedDict
 
-from pace_async.errors import UsageError
 from pace_async.events import Outcome
 from pace_async.interface.loops import beside_any_loop
-from pace_async.interface.texts import given_text, text_of
+from pace_async.interface.texts import given_text, program_text
 
 if TYPE_CHECKING:
     from pace_async.evaluate.base import Evaluation
-    from pace_async.task import TaskSpec
 
 _OF_EVALUATOR = "evaluation.settings."
 
@@ -93,7 +91,7 @@ async def evaluate_program_async(
     from pace_async.task import load_task
 
     loaded = load_task(fspath(task))
-    text = given_text(program) or _program_at(Path(program), loaded.spec)
+    text = given_text(program) or program_text(Path(program), loaded.spec)
     own = {f"{_OF_EVALUATOR}{name.removeprefix(_OF_EVALUATOR)}": value for name, value in (settings or {}).items()}
     overrides = {"evaluation.seed": seed, "evaluation.unsafe_no_sandbox": unsafe_no_sandbox}
     resolved = resolve(overrides={**overrides, **own}, environment={}).evaluation
@@ -115,20 +113,3 @@ def _result_of(found: "Evaluation") -> EvaluationResult:
         "cascade": [cast("StageResult", asdict(score)) for score in found.cascade],
         "evaluator_error": found.evaluator_error or None,
     }
-
-
-def _program_at(file: Path, spec: "TaskSpec") -> str:
-    """The text of a program. If the task has several files and the text names none, the files beside it are added.
-    Of a task whose program is a folder, that of a folder. Raises UsageError."""
-    from pace_async.programs.text import joined, parted
-    from pace_async.task.several_files import program_at
-
-    if spec.has_folder:
-        if not file.is_dir():
-            raise UsageError(f"{file} is no folder, and a program of task {spec.name!r} is a folder of files.")
-        return program_at(file, spec)
-    program = text_of(file)
-    beside = {name: file.with_name(name) for name in spec.files if file.with_name(name).exists()}
-    if not beside or parted(program)[0][0]:
-        return program
-    return joined({spec.program: program, **{name: text_of(path) for name, path in beside.items()}})

@@ -1,10 +1,12 @@
-"""Ideas of people: put into a run from outside while it searches, and how far each has come."""
+"""Ideas and programs of people: put into a run from outside while it searches, and how far each has come."""
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from pace_async.errors import UsageError
 from pace_async.interface.opening import open_anywhere
+from pace_async.interface.texts import given_text, program_text
 
 if TYPE_CHECKING:
     from pace_async.interface.documents import GivenIdeaShown
@@ -33,6 +35,28 @@ def add_idea(run: str | None, text: str) -> int:
             "language model as advisor (search.memory: run or island)."
         )
     return GIVEN + put(place, run_id, idea)
+
+
+def add_program(run: str | None, program: str | Path, about: str = "") -> bool:
+    """Put a program into the run's inbox: a file, a folder where the task's programs are folders, or the text. The run
+    evaluates it as it is, as the next candidate that it begins. A run that has ended does so when it is resumed.
+    Returns whether a run looks there while it goes on: one whose advisor reads no words looks only as it begins or is
+    resumed. Raises UsageError for what is no program of the run's task, GaveUp if the database cannot be written."""
+    from pace_async.configure import flat
+    from pace_async.evaluate.local import refused
+    from pace_async.population.reading.inbox import LONGEST_PROGRAM, one_line
+    from pace_async.population.writing.write_people import put
+    from pace_async.task import task_of_run
+
+    with open_anywhere(run) as (_, reader):
+        header, place, run_id = reader.header(), reader.place, reader.run_id()
+    task = task_of_run(header)
+    text = given_text(program) or program_text(Path(program), task.spec)
+    why = "it is too long" if len(text) > LONGEST_PROGRAM else refused(text, task)
+    if why:
+        raise UsageError(f"This is no program of task {task.name!r}: {why}.")
+    put(place, run_id, one_line(about), text)
+    return flat(header.config).get("search.memory") in ("run", "island")
 
 
 def ideas_given(run: str | None) -> "list[GivenIdeaShown]":

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pace_async.errors import UsageError
 from pace_async.interface.following import events_of
-from pace_async.interface.ideas import add_idea, ideas_given
+from pace_async.interface.ideas import add_idea, add_program, ideas_given
 from pace_async.interface.opening import open_anywhere, open_run
 from pace_async.interface.standing import best_of, notes_of, standing_of
 from pace_async.runtime.run_paths import find_run_paths
@@ -60,6 +60,12 @@ class Run:
         """Put an idea of yours into the run, as `pace idea add` does. Returns its number. Raises UsageError for a run
         whose advisor reads no ideas in words, GaveUp if the database cannot be written."""
         return add_idea(self.name, text)
+
+    def add_program(self, program: str | Path, about: str = "") -> bool:
+        """Let the run evaluate a program of yours, as `pace candidate add` does. Returns whether it looks for programs
+        while it goes on, or only as it begins or is resumed. Raises UsageError for what is no program of its task,
+        GaveUp if the database cannot be written."""
+        return add_program(self.name, program, about)
 
     def ideas(self) -> "list[GivenIdeaShown]":
         """The ideas that people put into the run, and what came of each: the keys of `pace idea list --json`."""

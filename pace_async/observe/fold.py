@@ -38,6 +38,7 @@ from pace_async.events import (
     LoopMeasured,
     NodesSeen,
     Practised,
+    ProgramGiven,
     RescoreBegan,
     Rescored,
     RunStateChanged,
@@ -168,6 +169,8 @@ def _fact(view: RunView, event: Fact) -> RunView:
             return _state(view, event)
         case IdeaGiven():
             return _note(view, event.at, "state", formatting.idea_given(event))
+        case ProgramGiven():
+            return _note(view, event.at, "state", formatting.program_given(event))
         case SettingChanged() | IslandActed() | TryEvaluated() | ImplementerChosen() | CascadeStageEnded() | Claimed():
             return view
         case EvaluationAttempted() | Practised() | RescoreBegan() | Rescored() | EpochInForce() | LoopMeasured():

@@ -20,6 +20,7 @@ from pace_async.events import (
     IdeaGiven,
     LeaseAborted,
     NodesSeen,
+    ProgramGiven,
     RunStateChanged,
     Stalled,
 )
@@ -230,6 +231,11 @@ def nodes(seen: NodesSeen) -> str:
 def idea_given(event: IdeaGiven) -> str:
     """A person's idea that the run has taken in."""
     return f"a person's idea {event.number}: {clean(event.text, 240)}"
+
+
+def program_given(event: ProgramGiven) -> str:
+    """A person's program that the run has taken in."""
+    return f"candidate {event.lease} is a person's program" + (f": {clean(event.about, 240)}" if event.about else "")
 
 
 def state(event: RunStateChanged) -> str:

@@ -30,6 +30,7 @@ from pace_async.events import (
     LeaseOpened,
     LeaseReleased,
     Practised,
+    ProgramGiven,
     TryEvaluated,
     VersionPublished,
 )
@@ -96,6 +97,9 @@ def apply(state: RunState, fact: Fact) -> RunState:
             state.served = fact.version
         case IdeaGiven():
             state.memory.give(fact)
+        case ProgramGiven():
+            state.running[fact.lease].given = fact
+            state.newest_program = max(state.newest_program, fact.entry)
         case _:
             pass  # describes the run's surroundings
     return state

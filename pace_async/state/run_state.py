@@ -20,6 +20,7 @@ from pace_async.events import (
     ImplementerTry,
     NotesPage,
     Practised,
+    ProgramGiven,
 )
 from pace_async.fitness import Fitness
 from pace_async.objectives import NO_SPREADS, Spreads
@@ -108,7 +109,8 @@ class Underway:
     island, if any. `base` is the parent of an experiment that an earlier process decided, which may be any program that
     the advisor named. It is None in the process that decides. `paid` is USD by model, `tries` what models answered,
     `stages` the cheap stages that ended. `answers` are those of an advisor over the network, paid for one by one, until
-    the rollout is advised. `practice` is what the last program did on practice instances."""
+    the rollout is advised. `practice` is what the last program did on practice instances. `given` is a person's program
+    that is evaluated as it is."""
 
     lease: Lease
     island: int
@@ -122,17 +124,20 @@ class Underway:
     claim: Claimed | None = None
     answers: tuple[AdvisorCall, ...] = ()
     practice: Practised | None = None
+    given: ProgramGiven | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A lease that is about to be committed as open. `arriving` is the pool that its island takes in with it."""
+    """A lease that is about to be committed as open. `arriving` is the pool that its island takes in with it. `entry`
+    is that of a person's program, 0 without one."""
 
     lease: Lease
     island: int
     served: int
     migrant: Member | None = None
     arriving: Pool = ()
+    entry: int = 0
 
 
 @dataclass(slots=True)
@@ -187,7 +192,8 @@ class RunState:
     `reserved` is USD by the number of the call in flight, `reservations` the last number given out. `shipped` is the
     group in training. `attempts` has the number of the newest attempt to evaluate a program, by (lease, stage, fresh),
     for leases that are not complete. `notes` are the newest pages by number (see `state.notes`).
-    `confirmed` has the score of the evaluation that confirmed a candidate. `lent` and
+    `confirmed` has the score of the evaluation that confirmed a candidate. `newest_program` is the last entry of the
+    inbox for which a lease was opened. `lent` and
     `lent_programs` are used only while a run is rebuilt: the pools, by lease, that later leases take in, and the
     programs, by candidate, that open leases start from."""
 
@@ -214,6 +220,7 @@ class RunState:
     turns: dict[int, Turn] = field(default_factory=dict[int, Turn])
     notes: dict[int, NotesPage] = field(default_factory=dict[int, NotesPage])
     confirmed: dict[int, float] = field(default_factory=dict[int, float])
+    newest_program: int = 0
     lent: dict[int, Pool] = field(default_factory=dict[int, Pool])
     lent_programs: dict[int, Member] = field(default_factory=dict[int, Member])
     visible: Visible = field(init=False)

@@ -64,6 +64,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.rmtree(folder / "made", ignore_errors=True)
     make_task("my_task", folder / "my_task")
     shutil.copy(load_task("circle_packing").folder / "initial.py", folder / "my_program.py")
+    shutil.copy(folder / "my_program.py", folder / "mine.py")
     (folder / "score.py").write_text("print(1)\n")
     make_repository(folder / "my_repository")
     (folder / "run.yaml").write_text(dump(settings()))

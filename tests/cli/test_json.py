@@ -19,6 +19,7 @@ WITHOUT = {
     "watch": "a screen for a person; `pace status --json` reads a run",
     "prompts init": "files to be changed",
     "idea add": "prints the idea's number; `pace idea list --json` reads ideas",
+    "candidate add": "says when the run looks; `pace show --json` reads candidates",
     "web": "pages for a person, served until it is stopped",
     "stop": "ends a run; `pace status --json` reads it",
     "rm": "asks a person, and `pace list --json` shows what is left",

@@ -45,11 +45,11 @@ async def test_the_first_commit_gives_a_run_its_journal_and_the_next_ones_go_on_
         await store.standing("demo")
         assert not await store.read(lambda connection: has_journal(connection, store.run_id)), "reading writes nothing"
         await store.commit(opened(6, 2))
-        await store.commit(*rollout(7, 3))
+        await store.commit(*rollout(8, 3))
     entries = facts_in(place)
     assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
     assert entries[: len(inferred)] == inferred
-    assert [entry.fact for entry in entries[len(inferred) :]] == [opened(6, 2), *rollout(7, 3)]
+    assert [entry.fact for entry in entries[len(inferred) :]] == [opened(6, 2), *rollout(8, 3)]
     assert problems(place) == []
 
 

@@ -27,6 +27,7 @@ from pace_async.events import (
     LoopMeasured,
     NotesPage,
     Practised,
+    ProgramGiven,
     RescoreBegan,
     RunStateChanged,
     SettingChanged,
@@ -50,6 +51,7 @@ from tests.support.population_facts import (
 )
 
 TRY = ImplementerTry(1, "coder", "ok", "", "layout = 9\n" * 40, None)
+OURS = "x = 3\n" * 99
 TRIED = FreshScore(1, 2.5, "ok", 2.4, 0.9, True, 0.5)
 
 
@@ -79,6 +81,8 @@ def one_of_each() -> tuple[tuple[Fact, ...], ...]:
         (Claimed(4, 1, "x = 2\n" * 99, "layout", 2.5, {"a": 1.0}, 1.0, False, 1.0, (TRIED,), 0.5),),
         (replace(evaluated(4), fresh=(TRIED,)), *rollout(5), LeaseReleased(5, "expired", 1.0)),
         (IdeaGiven(3, "spirals from the middle", 5, 6010.0),),
+        (opened(7), ProgramGiven(7, 4, OURS, "ours of today", 6011.0)),
+        (advised(7, ideas=()), replace(evaluated(7), program=OURS), LeaseReleased(7, "skipped", 6012.0)),
         (FaultSeen("engine", "timeout", "no answer", 4, 1.0), RunStateChanged("running", "", 1.0)),
         (LoopMeasured(1.5, 0.5, 1.0), ImplementerChecked("coder", 1, 1, 0.0, 0.1, 1.0)),
         (SettingChanged("staleness.max_staleness", "2", "3", 1.0), opened(6), replace(advised(6), calls=(asked,))),

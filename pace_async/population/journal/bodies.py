@@ -26,6 +26,7 @@ from pace_async.events import (
     ImplementerCalled,
     ImplementerTry,
     Practised,
+    ProgramGiven,
     RunHeader,
 )
 from pace_async.population.columns import clean_json
@@ -37,11 +38,12 @@ LONG: dict[type, tuple[str, ...]] = {
     Evaluated: ("program",),
     ImplementerTry: ("program", "answer"),
     Practised: ("printed",),
+    ProgramGiven: ("program",),
 }
 """The fields that hold long texts. So do the advisor's calls."""
-REPLACED: tuple[type, ...] = (Claimed, ImplementerCalled, Practised)
-"""Facts whose rows may be replaced or removed later, so that their long texts are blobs. Of ImplementerCalled this is
-the row of the advisor's answer."""
+REPLACED: tuple[type, ...] = (Claimed, ImplementerCalled, Practised, ProgramGiven)
+"""Facts whose rows may be replaced or removed later, or do not hold them, so that their long texts are blobs. Of
+ImplementerCalled this is the row of the advisor's answer."""
 
 T = TypeVar("T")
 NOTHING: Mapping[str, Any] = {}

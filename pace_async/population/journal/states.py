@@ -20,6 +20,7 @@ from pace_async.events import (
     ImplementerTry,
     NotesPage,
     Practised,
+    ProgramGiven,
 )
 from pace_async.objectives import Spreads
 from pace_async.population.journal.bodies import body_of, value_of
@@ -32,7 +33,17 @@ from pace_async.staleness.rollback import Health
 from pace_async.state.memory import Ended
 from pace_async.state.run_state import Rollout, RunState, Terms, Turn, Underway
 
-PLAIN = ("learner", "served", "groups", "evaluated", "last_lease", "spend_usd", "reservations", "weights")
+PLAIN = (
+    "learner",
+    "served",
+    "groups",
+    "evaluated",
+    "last_lease",
+    "spend_usd",
+    "reservations",
+    "weights",
+    "newest_program",
+)
 """Fields of the state that are numbers and texts."""
 VALUES = ("spreads", "health", "shipped")
 TABLES = ("reserved", "attempts", "turns", "notes", "confirmed")
@@ -56,6 +67,7 @@ class _Open(msgspec.Struct, array_like=True, frozen=True):
     claim: str | None
     answers: tuple[CallBody, ...]
     practice: str | None
+    given: str | None = None
 
 
 class _Complete(msgspec.Struct, array_like=True, frozen=True):
@@ -107,6 +119,7 @@ class _State(msgspec.Struct, frozen=True):
     given: tuple[KnownIdea, ...] = ()
     first: TriedOut | None = None
     confirmed: dict[int, float] = {}
+    newest_program: int = 0
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -231,7 +244,8 @@ def _island(island: Island, member: Callable[[Member], Member]) -> Island:
 
 
 def _open(underway: Underway, programs: _Programs) -> _Open:
-    without = {"advice": None, "tries": (), "stages": (), "claim": None, "answers": (), "practice": None, "base": None}
+    nothing: dict[str, Any] = dict.fromkeys(("advice", "claim", "practice", "base", "given"))
+    without = {**nothing, "tries": (), "stages": (), "answers": ()}
     return _Open(
         replace(underway, migrant=programs.named_or_none(underway.migrant), **without),
         advice=_body(underway.advice),
@@ -240,6 +254,7 @@ def _open(underway: Underway, programs: _Programs) -> _Open:
         claim=_body(underway.claim),
         answers=tuple(Blobs().call(call, keep=False) for call in underway.answers),
         practice=_body(underway.practice),
+        given=_body(underway.given),
     )
 
 
@@ -310,6 +325,7 @@ def _underway(stored: _Open, migrant: Member | None, reading: Reading) -> Underw
         claim=value_of(Claimed, stored.claim, content) if stored.claim is not None and whole else None,
         answers=tuple(call_of(call, content) for call in stored.answers if whole),
         practice=None if stored.practice is None else value_of(Practised, stored.practice, reading.contents(None)),
+        given=value_of(ProgramGiven, stored.given, content) if stored.given is not None and whole else None,
     )
 
 

@@ -44,7 +44,7 @@ from pace_async.population.models.implementing import (
 )
 from pace_async.population.models.journal import BlobRow, JournalRow, SnapshotRow
 from pace_async.population.models.learning import GroupRow, VersionRow
-from pace_async.population.models.people import GivenIdeaRow, InboxRow
+from pace_async.population.models.people import GivenIdeaRow, GivenProgramRow, InboxRow
 from pace_async.population.models.rescoring import EpochScoreRow, EvaluationEpochRow
 from pace_async.population.models.running import FaultRow, RunRow, RunStateRow, SecretRow, SettingChangeRow
 
@@ -69,6 +69,7 @@ __all__ = [
     "FaultRow",
     "FreshScoreRow",
     "GivenIdeaRow",
+    "GivenProgramRow",
     "GroupRow",
     "IdeaRow",
     "ImplementerCallRow",

@@ -1,20 +1,22 @@
 """Tables of what people put into a run: their inbox, and what the run has taken in."""
 
-from sqlalchemy import ForeignKeyConstraint
+from sqlalchemy import ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from pace_async.population.models.base import Base
+from pace_async.population.models.base import Base, refers
 
 
 class InboxRow(Base):
-    """An idea as somebody wrote it. The only table into which other processes than the run's own may insert, and into
-    which that one never writes. `entry` counts from 1 within the run."""
+    """An idea as somebody wrote it, or a program and what it is. The only table into which other processes than the
+    run's own may insert, and into which that one never writes. `entry` counts from 1 within the run. `program` is NULL
+    for an idea, and that of several files is one text."""
 
     __tablename__ = "inbox"
     run_id: Mapped[int] = mapped_column(primary_key=True)
     entry: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     text: Mapped[str]
     at: Mapped[float]
+    program: Mapped[str | None]
     __table_args__ = (ForeignKeyConstraint(("run_id",), ["runs.run_id"]),)
 
 
@@ -29,3 +31,15 @@ class GivenIdeaRow(Base):
     after: Mapped[int]
     at: Mapped[float]
     __table_args__ = (ForeignKeyConstraint(("run_id",), ["runs.run_id"]),)
+
+
+class GivenProgramRow(Base):
+    """A program of the inbox for which the run opened a lease, and which is that lease's candidate."""
+
+    __tablename__ = "given_programs"
+    run_id: Mapped[int] = mapped_column(primary_key=True)
+    entry: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    lease: Mapped[int]
+    about: Mapped[str]
+    at: Mapped[float]
+    __table_args__ = (refers(("lease",), "leases", ("lease",)), UniqueConstraint("run_id", "lease"))

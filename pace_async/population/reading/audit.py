@@ -89,8 +89,10 @@ def _conservation(rows: _Rows) -> Check:
     if trains(rows.header.objective):
         wrong += rows.wrong(
             "lease {} is {} without a group",
-            """SELECT lease, state FROM leases WHERE run_id = :run_id AND state IN ('trained', 'skipped')
-               AND group_number IS NULL ORDER BY lease""",
+            """SELECT l.lease, l.state FROM leases l
+               LEFT JOIN given_programs p ON p.run_id = l.run_id AND p.lease = l.lease
+               WHERE l.run_id = :run_id AND l.group_number IS NULL AND p.lease IS NULL
+               AND l.state IN ('trained', 'skipped') ORDER BY l.lease""",
         )
     wrong += rows.wrong(
         "group {} holds {} rollouts where {} belong",

@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, and_, select
+from sqlalchemy import Connection, and_, func, select
 from sqlalchemy.exc import DBAPIError
 
 from pace_async.outside import readable
 from pace_async.population.base import Population
-from pace_async.population.models import CandidateRow, ExperimentRow, GivenIdeaRow, InboxRow, RunRow
+from pace_async.population.models import CandidateRow, ExperimentRow, GivenIdeaRow, GivenProgramRow, InboxRow, RunRow
 
 LONGEST_IDEA = 2_000
 """Characters of an idea that are taken in."""
+LONGEST_PROGRAM = 16_000_000
+"""Characters of a program, with all of its files, that is taken in. A task may allow less."""
 
 
 def one_line(text: str) -> str:
@@ -21,11 +23,13 @@ def one_line(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A row of the inbox. `at` is in seconds since the epoch."""
+    """A row of the inbox. `at` is in seconds since the epoch. An idea has no `program`, and a program's `text` says
+    what it is."""
 
     entry: int
     text: str
     at: float
+    program: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +47,15 @@ class GivenIdea:
 
 
 def untaken(connection: Connection, run: str) -> Sequence[Entry]:
-    """The entries that the run called `run` has not taken in, by number."""
-    row, given = InboxRow, GivenIdeaRow
-    taken = and_(given.run_id == row.run_id, given.entry == row.entry)
+    """The entries that the run called `run` has not taken in, by number. A program that is too long is none."""
+    row, given, program = InboxRow, GivenIdeaRow, GivenProgramRow
     rows = connection.execute(
-        select(row.entry, row.text, row.at)
+        select(row.entry, row.text, row.at, row.program)
         .join(RunRow, RunRow.run_id == row.run_id)
-        .outerjoin(given, taken)
-        .where(RunRow.name == run, given.entry.is_(None))
+        .outerjoin(given, and_(given.run_id == row.run_id, given.entry == row.entry))
+        .outerjoin(program, and_(program.run_id == row.run_id, program.entry == row.entry))
+        .where(RunRow.name == run, given.entry.is_(None), program.entry.is_(None))
+        .where(func.coalesce(func.length(row.program), 0) <= LONGEST_PROGRAM)
         .order_by(row.entry)
     )
     return [Entry(*each) for each in rows]
@@ -70,7 +75,7 @@ def ideas_given(connection: Connection, run_id: int) -> Sequence[GivenIdea]:
     entries = connection.execute(
         select(row.entry, row.text, row.at, given.after)
         .outerjoin(given, and_(given.run_id == row.run_id, given.entry == row.entry))
-        .where(row.run_id == run_id)
+        .where(row.run_id == run_id, row.program.is_(None))
         .order_by(row.entry)
     )
     experiments = connection.execute(

@@ -52,9 +52,14 @@ INPUT = {
     "VersionPublished",
     "EpochInForce",
     "IdeaGiven",
+    "ProgramGiven",
 }
 """The kinds of facts that the fold needs of every lease. Of open leases it needs all."""
-UNREAD: dict[str, dict[str, Any]] = {"Advised": {"calls": ()}, "ImplementerCalled": {"tried": None, "answered": None}}
+UNREAD: dict[str, dict[str, Any]] = {
+    "Advised": {"calls": ()},
+    "ImplementerCalled": {"tried": None, "answered": None},
+    "ProgramGiven": {"program": ""},
+}
 """What the fold does not need of closed leases, by kind."""
 
 

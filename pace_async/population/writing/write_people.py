@@ -20,16 +20,16 @@ def idea_given(scope: Scope, fact: IdeaGiven) -> None:
     scope.record(GivenIdeaRow, fact, idea=fact.number, description=fact.text)
 
 
-def put(place: Place, run_id: int, text: str) -> int:
-    """Insert an entry into the inbox of a run that another process may be driving. Returns its number. Raises GaveUp if
-    the database cannot be written."""
+def put(place: Place, run_id: int, text: str, program: str | None = None) -> int:
+    """Insert an idea, or a program and what it is, into the inbox of a run that another process may be driving. Returns
+    the number of the entry. Raises GaveUp if the database cannot be written."""
     writer, tries = engine(place, "write"), 0
     try:
         while True:
             tries += 1
             try:
                 with writer.begin() as connection:
-                    return inserted(connection, run_id, text)
+                    return inserted(connection, run_id, text, program)
             except IntegrityError:
                 if tries == TRIES:
                     raise
@@ -39,10 +39,11 @@ def put(place: Place, run_id: int, text: str) -> int:
         writer.dispose()
 
 
-def inserted(connection: Connection, run_id: int, text: str) -> int:
+def inserted(connection: Connection, run_id: int, text: str, program: str | None = None) -> int:
     """Insert an entry into the open transaction. Returns its number. Raises IntegrityError if another process drew the
     same one."""
     last = select(func.coalesce(func.max(InboxRow.entry), 0)).where(InboxRow.run_id == run_id)
     entry = connection.execute(last).scalar_one() + 1
-    connection.execute(insert(InboxRow).values(run_id=run_id, entry=entry, text=text, at=time.time()))
+    row = {"run_id": run_id, "entry": entry, "text": text, "program": program, "at": time.time()}
+    connection.execute(insert(InboxRow).values(row))
     return entry

@@ -28,6 +28,7 @@ from pace_async.events import (
     LeaseReleased,
     LoopMeasured,
     Practised,
+    ProgramGiven,
     RescoreBegan,
     Rescored,
     RunStateChanged,
@@ -35,7 +36,13 @@ from pace_async.events import (
     TryEvaluated,
     VersionPublished,
 )
-from pace_async.population.models import Base, EvaluationAttemptRow, ImplementerChoiceRow, ReservationRow
+from pace_async.population.models import (
+    Base,
+    EvaluationAttemptRow,
+    GivenProgramRow,
+    ImplementerChoiceRow,
+    ReservationRow,
+)
 from pace_async.population.writing import (
     write_epochs,
     write_learning,
@@ -95,6 +102,7 @@ WRITERS: Mapping[type, Callable[[Scope, Any], None]] = {
     Rescored: write_epochs.rescored,
     EpochInForce: write_epochs.epoch_in_force,
     IdeaGiven: write_people.idea_given,
+    ProgramGiven: _as_it_is(GivenProgramRow),
 }
 """What writes the rows of each fact."""
 

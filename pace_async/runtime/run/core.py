@@ -36,6 +36,7 @@ from pace_async.events import (
     IdeaGiven,
     IslandActed,
     LeaseOpened,
+    ProgramGiven,
     Purpose,
     TransientEvent,
 )
@@ -43,7 +44,8 @@ from pace_async.implement.base import Implementer
 from pace_async.implement.notes_writer import NotesWriter
 from pace_async.learn.base import Learner
 from pace_async.observe.bus import Bus
-from pace_async.population.reading.inbox import one_line, waiting_in
+from pace_async.outside import sound
+from pace_async.population.reading.inbox import Entry, one_line, waiting_in
 from pace_async.publish.base import Publisher
 from pace_async.reward import RewardRule
 from pace_async.runtime.run.clock import Clock
@@ -178,6 +180,9 @@ class Core:
     prompts: Prompts | None = None
     """What questions are made of, where a run has a context."""
     turns: LoopTurns | None = None
+    programs_wait: bool = False
+    """Whether programs of people were in the inbox as this process began. A run whose models read no words looks there
+    only then."""
     threads: bool = False
     """Whether long work goes to a thread: then what happens when depends on the machine."""
     started: float = 0.0
@@ -196,6 +201,7 @@ class Core:
     reward: RewardRule = field(init=False)
     _waiting: Waiters = field(default_factory=Waiters)
     _line: Line = field(init=False)
+    _offered: Entry | None = None
 
     def __post_init__(self) -> None:
         """Every island without work waits already, whether or not its thread has started."""
@@ -282,6 +288,8 @@ class Core:
             self.changed()
             return None
         lease, now = self.state.next_lease(), self.stages.clock.now()
+        if (entry := self._offered) is not None:
+            return await self._admit_given(entry, Opening(lease, island, self.state.served, entry=entry.entry), now)
         acted, migrant, arriving = self._act(lease.lease, island, now)
         place = Opening(lease, island, self.state.served, migrant, arriving)
         with ClaimedPlace.lease(self.state, place):
@@ -290,12 +298,21 @@ class Core:
             await self.record(LeaseOpened(lease.lease, island, lease.deadline, place.served, now, arrived), *acted)
         return LeaseWork(lease, island, migrant)
 
+    async def _admit_given(self, entry: Entry, place: Opening, now: float) -> LeaseWork:
+        """A lease for a person's program."""
+        lease, self._offered = place.lease, None
+        given = ProgramGiven(lease.lease, entry.entry, sound(entry.program or ""), one_line(entry.text), now)
+        with ClaimedPlace.lease(self.state, place):
+            self.changed()
+            await self.record(LeaseOpened(lease.lease, place.island, lease.deadline, place.served, now), given)
+        return LeaseWork(lease, place.island, given=given)
+
     async def _reached(self, island: int) -> bool:
         """Wait until it is the island's turn and there is room. Returns False when the run is ending."""
         turn = self.state.turn_of(island)
         self._line.enter(turn)
         try:
-            looked = not self.state.memory.active
+            looked = not (self.state.memory.active or self.programs_wait)
             while self.stopping is None:
                 if not (self._line.is_first(turn) and self._room()):
                     await self._line.wait(turn)
@@ -309,11 +326,18 @@ class Core:
         return self.stopping is None
 
     async def _take_in(self) -> None:
-        """Take in the ideas that people have put into the inbox. A database that is away is asked at the next lease."""
+        """Take in the ideas that people have put into the inbox, and the next program, for which the lease opens. A
+        database that is away is asked at the next lease."""
         entries = await waiting_in(self.recorder.population, self.run)
-        if entries:
+        ideas = [each for each in entries if each.program is None]
+        if ideas and self.state.memory.active:
             after, now = self.state.last_lease, self.stages.clock.now()
-            await self.record(*(IdeaGiven(each.entry, one_line(each.text), after, now) for each in entries))
+            await self.record(*(IdeaGiven(each.entry, one_line(each.text), after, now) for each in ideas))
+        openings = self.state.claimed.openings.values()
+        newest = max(self.state.newest_program, *(opening.entry for opening in openings), 0)
+        programs = [each for each in entries if each.program is not None and each.entry > newest]
+        self._offered = programs[0] if programs else None
+        self.programs_wait = bool(programs)
 
     def _act(self, lease: int, number: int, now: float) -> tuple[tuple[IslandActed, ...], Member | None, Pool]:
         """The action of an island as it opens a lease, if any, and the parent and ideas from another island."""

@@ -66,7 +66,7 @@ async def search_thread(core: Core, patience: Patience, island: int) -> None:
         if work is None:
             return
         try:
-            await _try_out(core, patience, work, work.decision or await _decide(core, patience, work))
+            await _try_out(core, patience, work, work.decision or await _decision(core, patience, work))
             patience.aborted = 0
         except Lost as lost:
             lease, fault, now = work.lease.lease, lost.fault, core.stages.clock.now()
@@ -79,6 +79,16 @@ async def search_thread(core: Core, patience: Patience, island: int) -> None:
             core.show(CallUnaffordable(reached.usd, reached.left_usd))
             core.stop("budget")
         core.changed()
+
+
+async def _decision(core: Core, patience: Patience, work: LeaseWork) -> Decision:
+    """What is tried out: a person's program, as a change of the task's own, or what the advisor decides."""
+    given, seed = work.given, core.state.seed_program
+    if given is None or seed is None:
+        return await _decide(core, patience, work)
+    now = core.stages.clock.now()
+    await core.record(Advised(given.lease, work.island, seed.candidate, (), (), None, given.experiment, now))
+    return Decision(seed, "", given.experiment, implemented=Implemented(given.program))
 
 
 async def _decide(core: Core, patience: Patience, work: LeaseWork) -> Decision:
@@ -265,7 +275,7 @@ async def _complete(core: Core, work: LeaseWork, decision: Decision, tried: Trie
     state, lease, now = core.state, work.lease.lease, core.stages.clock.now()
     ended = await _ended(core, work, decision, tried, now)
     facts = *tried.evaluation.attempts, *_stopped_by(lease, tried.evaluation, now), ended
-    if core.stages.learner is None:
+    if core.stages.learner is None or work.given is not None:
         _, rollout = rollout_of(state, ended)
         with ClaimedPlace.rollouts(state, rollout):
             await core.record(*facts, LeaseReleased(lease, "skipped", now))

@@ -2,15 +2,15 @@
 
 A decided lease is implemented and evaluated without the advisor, from the last recorded answer of a model. A lease that
 has passed a stage of a cascade is evaluated from the next stage on, without the implementer. A lease whose program was
-being tried on fresh instances goes on with the next try. A lease that was only admitted starts again with its own
-seeds. Each keeps its deadline.
+being tried on fresh instances goes on with the next try. A person's program is evaluated as it is. A lease that was
+only admitted starts again with its own seeds. Each keeps its deadline.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pace_async.errors import PaceBug
-from pace_async.events import Advised, CascadeScore, CascadeStageEnded, Claimed, ImplementerChosen
+from pace_async.events import Advised, CascadeScore, CascadeStageEnded, Claimed, ImplementerChosen, ProgramGiven
 from pace_async.frozen_values import fast_init
 from pace_async.implement.base import Implemented
 from pace_async.search.state import Island, Member
@@ -37,19 +37,28 @@ class Decision:
 @dataclass(frozen=True, slots=True)
 class LeaseWork:
     """A lease to work on. It has the parent from another island, if any, the `decision` of an earlier process, if any,
-    and the `claim` if that process was trying the program on fresh instances."""
+    and the `claim` if that process was trying the program on fresh instances. `given` is a person's program, for which
+    it was opened."""
 
     lease: Lease
     island: int
     migrant: Member | None = None
     decision: Decision | None = None
     claim: Claimed | None = None
+    given: ProgramGiven | None = None
 
 
 def unfinished(state: RunState) -> list[LeaseWork]:
     """The unfinished leases of an earlier process, by lease."""
     return [
-        LeaseWork(underway.lease, underway.island, underway.migrant, _decision(state, underway), underway.claim)
+        LeaseWork(
+            underway.lease,
+            underway.island,
+            underway.migrant,
+            _decision(state, underway),
+            underway.claim,
+            underway.given,
+        )
         for _, underway in sorted(state.running.items())
     ]
 
@@ -66,6 +75,8 @@ def _decision(state: RunState, underway: Underway) -> Decision | None:
             f"candidate {advice.parent}, parent of lease {advice.lease}, is not known to island {island.number}"
         )
     implemented, passed = _got_so_far(underway.stages)
+    if underway.given is not None:
+        implemented = Implemented(underway.given.program)
     return Decision(
         parent=parent,
         idea_text=_idea_text(state, island, advice),

@@ -36,6 +36,7 @@ from pace_async.observe.watchers.choose import Chosen
 from pace_async.observe.watchers.follower import WatcherDisplay
 from pace_async.outside import printable
 from pace_async.population.lock import RunLock
+from pace_async.population.reading.inbox import waiting_in
 from pace_async.population.reading.progress import groups_of_versions
 from pace_async.population.reading.record import RunRecord
 from pace_async.population.reading.summaries import made_at
@@ -116,6 +117,7 @@ async def conduct(resources: RunResources, display: str, logs: Sequence[Chosen] 
             groups_folder=paths.groups,
             turns=turns_here(),
             threads=True,
+            programs_wait=any(each.program is not None for each in await waiting_in(resources.store, header.name)),
             prompts=prompts_of(config, resources.task, surroundings_of(resources.task))
             if state.memory.active
             else None,

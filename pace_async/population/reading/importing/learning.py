@@ -14,6 +14,7 @@ from pace_async.events import (
     GroupShipped,
     IdeaGiven,
     LoopMeasured,
+    ProgramGiven,
     RescoreBegan,
     Rescored,
     RunStateChanged,
@@ -27,6 +28,7 @@ from pace_async.population.models import (
     EvaluationEpochRow,
     FaultRow,
     GivenIdeaRow,
+    GivenProgramRow,
     GroupRow,
     LeaseRow,
     RunRow,
@@ -35,6 +37,7 @@ from pace_async.population.models import (
     VersionRow,
 )
 from pace_async.population.reading.importing.order import LAST, Step
+from pace_async.population.reading.programs import whole_or_none
 
 
 def steps_of_groups(connection: Connection, run_id: int) -> Iterator[Step]:
@@ -119,6 +122,11 @@ def steps_of_run(connection: Connection, run_id: int) -> Iterator[Step]:
     for row in connection.execute(_of_run(GivenIdeaRow, run_id)):
         given = IdeaGiven(row.entry, row.description, row.after, row.at)
         yield Step(("given", row.entry, 0), row.at, 0, given, (("opened", row.after, 0),))
+    for row in connection.execute(_of_run(GivenProgramRow, run_id)):
+        made = select(CandidateRow.program).where(CandidateRow.run_id == run_id, CandidateRow.candidate == row.lease)
+        program = whole_or_none(connection, run_id, connection.execute(made).scalar_one_or_none()) or ""
+        fact = ProgramGiven(row.lease, row.entry, program, row.about, row.at)
+        yield Step(("program given", row.entry, 0), row.at, row.lease, fact, (("opened", row.lease, 0),), texts=True)
     for row in connection.execute(_of_run(FaultRow, run_id)):
         fault = FaultSeen(row.stage, row.kind, row.detail, row.lease, row.at)
         after = (("fault", row.number - 1, 0), ("opened", row.lease or 0, 0))
