@@ -39,6 +39,7 @@ def member_levels(context: Context, member: Member | None, spec: TaskSpec, *, al
 
     def texts(member: Member) -> Iterator[str]:
         head = f"Candidate {member.candidate}, score {score_of(context, member)}"
+        head += ", the best by the mean of two evaluations" if alone and context.by_mean else ""
         yield f"{head}, {beside(member.program, context.parent, spec)}"
         if alone:
             parent = context.parent

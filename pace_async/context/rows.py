@@ -63,9 +63,11 @@ def as_told(tested: TriedOut, spec: TaskSpec) -> TriedOut:
 
 
 def shown_metrics(metrics: Mapping[str, float], spec: TaskSpec) -> Mapping[str, float]:
-    """All of a command task, whose programs can read them anyway. Of a hidden scorer those that the task lists."""
-    names = spec.shown_metrics if spec.of_kind.hides_scorer else metrics
-    return {name: float(f"{metrics[name]:.3g}") for name in names if name in metrics and name not in REPEATED}
+    """All of a command task, whose programs can read them anyway. Of a hidden scorer those that the task lists, with
+    fewer digits."""
+    hidden = spec.of_kind.hides_scorer
+    names, digits = (spec.shown_metrics, 4) if hidden else (metrics, 5)
+    return {name: float(f"{metrics[name]:.{digits}g}") for name in names if name in metrics and name not in REPEATED}
 
 
 def columns_of(rows: Iterable[Row]) -> Mapping[str, float]:

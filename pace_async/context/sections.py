@@ -22,7 +22,7 @@ NOTE = "[{} characters of the middle are left out]"
 SHARES: Mapping[str, float] = {
     "limits": 0.15,
     "measured": 0.1,
-    "results": 0.0245,
+    "results": 0.0265,
     "ideas": 0.012,
     "notes": 0.03,
     "lineage": 0.015,

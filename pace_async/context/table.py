@@ -4,7 +4,7 @@ A row names an idea by its sentence, because the specification that carries it o
 says another does not repeat. The metrics of all rows are columns, whose names stand above them once.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from pace_async.context.figures import gain_text, score_text
@@ -16,25 +16,26 @@ from pace_async.search.results import KnownIdea, counted
 
 
 class Size(NamedTuple):
-    """What a level of the table shows: best rows, recent rows, columns, characters of what was tried in the WHOLE rows
-    of each kind, and in the others."""
+    """What a level of the table shows: best rows, recent rows, columns, characters of what was tried in the WHOLE first
+    rows, and in the others. `bare` rows have no seconds, no gain over the best before, and no deviation."""
 
     best: int
     recent: int
     columns: int
     long: int
     short: int
+    bare: bool = False
 
 
 SIZES = (
-    *(Size(8, 8, COLUMNS, 300, 260), Size(8, 8, COLUMNS, 220, 120), Size(8, 8, COLUMNS, 160, 80)),
-    *(Size(8, 8, COLUMNS, 110, 70), Size(8, 8, 3, 110, 70), Size(8, 8, 2, 110, 60)),
-    *(Size(5, 4, 2, 210, 90), Size(5, 4, 2, 190, 60), Size(4, 4, 2, 190, 60), Size(4, 3, 2, 190, 60)),
-    *(Size(4, 3, 2, 170, 60), Size(3, 3, 2, 170, 60), Size(3, 2, 2, 170, 60), Size(3, 2, 2, 120, 60)),
-    Size(1, 0, 1, 70, 60),
+    *(Size(10, 10, COLUMNS, 300, 260), Size(10, 10, COLUMNS, 220, 120), Size(10, 10, COLUMNS, 160, 80)),
+    *(Size(10, 10, COLUMNS, 110, 70), Size(10, 10, 3, 110, 70), Size(10, 10, 2, 110, 60)),
+    *(Size(10, 10, 2, 190, 60, bare=True), Size(10, 10, 2, 150, 45, bare=True), Size(10, 10, 2, 150, 36, bare=True)),
+    *(Size(10, 10, 2, 110, 36, bare=True), Size(10, 10, 2, 60, 36, bare=True), Size(10, 10, 1, 60, 36, bare=True)),
+    *(Size(10, 10, 0, 60, 36, bare=True), Size(8, 6, 0, 60, 36, bare=True), Size(6, 4, 0, 60, 36, bare=True)),
+    *(Size(4, 3, 0, 60, 36, bare=True), Size(3, 1, 0, 60, 36, bare=True), Size(1, 0, 0, 60, 36, bare=True)),
 )
-"""Levels of the table: first words go, then columns, then rows. Fewer rows have more words again, because a few whole
-ideas say more than many without their ends."""
+"""Levels of the table: first words go, then columns, and rows last, because what is not listed is tried again."""
 LISTED: tuple[tuple[int, int, int], ...] = (
     *((12, 300, 300), (12, 200, 120), (10, 160, 110), (8, 150, 90), (4, 250, 130), (4, 160, 100), (4, 110, 80)),
     (2, 80, 60),
@@ -53,12 +54,12 @@ USUAL = 6
 """The level of the table in the middle of a run."""
 FIRST = 3
 """Items of a list that have more words."""
-WHOLE = 2
-"""Rows of each kind in the table that have more words."""
-BEST_HEAD = (
-    "Best (number from parent: score, gain, in brackets that over the best before it, "
-    "seconds of evaluation{columns}: what was tried):"
-)
+WHOLE = 1
+"""The first rows of each kind in the table, which have more words."""
+BEST_HEAD = "Best{ranked} (number from parent: score{again}, gain over the parent{more}{columns}: what was tried):"
+RANKED = " first, by the mean where there are two scores"
+MORE = " (over the best before it), seconds"
+LONGEST_DEVIATION = 60
 AND = " / "
 WORTH_SAYING = 180
 """Characters of an experiment below which it is not worth a place beside its idea."""
@@ -79,32 +80,44 @@ def results_levels(context: Context, digits: int) -> Levels:
         size = SIZES[level]
         tops = context.best_rows[: size.best]
         shown = {row.tested.candidate for row in tops}
-        news = [row for row in context.recent_rows if row.tested.candidate not in shown][: size.recent]
+        news = _newest(context, shown)[: size.recent]
         columns = widest(context.columns, size.columns) if tops else []
         practised = any(row.tested.practice is not None for row in (*tops, *news))
         names = [one_line(name, LONGEST_METRIC) for name in columns]
         named = "".join(f" | {name}" for name in [*([PRACTICE] if practised else []), *names])
         lines: list[str] = []
-        for head, rows in ((BEST_HEAD.format(columns=named), tops), ("Latest others:", news)):
+        again = any(row.says_again and row.tested.again is not None for row in (*tops, *news))
+        told = {"ranked": RANKED if again else "", "again": " (again)" if again else ""}
+        best = BEST_HEAD.format(columns=named, more="" if size.bare else MORE, **told)
+        for head, rows in ((best, tops), ("Latest others:", news)):
             if rows:
                 lengths = (size.long if place < WHOLE else size.short for place in range(len(rows)))
                 texts = (
-                    row_text(row, digits, most, columns, practised) for row, most in zip(rows, lengths, strict=False)
+                    row_text(row, digits, most, columns, practised, bare=size.bare)
+                    for row, most in zip(rows, lengths, strict=False)
                 )
                 lines += [head, *texts]
         if tops and context.seed is not None:
-            lines.append(row_text(context.seed, digits, size.short, columns, practised))
+            lines.append(row_text(context.seed, digits, size.short, columns, practised, bare=size.bare))
         count = _counts(context, len({row.tested.candidate for row in (*tops, *news)}))
         return "\n".join([*lines, f"{count}{_left_out(context, columns)}"])
 
     return text
 
 
-def row_text(row: Row, digits: int, longest: int, columns: Sequence[str] | None = None, practised: bool = False) -> str:
+def row_text(
+    row: Row,
+    digits: int,
+    longest: int,
+    columns: Sequence[str] | None = None,
+    practised: bool = False,
+    *,
+    bare: bool = False,
+) -> str:
     """One result on one line. In the table it has a cell for each of the columns, if it has a score, after that of its
     practice where programs `practised`, and leaves out the word candidate."""
     tested, name = row.tested, "candidate " if columns is None else ""
-    outcome = _outcome(row, digits)
+    outcome = _outcome(row, digits, bare=bare)
     if tested.score is not None:
         outcome += (
             f" | {score_text(tested.practice, PRACTICE_DIGITS) if tested.practice is not None else '-'}" * practised
@@ -113,7 +126,8 @@ def row_text(row: Row, digits: int, longest: int, columns: Sequence[str] | None 
     if not tested.candidate:
         return f"- {name}0: {outcome}: the task's own program"
     head = f"- {name}{tested.candidate} from {tested.parent}: {outcome}"
-    corrected = f" [{in_short(tested.deviation, longest)}]" if tested.deviation else ""
+    deviation = "" if bare else in_short(tested.deviation, min(longest, LONGEST_DEVIATION))
+    corrected = f" [{deviation}]" if deviation else ""
     return f"{head}: {what_of(row, longest)}{corrected}"
 
 
@@ -146,7 +160,7 @@ def line_of(row: Row, digits: int) -> Callable[[int], str]:
     return lambda longest: row_text(row, digits, min(longest, BRIEF))
 
 
-def _outcome(row: Row, digits: int) -> str:
+def _outcome(row: Row, digits: int, *, bare: bool = False) -> str:
     tested = row.tested
     same = f", exactly as {row.same_as}" if row.same_as is not None else ""
     if row.same_program is not None:
@@ -154,10 +168,11 @@ def _outcome(row: Row, digits: int) -> str:
     if tested.score is None:
         return f"{tested.outcome}{same}{f' ({one_line(tested.cause, 120)})' if tested.cause else ''}"
     gain = f", {gain_text(tested.gain)}" if tested.gain is not None else ""
-    best = f" ({row.over_best:+.3g})" if row.over_best is not None else ""
+    best = f" ({row.over_best:+.3g})" if row.over_best is not None and not bare else ""
     again = f" (again {score_text(tested.again, digits)})" if row.says_again and tested.again is not None else ""
     again = " (worse in a second evaluation)" if row.doubted else again
-    return f"{score_text(tested.score, digits)}{again}{gain}{best}{same}, {_seconds(tested.seconds)}"
+    took = "" if bare else f", {_seconds(tested.seconds)}"
+    return f"{score_text(tested.score, digits)}{again}{gain}{best}{same}{took}"
 
 
 def _seconds(seconds: float) -> str:
@@ -245,8 +260,13 @@ def _in_table(context: Context) -> set[int]:
     """Candidates that the table usually has."""
     size = SIZES[USUAL]
     tops = {row.tested.candidate for row in context.best_rows[: size.best]}
-    news = [row.tested.candidate for row in context.recent_rows if row.tested.candidate not in tops]
-    return {*tops, *news[: size.recent]}
+    return {*tops, *(row.tested.candidate for row in _newest(context, tops)[: size.recent])}
+
+
+def _newest(context: Context, shown: Collection[int]) -> list[Row]:
+    """The rows that are not `shown`, the newest first."""
+    rows = (row for row in (*context.best_rows, *context.recent_rows) if row.tested.candidate not in shown)
+    return sorted(rows, key=lambda row: -row.tested.candidate)
 
 
 def ideas_levels(context: Context) -> Levels:

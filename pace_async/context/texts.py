@@ -78,14 +78,14 @@ def task_text(spec: TaskSpec) -> str:
 def limits_text(spec: TaskSpec, around: Surroundings) -> str:
     """How a program is called, and what it has."""
     processors = spec.cpus or (1 if spec.of_kind.hides_scorer else around.processors)
-    has = [f"{resources(spec)} for its whole evaluation"]
+    has = [resources(spec)]
     if processors is not None:
         shared = ", which evaluations at the same time share" if not spec.of_kind.hides_scorer and not spec.cpus else ""
         has.append(f"{processors} processor{'s' if processors > 1 else ''}{shared}")
     if spec.gpus:
         has.append(f"{spec.gpus:g} GPU")
     has.append("no network")
-    lines = [f"{spec.of_kind.contract(spec)}. It has {', '.join(has)}."]
+    lines = [f"{spec.of_kind.contract(spec)}. A whole evaluation has {', '.join(has)}."]
     chosen = "use only" in spec.coding_requirements.lower()  # the author says which packages, and others confuse
     if spec.language == PYTHON and not spec.of_kind.hides_scorer and around.python:
         lines.append(f"`python` is version {around.python}.")
@@ -160,7 +160,8 @@ def program_levels(context: Context, task: Task, *, to_edit: bool) -> Levels:
     file, unless the reader is to edit it (`to_edit`)."""
     spec, program = task.spec, context.parent.program
     metrics = "".join(f", {name} {value:g}" for name, value in context.metrics.items())
-    best = "" if context.best is not None else " No program that you can see is better."
+    mean = " by the mean of two evaluations" if context.by_mean else ""
+    best = "" if context.best is not None else f" No program that you can see is better{mean}."
     score = f"score {score_of(context, context.parent)}{metrics}" if context.begun else "not scored yet"
     head = f"Candidate {context.parent.candidate}, {score}, {size_text(spec, program)}.{best}"
     feedback = context.parent.feedback

@@ -21,7 +21,7 @@ from pace_async.state.run_state import RunState
 from pace_async.task import TaskSpec
 
 BEST, RECENT, LINEAGE, FAILED = 10, 10, 8, 5
-"""Rows of each kind that a context takes. A rendering may show fewer."""
+"""Rows of each kind that a context takes, the recent ones besides the best. A rendering may show fewer."""
 LOOKED_AT = 8
 """Programs that are compared to find one that differs."""
 DIFFERS = 0.3
@@ -67,7 +67,7 @@ class Context:
     `noise` is what two evaluations of one program usually differ by, None if that is not known.
     `notes` is the newest page that may be seen. `seed` is the task's own program, and `columns` are the metrics of all
     these results with their spreads. `begun` is False before a run has scored the task's own program: then the parent's
-    score is no score."""
+    score is no score. `by_mean`: the best is so by the mean of two evaluations, and another one has a better score."""
 
     parent: Member
     best: Member | None
@@ -90,6 +90,7 @@ class Context:
     seed: Row | None = None
     columns: Mapping[str, float] = field(default_factory=dict[str, float])
     begun: bool = True
+    by_mean: bool = False
 
     @property
     def scores(self) -> list[float]:
@@ -108,8 +109,9 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
     for member in members:
         best = _fitter(view, spec, best, member)
     ahead = best if _worth(view, spec, best) != _worth(view, spec, parent) else None
-    recent = view.recent(RECENT)
-    top = view.best(BEST)
+    top = sorted(view.best(BEST), key=lambda tested: -spec.fitness.merit(_worth(view, spec, tested)))
+    listed = {tested.candidate for tested in top}
+    recent = [tested for tested in view.recent(BEST + RECENT) if tested.candidate not in listed][:RECENT]
     first = state.memory.first
     own = view.tested.get(parent.candidate) or (first if parent.candidate == 0 else None)
     under_way = _under_way(state, island, view)
@@ -138,10 +140,11 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
         scored=len(view.worth),
         untried=view.count_waiting(taken),
         asked=asked,
-        left=(island.number - 1) % (MOST_LEFT + 1) if asked else 0,
+        left=(island.number - 1) % (MOST_LEFT + 1) if asked and parent.candidate == 0 else 0,
         failures=dict(view.failures),
         notes=page_seen(state) if state.memory.mode == "run" else None,
         seed=seed_row,
+        by_mean=any(_better(spec, row, best) for row in (*best_rows, *recent_rows)),
         columns=columns_of((*best_rows, *recent_rows, *([seed_row] if seed_row is not None else []))),
     )
 
@@ -173,10 +176,15 @@ def _fitter(view: Results, spec: TaskSpec, a: Member, b: Member) -> Member:
     return a if spec.fitness.better(one, other) else b
 
 
+def _better(spec: TaskSpec, row: Row, best: Member) -> bool:
+    score = row.tested.score
+    return score is not None and spec.fitness.better(score, best.score)
+
+
 def _judged(row: Row, view: Results, spec: TaskSpec, best: Member) -> Row:
     """The row, marked where its score is above that of the best program only for luck."""
     tested = row.tested
-    if row.says_again or tested.score is None or not spec.fitness.better(tested.score, best.score):
+    if row.says_again or not _better(spec, row, best):
         return row
     behind = spec.fitness.better(_worth(view, spec, best), _worth(view, spec, tested))
     return replace(row, doubted=behind)

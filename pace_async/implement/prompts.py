@@ -139,10 +139,11 @@ def question_for(task: Task, parent: Member, experiment: Experiment, briefing: B
     if spec.has_folder:
         head = f"It is {what}, with {size_text(spec, program)}.\n{feedback}".rstrip()
         whole = files_levels(program, task.program, spec, head, f"{experiment.description}\n{experiment.idea}")
+    specification = without_needs(experiment.description).strip()
     values = {
         **answer_form(spec, parent.program),
-        "idea": one_line(experiment.idea),
-        "specification": fenced(without_needs(experiment.description), "text"),
+        "idea": one_line(experiment.idea) if "\n" not in specification else "",
+        "specification": fenced(specification, "text"),
         "request": _after(experiment.tries, program, spec, "specification"),
     }
     return briefing.render(whole, parent, values, begun=begun)

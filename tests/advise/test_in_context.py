@@ -78,7 +78,7 @@ def test_an_answer_in_one_call_names_its_base_and_one_in_three_calls_never_does(
     choice = "Base: 1\nIdea ID: 26\nExperiment description: do it"
     assert advised(state, Answers({"propose": three(FRESH), "select": choice}), one=False).base is None
     asked = questions(state)
-    assert "\nBase: number of a listed program" in asked.one(20000).text
+    assert "\nBase: none, or the number of a listed program" in asked.one(20000).text
     assert "base" not in asked.propose(20000).text.split("# The parent")[0]
 
 
@@ -190,7 +190,7 @@ def under_way(state: RunState) -> RunState:
 def test_an_idea_that_is_under_way_can_be_covered_and_is_then_untried_no_more(state: RunState) -> None:
     question = questions(under_way(state)).one(60_000).text
     assert "- candidate 4 from 0, idea 10: Anneal the radii with restarts" in question
-    assert "Covers: other ideas, also under way, that this carries out too" in question
+    assert "Covers: none, or the numbers or letters of other ideas, also of those under way, that this experiment tries too" in question
     said = ONE.format("Solve an integer program").replace("Reasoning", "Covers: 10, 12\nReasoning")
     advice = advised(state, Answers({"propose": said}), one=True)
     assert advice.covers == (10,), "idea 12 is no idea of anybody"
@@ -211,4 +211,4 @@ def test_a_proposal_in_the_words_of_an_idea_that_is_under_way_is_that_idea(state
 
 
 def test_without_anything_under_way_the_form_says_nothing_of_it(state: RunState) -> None:
-    assert "Covers: other ideas that this carries out too" in questions(state).one(60_000).text
+    assert "Covers: none, or the numbers or letters of other ideas that this experiment tries too" in questions(state).one(60_000).text

@@ -34,7 +34,7 @@ def test_what_is_shown_is_what_a_run_of_this_configuration_asks(shell: Shell) ->
     assert "as DeepSeek's load balancer does" in found["questions"][0]["text"]
     assert all("Progress counts from a score of 0.25 to 0.75." in each["text"] for each in found["questions"])
     short = shell.pace("prompts", "show", "eplb", "--set", "evaluation.timeout_s=7").out
-    assert "It has 7 s of wall clock" in short and "It has 20 s" not in short
+    assert "A whole evaluation has 7 s of wall clock" in short and "It has 20 s" not in short
 
 
 def test_a_model_that_is_asked_in_three_calls_unless_told_otherwise_is_shown_so(shell: Shell) -> None:

@@ -382,4 +382,4 @@ def test_the_latest_results_are_those_that_the_best_do_not_show() -> None:
         rollout(state, lease, score=1.0 + lease / 100)
     text = told(state)
     latest = text.partition("Latest others:\n")[2].partition(" tried in all")[0]
-    assert [line.split(" ")[1] for line in latest.split("\n")[:-1]] == ["4", "3", "0:"]
+    assert [line.split(" ")[1] for line in latest.split("\n")[:-1]] == ["2", "1", "0:"]

@@ -50,11 +50,11 @@ def test_every_row_with_a_score_has_a_cell_for_each_column_and_so_has_the_seed()
     head = lines[0].partition(" | ")[2].partition(":")[0].split(" | ")
     assert head == list(NAMES[2:]), "the six that differ most, in the order of the task"
     rows = [line for line in lines if line.startswith("- ")]
-    assert len(rows) == 8 + 4 + 1
+    assert len(rows) == 10 + 2 + 1
     for row in rows:
         number = int(re.findall(r"- (\d+)", row)[0])
         cells = row.partition(" | ")[2].partition(":")[0].split(" | ")
-        assert cells == [f"{float(f'{metrics_of(number)[name]:.3g}'):g}" for name in head]
+        assert cells == [f"{float(f'{metrics_of(number)[name]:.4g}'):g}" for name in head]
     assert rows[-1].startswith("- 0: 1, 0.25 s | ") and rows[-1].endswith(": the task's own program")
     assert "hidden" not in re.split(r"[ |,.:]+", lines[-1]) and "| 7" not in "".join(rows)
 
@@ -67,14 +67,14 @@ def test_words_go_first_then_columns_and_then_rows_and_the_table_says_what_is_le
     sizes = [len("\n".join(lines)) for lines in texts]
     assert sizes == sorted(sizes, reverse=True) and len(set(sizes)) == len(sizes)
     assert rows == sorted(rows, reverse=True) and columns == sorted(columns, reverse=True)
-    assert (columns[0], columns[-1]) == (6, 1)
+    assert (columns[0], columns[-1]) == (6, 0)
     first_without_a_row = next(level for level, count in enumerate(rows) if count < rows[0])
-    assert columns[first_without_a_row - 1] == 2, "columns go before rows"
+    assert columns[first_without_a_row - 1] == 0, "columns go before rows"
     for lines, count in zip(texts, columns, strict=True):
         left_out = lines[-1].partition("Metrics without a column: ")[2].rstrip(".")
         assert "not shown" in lines[-1]
         names = re.sub(r" and 1 more", ", x", left_out).split(", ")
-        assert len(names) == len(NAMES) - count
+        assert len(names) == len(NAMES) - count if count else not left_out
 
 
 def test_a_metric_that_never_changes_has_no_column_and_one_that_some_rows_lack_has() -> None:
@@ -119,7 +119,7 @@ def test_scores_in_practice_stand_beside_those_that_count_in_the_table_and_in_th
     prompts = Prompts(TASK, Templates.of(PromptsConfig()))
     sections = prompts.questions(state, state.islands[1], member).one(prompts.budget).sections
     head, *rows = sections["results"].split("\n")
-    assert "seconds of evaluation | practice score: what was tried" in head
+    assert "seconds | practice score: what was tried" in head
     cells = {row.split()[1].rstrip(":"): row.partition(" | ")[2].partition(":")[0] for row in rows if row[:1] == "-"}
     assert cells == {"1": "0.9877", "2": "-", "3": "-", "0": "0.1235"}
     assert sections["lineage"].startswith("2 (+1) from 1 (+1, in practice 0.9877) from 0")
@@ -137,12 +137,12 @@ IDEA = (
 
 
 def test_the_first_rows_have_their_ideas_whole_and_the_others_end_at_a_sentence_or_a_word() -> None:
-    state = searched(24, IDEA)
+    state = searched(12, IDEA)
     prompts = Prompts(replace(TASK, spec=SPEC), Templates.of(PromptsConfig()))
     text = prompts.questions(state, state.islands[1], state.islands[1].members[0]).one(prompts.budget)
     rows = [line for line in text.sections["results"].split("\n") if re.match(r"- [1-9]\d* from", line)]
     ideas = [row.rpartition(": ")[2] for row in rows]
-    assert len(rows) >= 6 and sum(idea == IDEA for idea in ideas) == 4
+    assert len(rows) >= 6 and sum(idea == IDEA for idea in ideas) == 2
     for idea in ideas:
         told = idea.removesuffix("...")
         assert IDEA.startswith(told)
