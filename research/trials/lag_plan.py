@@ -2,7 +2,7 @@
 
 USUAL was planned on 28 November 2026, before its first run. FAST was added after the first of five seeds of USUAL had
 shown how little their policies move. GUARDS was planned with them. WARMUP was planned the same day, after GUARDS had
-shown its five seeds, and has not been run.
+shown its five seeds, and was run the same day.
 
 Development: figures with intervals, each against its control and paired by seed. Arms of equal seeds have equal hidden
 tables and equal draws.
