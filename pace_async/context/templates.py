@@ -4,15 +4,17 @@ A template is looked for in `prompts.folder`, then in the task's folder `prompts
 then in the set `full`. It runs in a sandbox, and a name that it uses and nobody gives is an error. Values are inserted
 as they are and never read as templates, so text of models and programs stays data.
 
-The digest covers every file that may be used. A run's row keeps it.
+The files are read once, so what a run asks does not change under it. The digest covers every file that may be used. A
+run's row keeps it.
 """
 
 import hashlib
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from jinja2 import BaseLoader, ChoiceLoader, FileSystemLoader, StrictUndefined, TemplateError, TemplateSyntaxError
+from jinja2 import FunctionLoader, StrictUndefined, TemplateError, TemplateSyntaxError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from pace_async.config import PromptsConfig
@@ -37,9 +39,9 @@ class Templates:
 
     def __init__(self, folders: tuple[Path, ...]) -> None:
         self.folders = folders
-        loaders: list[BaseLoader] = [FileSystemLoader(folder) for folder in folders]
+        self._sources = {f"{name}.j2": (self.file(name).read_bytes(), str(self.file(name))) for name in NAMES}
         self._environment = ImmutableSandboxedEnvironment(
-            loader=ChoiceLoader(loaders),
+            loader=FunctionLoader(self._source),
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -74,9 +76,13 @@ class Templates:
         """Of the sources of all templates."""
         parts = hashlib.sha256()
         for name in NAMES:
-            text = self.file(name).read_bytes()
+            text, _ = self._sources[f"{name}.j2"]
             parts.update(f"{name} {len(text)}\n".encode() + text)
         return parts.hexdigest()
+
+    def _source(self, name: str) -> tuple[str, str, Callable[[], bool]] | None:
+        text, file = self._sources.get(name, (b"", ""))
+        return (text.decode(), file, lambda: True) if file else None
 
     def render(self, name: str, **values: Any) -> str:
         """The text of a template, without white space around it. Raises UsageError, with file and line, for one that

@@ -51,3 +51,12 @@ def test_both_sets_render() -> None:
         check(Templates.of(PromptsConfig.model_validate({"set": name})), TASK)
     assert Templates.of(PromptsConfig(set="paper")).digest != Templates.of(PromptsConfig()).digest
     assert set(ADVISORS) < set(NAMES)
+
+
+def test_a_file_that_changes_under_a_run_changes_nothing_that_it_asks(tmp_path: Path) -> None:
+    copied(tmp_path / "mine", PromptsConfig())
+    own = Templates.of(PromptsConfig(folder=str(tmp_path / "mine")))
+    digest = own.digest
+    (tmp_path / "mine" / "system.j2").write_text("another text")
+    assert own.render("system", answer_length="").startswith("You direct a search") and own.digest == digest
+    assert Templates.of(PromptsConfig(folder=str(tmp_path / "mine"))).render("system") == "another text\n"
