@@ -77,7 +77,8 @@ def dry_run(config: Config, run_dir: Path | None, runs: int = 1) -> Planned:
         "sandbox": "none: candidates run with your user's rights"
         if config.evaluation.unsafe_no_sandbox
         else "the strongest that passes its self-check at the start; see `pace doctor`",
-        "first": "the seed program is scored; if that fails, nothing is written (exit code 5)",
+        "first": f"{_first(config.search.start_from)} is scored; if that fails, nothing is written (exit code 5)"
+        + (f"; then {len(run.programs)} more are evaluated" if run.programs else ""),
     }
     return {"plan": lines, "missing": list(run.missing), "config": config}
 
@@ -94,6 +95,10 @@ def dry_run_text(planned: Planned) -> str:
     width = max(len(name) for name in lines)
     head = "".join(f"# {name:<{width}}  {said}\n" for name, said in lines.items())
     return f"# A dry run: nothing was written, started or called.\n{head}{dump(planned['config'])}"
+
+
+def _first(start_from: str | None) -> str:
+    return "the seed program" if start_from is None else f"the best program of {start_from.partition('@')[0]}"
 
 
 def _cards(taken: Mapping[str, str], elsewhere: str) -> str:

@@ -70,6 +70,12 @@ class RunFlags:
     evaluators: str | None = typer.Option(
         None, "--evaluators", help=f"Where programs run. {EVALUATORS.described()}", metavar=EVALUATORS.metavar()
     )
+    start_from: str | None = typer.Option(
+        None, "--start-from", help="Begin with the best programs of an earlier run.", metavar="RUN[@best:K|@all]"
+    )
+    start_with: list[str] | None = typer.Option(
+        None, "--start-with", help="A program of your own, or a folder of them, to be evaluated first.", metavar="PATH"
+    )
     config: list[Path] | None = CONFIG_OPTION
     sets: list[str] | None = typer.Option(None, "--set", help="Any setting, such as learner.k=2.", metavar="KEY=VALUE")
     run_dir: Path | None = typer.Option(None, "--run-dir", help="Folder of the run [default: runs/TASK-N].")
@@ -113,6 +119,8 @@ class RunFlags:
             "advisor.engine": self.engine,
             "implementer.model": self.implementer,
             "evaluation.evaluators": self.evaluators,
+            "search.start_from": self.start_from,
+            "search.start_with": self.start_with,
             "seed": self.seed,
             "population.url": self.database,
             "evaluation.unsafe_no_sandbox": one_of(

@@ -17,6 +17,14 @@ class SearchConfig(Section):
     threads: Annotated[int, stays("each thread is an island, and the islands are there")] = Field(
         default=8, ge=1, description="Search threads; each is one island."
     )
+    start_from: Annotated[str | None, stays("the programs have been taken over")] = Field(
+        default=None,
+        description="A run of the same task, as RUN, RUN@best:K or RUN@all, from whose best programs this one begins: "
+        "the best takes the place of the task's own, and the others are evaluated first.",
+    )
+    start_with: Annotated[tuple[str, ...], stays("the programs have been taken over")] = Field(
+        default=(), description="Programs of your own that are evaluated first: files, or folders of them."
+    )
     memory: Literal["auto", "run", "island", "pool"] = Field(
         default="auto",
         description="What the advisor is told of earlier results. run: all of the run's. island: those of its own "

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from pace_async.events import Outcome
 from pace_async.interface.loops import beside_any_loop
-from pace_async.interface.texts import given_text, program_text
+from pace_async.programs.reading import given_text
 
 if TYPE_CHECKING:
     from pace_async.evaluate.base import Evaluation
@@ -89,6 +89,7 @@ async def evaluate_program_async(
     from pace_async.evaluate.assemble import evaluate_file
     from pace_async.evaluate.scorer.scorer_log import printed, scorer_log
     from pace_async.task import load_task
+    from pace_async.task.program_files import program_text
 
     loaded = load_task(fspath(task))
     text = given_text(program) or program_text(Path(program), loaded.spec)

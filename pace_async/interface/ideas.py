@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from pace_async.errors import UsageError
 from pace_async.interface.opening import open_anywhere
-from pace_async.interface.texts import given_text, program_text
+from pace_async.programs.reading import given_text
 
 if TYPE_CHECKING:
     from pace_async.interface.documents import GivenIdeaShown
@@ -47,6 +47,7 @@ def add_program(run: str | None, program: str | Path, about: str = "") -> bool:
     from pace_async.population.reading.inbox import LONGEST_PROGRAM, one_line
     from pace_async.population.writing.write_people import put
     from pace_async.task import task_of_run
+    from pace_async.task.program_files import program_text
 
     with open_anywhere(run) as (_, reader):
         header, place, run_id = reader.header(), reader.place, reader.run_id()

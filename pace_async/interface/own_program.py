@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pace_async.errors import SeedProgramFails, UsageError
 from pace_async.interface.evaluating import evaluate_program
-from pace_async.interface.texts import text_of
+from pace_async.programs.reading import text_of
 from pace_async.runtime.best_program import CRLF
 from pace_async.runtime.run_paths import RunPaths, new_run_paths
 

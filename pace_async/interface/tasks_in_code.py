@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from pace_async.errors import UsageError
 from pace_async.interface.source_code import source_with_needs
-from pace_async.interface.texts import given_text, text_of
+from pace_async.programs.reading import given_text, text_of
 
 MADE_HERE = Path("~/.cache/pace/tasks")
 SEED, EVALUATOR, CATALOGUE = "initial.py", "evaluator.py", "catalogue.yaml"

@@ -13,7 +13,7 @@ import pytest
 import pace_async as pace
 from pace_async.errors import UsageError
 from pace_async.interface.source_code import source_with_needs
-from pace_async.interface.texts import text_of
+from pace_async.programs.reading import text_of
 from pace_async.task import load_task
 from tests.interface import scorers
 

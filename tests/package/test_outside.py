@@ -15,10 +15,10 @@ from pace_async.evaluate.metrics import Left, read
 from pace_async.evaluate.scorer.scorer_process import read_score
 from pace_async.evaluate.scorer.strict_json import Invalid
 from pace_async.implement.agent_folder import read_program
-from pace_async.interface.texts import text_of
 from pace_async.outside import LARGEST, MOST_COUNTED, MOST_METRICS, counted, is_bounded, sound, sound_file
 from pace_async.population.models import Base
 from pace_async.programs.parsed import statements_of
+from pace_async.programs.reading import text_of
 from tests.doubles.evaluators import Judge, scored
 from tests.doubles.implementers import ScriptedChat
 from tests.support.evaluate_tasks import make_task

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -37,6 +38,7 @@ from pace_async.observe.watchers.choose import Chosen
 from pace_async.population.lock import RunLock
 from pace_async.population.reading.load import NoRun
 from pace_async.population.store import Store
+from pace_async.population.writing.write_people import put
 from pace_async.providers.keys import refuse_without_keys
 from pace_async.providers.preflight import check_models, refuse_unless_ready
 from pace_async.registry.displays import DISPLAYS
@@ -122,6 +124,8 @@ async def _start(run: ResolvedRun, run_dir: Path | None, shown: Shown) -> int:
             await store.create_run(header_of(config, task, paths.name, tier))
             async with end_recorded(store):
                 await store.commit(*seed_program, *checks)
+                for program, about in run.programs:
+                    await anyio.to_thread.run_sync(put, store.place, store.run_id, about, program)
                 state = await _conduct(config, task, paths, tier, store, lock, shown)
     return EXIT_CODES[state]
 
@@ -179,6 +183,8 @@ async def _conduct(
         write_whole(paths.config, dump(config))
     remember_run(paths.folder)
     record = await store.load(paths.population[1])
+    if (seed := record.run_state.seed_program) is not None:
+        task = replace(task, program=seed.program)
     with own_memory(config.faults.runtime_memory_mb):
         return await conduct(RunResources(config, task, paths, tier, store, record, lock), *shown)
 

@@ -38,6 +38,7 @@ from pace_async.runtime.children.catalogue_reading import refuse_unless_read
 from pace_async.runtime.children.engines import refuse_unless_served
 from pace_async.runtime.run_paths import RunPaths, new_run_paths
 from pace_async.runtime.start.asked import refuse_without_prices
+from pace_async.runtime.start.beginning import Given, begun_with
 from pace_async.runtime.start.descriptors import ensure_descriptors
 from pace_async.runtime.start.missing import note_the_rest, noted
 from pace_async.runtime.start.packages import refuse_without_packages
@@ -52,8 +53,8 @@ class ResolvedRun:
     """`config` names the run's advisor, and `advisor` says it and how it serves the task. `task` has the limits of the
     run. `trainer` is None if nothing is trained. `cards` are those that learner and engine own, with their owners.
     `granted` is what this machine's slots may use, `slots` how many evaluations run at once, here or elsewhere.
-    `memory` says what the advisor needs of the cards, None if that is not planned, and `elsewhere` the cards that it
-    needs where this machine has none. `missing` is what this machine lacks."""
+    `programs` are evaluated first. `memory` says what the advisor needs of the cards, None if that is not planned, and
+    `elsewhere` the cards that it needs where this machine has none. `missing` is what this machine lacks."""
 
     config: Config
     task: Task
@@ -64,6 +65,7 @@ class ResolvedRun:
     cards: Mapping[str, str]
     granted: Resources
     memory: Plan | None
+    programs: tuple[Given, ...] = ()
     elsewhere: str = ""
     missing: tuple[str, ...] = ()
 
@@ -78,6 +80,7 @@ def resolve_run(named: Config, asked: Task, run_dir: Path | None, *, dry: bool =
     missing: list[str] | None = [] if dry else None
     config = with_advisor(named, asked)
     task, paths = prepare(config, asked, run_dir, missing)
+    task, programs = begun_with(config.search, task)
     cards: Mapping[str, str] = {}
     with noted(missing):
         cards = taken_cards(config)
@@ -99,6 +102,7 @@ def resolve_run(named: Config, asked: Task, run_dir: Path | None, *, dry: bool =
         cards=cards,
         granted=granted,
         memory=memory,
+        programs=programs,
         elsewhere=elsewhere,
         missing=tuple(missing or ()),
     )

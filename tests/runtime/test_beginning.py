@@ -1,0 +1,94 @@
+"""What a run begins with: the best programs of an earlier run, and a person's own."""
+
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pace_async.config import SearchConfig
+from pace_async.errors import UsageError
+from pace_async.population.checking import check_population
+from pace_async.population.reading.reader import open_readonly
+from pace_async.runtime.start.beginning import begun_with
+from pace_async.task import load_task
+from tests.support.command_line import search
+from tests.support.finished_runs import make_run
+
+TASK = load_task("circle_packing")
+
+
+def asked(folder: Path, sql: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(folder / "population.db")) as database:
+        return database.execute(sql).fetchall()
+
+
+def distinct_best(folder: Path) -> list[tuple[object, ...]]:
+    columns, order = "candidate, program, program_hash", "score desc, candidate"
+    ranked = f"select {columns} from candidates where score is not null order by {order}"
+    seen, found = set[object](), list[tuple[object, ...]]()
+    for candidate, program, digest in asked(folder, ranked):
+        if digest not in seen:
+            found.append((candidate, program))
+        seen.add(digest)
+    return found
+
+
+def test_the_best_program_takes_the_place_of_the_tasks_own_and_the_others_come_in_order(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "before")
+    best = distinct_best(run)
+    task, others = begun_with(SearchConfig(start_from=f"{run}@best:3"), TASK)
+    assert task == replace(TASK, program=str(best[0][1]))
+    assert [program for program, _ in others] == [program for _, program in best[1:3]]
+    assert others[0][1].startswith(f"candidate {best[1][0]} of run ") and ", where it scored " in others[0][1]
+    assert begun_with(SearchConfig(start_from=str(run)), TASK)[1] == ()
+    assert len(begun_with(SearchConfig(start_from=f"{run}@all"), TASK)[1]) == len(best) - 1
+    assert begun_with(SearchConfig(), TASK) == (TASK, ())
+
+
+def test_programs_of_ones_own_are_files_or_folders_of_them(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    for name in ("b.py", "a.py"):
+        (folder / name).write_text(TASK.program + f"\n# {name}\n")
+    (folder / "notes.txt").write_text("not a program")
+    alone = tmp_path / "alone.py"
+    alone.write_text(TASK.program)
+    task, others = begun_with(SearchConfig(start_with=(str(folder), str(alone))), TASK)
+    assert task == TASK and [about for _, about in others] == ["a.py", "b.py", "alone.py"]
+    assert others[0][0].endswith("# a.py\n")
+
+
+def test_what_a_run_cannot_begin_with_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "before")
+    with pytest.raises(UsageError, match="is of the task 'circle_packing', and a run of 'eplb' cannot start from it"):
+        begun_with(SearchConfig(start_from=str(run)), load_task("eplb"))
+    with closing(sqlite3.connect(run / "population.db")) as database, database:
+        database.execute("update candidates set score = null, merit = null, outcome = 'timeout'")
+    with pytest.raises(UsageError, match="has no program with a score yet"):
+        begun_with(SearchConfig(start_from=str(run)), TASK)
+    with pytest.raises(UsageError, match=r"has no file that ends in \.py"):
+        begun_with(SearchConfig(start_with=(str(tmp_path),)), TASK)
+    (tmp_path / "long.py").write_text("x" * 300_000)
+    with pytest.raises(UsageError, match="is no program of 'circle_packing': the program is longer than"):
+        begun_with(SearchConfig(start_with=(str(tmp_path / "long.py"),)), TASK)
+    with pytest.raises(UsageError, match="There is no run"):
+        begun_with(SearchConfig(start_from="nowhere@best:2"), TASK)
+
+
+def test_a_run_that_starts_from_another_is_never_behind_it_and_goes_on_after_its_end(tmp_path: Path) -> None:
+    before = make_run(tmp_path / "before")
+    ((program,),) = asked(before, "select program from candidates order by score desc, candidate limit 1")
+    begins = ["run", "circle_packing", "--advisor", "bandit", "--candidates", "6", "--run-dir", "after"]
+    said = search(tmp_path, [*begins, "--start-from", "before@best:3", "--display", "none"])
+    assert said.code == 0, said.err
+    after = tmp_path / "after"
+    first = asked(after, "select program, score from candidates where candidate = 0")[0]
+    assert first[0] == program and asked(after, "select count(*) from given_programs") == [(2,)]
+    said = search(tmp_path, ["resume", "after", "--candidates", "9", "--display", "none"])
+    assert said.code == 0, said.err
+    ((count, highest),) = asked(after, "select count(*), max(score) from candidates")
+    assert count == 10 and isinstance(highest, float) and isinstance(first[1], float) and highest >= first[1]
+    with open_readonly(after / "population.db") as reader:
+        assert not [line for check in check_population(reader) for line in check.wrong]
