@@ -65,9 +65,9 @@ OPEN = {
     "precision": "bf16",
     "gradient_checkpointing": True,
     "head_chunk": None,  # the memory of the logits, not their values
-    "micro_tokens": 4096,
+    "micro_tokens": 16384,
     "packing": "auto",  # the layout of a pass, not its values
-    "max_length": 4096,
+    "max_length": 16384,
     "checkpoint_every": 20,
     "step_timeout_s": 1800.0,
     "gpus": None,
@@ -78,7 +78,7 @@ LEARNER = OF_THE_PAPER | OFF | WITHOUT_EFFECT | OPEN
 mask and with an advisor that is not in the package, and those that it leaves open."""
 OF_ADVISORS = {
     None: {},
-    "deepseek_8b": {"micro_tokens": 1200, "max_length": 1200, "gpus": [0], "step_timeout_s": 3600.0},
+    "deepseek_8b": {"gpus": [0, 1], "step_timeout_s": 3600.0},
 }
 METHODS = {
     None: {},

@@ -56,6 +56,8 @@ PAYS_FOR: Mapping[str, str] = {
     "notes": "notes",
 }
 """What a call of a bill is for."""
+_LIMITED: Mapping[str, Call] = {call: call for call in get_args(Call)}
+"""Each call of three has a limit of its own, and any other call that of an idea."""
 
 
 class AskedQuestion(TypedDict):
@@ -122,13 +124,11 @@ def bill_of(config: Config, task: Task, runs: int = 1) -> str:
 
 
 def _limits(config: Config, calls: Iterable[str]) -> OwnLimits:
-    """Of the advisor's calls. Only the folder of a served model says whether it thinks."""
+    """Of the advisor's calls. Unless the settings say that a served model thinks, only its folder does."""
     advisor = config.advisor
-    if not advisor_of(advisor.model).served or not thinks(advisor, advisor_folder(advisor.model)):
+    if not advisor_of(advisor.model).served or not (advisor.thinking or thinks(advisor, advisor_folder(advisor.model))):
         return OwnLimits(advisor.max_prompt_tokens)
-    # Each call of three has a limit of its own, and any other call that of an idea.
-    limited: dict[str, Call] = {call: call for call in get_args(Call)}
-    half = {call: round(THINKING_SHARE * advisor.longest(limited.get(call, "propose"))) for call in calls}
+    half = {call: round(THINKING_SHARE * advisor.longest(_LIMITED.get(call, "propose"))) for call in calls}
     return OwnLimits(advisor.max_prompt_tokens, half)
 
 
@@ -146,13 +146,17 @@ def hours_of(config: Config, task: Task, plan: Plan | None, slots: int) -> str:
 
 def _pace(config: Config, task: Task, plan: Plan | None, *, longest: bool) -> hours.Pace:
     """The stages with usual answers and evaluations of no length, or with the longest of both."""
-    usual = {call: often * ANSWERS[call] for call, often in _calls(config).items()}
-    most = {call: often * config.advisor.longest_answer for call, often in _calls(config).items()}
-    answers = most if longest and not advisor_of(config.advisor.model).packaged else usual
+    often = _calls(config)
+    thinking = _limits(config, often).thinking
+    usual = {call: max(ANSWERS[call], thinking.get(call, 0)) for call in often}
+    most = {call: config.advisor.longest(_LIMITED.get(call, "propose")) for call in often}
+    each = most if longest and not advisor_of(config.advisor.model).packaged else usual
+    answers = {call: often[call] * tokens for call, tokens in each.items()}
     program = config.implementer.max_tokens if longest else ANSWERS["implement"]
     training = 0.0
     if plan is not None and plan.shape.rows:
-        tokens = round(config.learner.group_size * sum(_calls(config).values()) * plan.shape.tokens)
+        questions = sum(often.values()) * (plan.shape.tokens - plan.shape.answers)
+        tokens = round(config.learner.group_size * (questions + sum(answers.values())))
         training = hours.training_seconds(plan.step.parameters, tokens, plan.needs.push_s)
     served = advisor_of(config.advisor.model).served
     return hours.Pace(
