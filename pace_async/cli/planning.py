@@ -103,6 +103,9 @@ def lines_of(config: "Config", plan: "Plan") -> Iterator[str]:
         yield f"largest pass {shape.rows} x {shape.tokens:,} tokens in {shape.precision}{recomputed}"
     for place in plan.places:
         yield from _place_lines(place)
+    if plan.evaluation_cards:
+        at_once = f"{config.evaluation.slots} evaluations at once"
+        yield f"{plan.evaluation_cards} more cards for {at_once}, whose memory is not counted"
     each = f", on each of the engine's {config.advisor.ranks} cards" if config.advisor.ranks > 1 else ""
     sizes = f"{_gib(needs.cache_one)} GiB for one longest call, {_gib(needs.cache_all)} for all at once"
     yield f"keys and values: {sizes}{each}"
@@ -154,8 +157,8 @@ class PlannedPlace(TypedDict):
 
 class PlanFields(TypedDict):
     """The plan for programs. `remedy` are settings with which the run fits. A call and an answer are in tokens.
-    `elsewhere` are the cards that the run needs and that it is planned for, where this machine has none and does not
-    hold it, as a clause."""
+    `evaluation_cards` are those that evaluations must have of their own. `elsewhere` are the cards that the run needs
+    and that it is planned for, where this machine has none and does not hold it, as a clause."""
 
     advisor: str
     elsewhere: str | None
@@ -167,6 +170,7 @@ class PlanFields(TypedDict):
     longest_call: int
     longest_answer: int
     rows: int
+    evaluation_cards: int
     push_s: float
     cache_bytes: float
     cache_one_bytes: float
@@ -187,6 +191,7 @@ def as_fields(config: "Config", plan: "Plan", elsewhere: str = "") -> PlanFields
         "longest_call": plan.shape.tokens,
         "longest_answer": plan.shape.answers,
         "rows": plan.shape.rows,
+        "evaluation_cards": plan.evaluation_cards,
         "push_s": plan.needs.push_s,
         "cache_bytes": plan.needs.cache,
         "cache_one_bytes": plan.needs.cache_one,

@@ -101,6 +101,10 @@ class EvaluationConfig(Section):
     timeout_s: float | None = Field(
         default=None, gt=0, description="Wall-clock limit of one evaluation, in seconds; by default the task's own."
     )
+    gpus_required: bool | None = Field(
+        default=None,
+        description="Whether an evaluation must have the GPUs that the task asks for; by default what task.yaml says.",
+    )
     program: str | None = Field(
         default=None, description="Another file of the task's folder as seed program, in place of the task's own."
     )

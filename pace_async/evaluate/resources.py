@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pace_async import config
-from pace_async.errors import UsageError
+from pace_async.errors import NotHere, UsageError
 from pace_async.evaluate.base import Limits
 from pace_async.evaluate.sandbox.environment import Environment, find_environment
 from pace_async.evaluate.sandbox.tiers import THREADS
@@ -179,7 +179,9 @@ def cards_of_slots(
         return owned[:count]
     if not task.spec.gpus_required:
         return owned or [()] * count
-    raise UsageError(_too_few(task, count, len(cards), [taken[name] for name in taken], len(free)))
+    raise (UsageError if cards else NotHere)(
+        _too_few(task, count, len(cards), [taken[name] for name in taken], len(free))
+    )
 
 
 def _too_few(task: Task, count: int, there: int, owners: Sequence[str], free: int) -> str:
@@ -187,7 +189,7 @@ def _too_few(task: Task, count: int, there: int, owners: Sequence[str], free: in
     if not there:
         return (
             f"Task {task.name!r} needs {gpus} for each evaluation, and pace sees none here: evaluate elsewhere, or say "
-            "gpus_required: false in task.yaml if it also runs without."
+            "evaluation.gpus_required=false if it also runs without."
         )
     kept = f", because {' and '.join(dict.fromkeys(owners))} own{'s' if len(set(owners)) == 1 else ''} the others"
     said = f"{free} of {there} cards {'is' if free == 1 else 'are'} free{kept if free < there else ''}"

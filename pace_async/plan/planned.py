@@ -37,7 +37,8 @@ class Model:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """`faults` are clauses about what does not fit. `remedy` are settings with which all of it fits, None if there are
-    none or nothing is wrong. `another_card`: it takes a second card like the first besides."""
+    none or nothing is wrong. `another_card`: it takes a second card like the first besides. `evaluation_cards` are
+    those that evaluations must have of their own. What they take there is not counted."""
 
     shape: StepShape
     step: StepBytes
@@ -46,6 +47,7 @@ class Plan:
     faults: tuple[str, ...]
     remedy: Mapping[str, object] | None
     another_card: bool = False
+    evaluation_cards: int = 0
 
     @property
     def refusal(self) -> str | None:

@@ -115,10 +115,11 @@ def limited(
     lower: float | None = None,
     upper: float | None = None,
     program: str | None = None,
+    gpus_required: bool | None = None,
 ) -> Task:
-    """The task with other limits, or another file of its folder as seed program. None keeps what it has. The digest
-    stays, because scores do not change. Raises UsageError for bounds in the wrong order, and for a file that is no seed
-    program."""
+    """The task with other limits, another file of its folder as seed program, or cards that it must or need not have.
+    None keeps what it has. The digest stays, because scores do not change. Raises UsageError for bounds in the wrong
+    order, and for a file that is no seed program."""
     own, is_known = task.spec.bounds, task.spec.has_bounds
     if not is_known and (lower is None) is not (upper is None):
         raise UsageError(
@@ -133,6 +134,8 @@ def limited(
         )
         raise UsageError(f"{below} ({low}) must be below {above} ({high}).")
     changed: dict[str, object] = {"timeout_s": task.spec.timeout_s if timeout_s is None else timeout_s}
+    if gpus_required is not None:
+        changed["gpus_required"] = gpus_required
     if is_known or lower is not None:
         changed["bounds"] = Bounds(lower=low, upper=high)
     if program is not None:

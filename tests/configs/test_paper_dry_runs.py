@@ -94,12 +94,16 @@ def test_a_dry_run_says_cards_hours_usd_and_all_that_is_missing(
     assert high >= 0.95 * timeout_h  # two digits
     assert any(DATA[task] in sentence for sentence in missing)
     assert any("GEMINI_API_KEY" in sentence for sentence in missing) is not alone
+    no_card = "needs a GPU for each evaluation, and pace sees none here"
+    assert any(no_card in sentence for sentence in missing) is (task == "kuairec")
     if method == "no_rl_api":
-        assert all("GEMINI_API_KEY" in sentence or DATA[task] in sentence for sentence in missing)
+        known = ("GEMINI_API_KEY", DATA[task], no_card)
+        assert all(any(part in sentence for part in known) for sentence in missing)
         return
     two = advisor is not None
     assert re.search(rf"the run needs {'2 cards' if two else '1 card'} of [\d.]+ GiB", plan["cards"])
     assert ("learner" in plan["cards"]) is (method != "no_rl")
+    assert ("8 more cards for evaluations" in plan["cards"]) is (task == "kuairec")
     folder = f"models/{ADVISORS[advisor]}"
     assert any(NO_VLLM.match(sentence) for sentence in missing)
     for thing in ("tokenizer", "weights"):

@@ -5,6 +5,7 @@ transformers for a model that vLLM does not list. A run that cannot fit, whose e
 driver is too old is refused before anything is written. Advisors of the package need no plan: they fit everywhere.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,10 +22,13 @@ from pace_async.plan.planned import Counter, Model, Plan, plan_of
 from pace_async.plan.served import refuse_unless_divisible
 from pace_async.registry.advisors import advisor_of
 from pace_async.registry.engines import engine_of
+from pace_async.registry.evaluators import EVALUATORS
 from pace_async.registry.trainers import TRAINERS
 from pace_async.runtime.children.advisor_choice import context_of
 from pace_async.runtime.children.advisor_folder import advisor_folder
 from pace_async.runtime.children.cards import assigned
+from pace_async.runtime.start.refusals import limits_of
+from pace_async.task import load_task
 
 SMALL = 1 << 30
 """An advisor whose files are smaller, in bytes, is not planned on a processor: it fits, and a count takes seconds."""
@@ -34,7 +38,8 @@ def plan_for(config: Config, cards: Sequence[CardMemory], count: Counter = count
     """The plan of a run on such cards, whatever this machine has. `config` names its advisor. Raises UsageError."""
     refuse_unknown_model(config)
     capacity = Capacity({card.name: card for card in cards})
-    return plan_of(config, model_of(config), owned_cards(config, [card.name for card in cards]), capacity, count)
+    owned = owned_cards(config, [card.name for card in cards])
+    return with_evaluations(plan_of(config, model_of(config), owned, capacity, count), config, owned, len(cards))
 
 
 def plan_here(config: Config, folder: Path) -> Plan:
@@ -42,7 +47,34 @@ def plan_here(config: Config, folder: Path) -> Plan:
     _refuse_old_driver(config)
     refuse_unknown_model(config)
     capacity = capacity_here(visible_gpus(), folder)
-    return plan_of(config, model_of(config), owned_cards(config, list(capacity.cards)), capacity)
+    owned = owned_cards(config, list(capacity.cards))
+    return with_evaluations(plan_of(config, model_of(config), owned, capacity), config, owned, len(capacity.cards))
+
+
+def cards_of_evaluations(config: Config) -> int:
+    """The cards that the evaluations on this machine must have of their own, all at once. 0: none."""
+    spec, evaluation = limits_of(config, load_task(config.task)).spec, config.evaluation
+    if not spec.gpus or not spec.gpus_required or EVALUATORS[evaluation.evaluators].elsewhere:
+        return 0
+    return math.ceil(spec.gpus * evaluation.slots)
+
+
+def with_evaluations(plan: Plan, config: Config, owned: Owned, cards: int) -> Plan:
+    """The plan with the cards of evaluations, and with a fault where there are too few `cards` in all."""
+    wanted = cards_of_evaluations(config)
+    free = cards - len({card for own in owned.values() for card in own})
+    if free >= wanted:
+        return replace(plan, evaluation_cards=wanted)
+    slots, remedy = config.evaluation.slots, plan.remedy
+    if free and not plan.faults:
+        remedy = {"evaluation.slots": slots * free // wanted or 1}
+    fault = f"{slots} evaluations at once need {wanted} cards of their own, and {free} of {cards} {_left(free)}"
+    fault += f", so it takes {wanted - free} more"
+    return replace(plan, evaluation_cards=wanted, faults=(*plan.faults, fault), remedy=remedy)
+
+
+def _left(free: int) -> str:
+    return "is left" if free == 1 else "are left"
 
 
 def is_planned(config: Config) -> bool:

@@ -54,7 +54,12 @@ def limits_of(config: Config, task: Task) -> Task:
     given = config.reward
     evaluation = config.evaluation
     return limited(
-        task, timeout_s=evaluation.timeout_s, lower=given.lower, upper=given.upper, program=evaluation.program
+        task,
+        timeout_s=evaluation.timeout_s,
+        lower=given.lower,
+        upper=given.upper,
+        program=evaluation.program,
+        gpus_required=evaluation.gpus_required,
     )
 
 

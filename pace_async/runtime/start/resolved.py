@@ -45,7 +45,7 @@ from pace_async.runtime.start.packages import refuse_without_packages
 from pace_async.runtime.start.planning import refuse_unless_it_fits
 from pace_async.runtime.start.refusals import limits_of
 from pace_async.runtime.start.usual_cards import planned_for_dry_run
-from pace_async.task import Task
+from pace_async.task import Task, limited
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def resolve_run(named: Config, asked: Task, run_dir: Path | None, *, dry: bool =
     cards: Mapping[str, str] = {}
     with noted(missing):
         cards = taken_cards(config)
-    granted, elsewhere = resources_of(task, of_this_machine(config.evaluation), cards), ""
+    granted, elsewhere = _granted(config, task, cards, missing), ""
     if missing is None:
         memory = refuse_unless_it_fits(config, paths.folder)
         refuse_without_weights(config)
@@ -106,6 +106,14 @@ def resolve_run(named: Config, asked: Task, run_dir: Path | None, *, dry: bool =
         elsewhere=elsewhere,
         missing=tuple(missing or ()),
     )
+
+
+def _granted(config: Config, task: Task, cards: Mapping[str, str], missing: list[str] | None) -> Resources:
+    """What this machine's slots may use. Where cards that must be there are `missing`, what there is without them."""
+    evaluation = of_this_machine(config.evaluation)
+    with noted(missing):
+        return resources_of(task, evaluation, cards)
+    return resources_of(limited(task, gpus_required=False), evaluation, cards)
 
 
 def prepare(

@@ -3,7 +3,7 @@
 Invariant: no card is asked for that some smaller usual one could replace.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from pace_async.plan.machine import capacity_here
 from pace_async.plan.places import Capacity, CardMemory, Owned, in_gib
 from pace_async.plan.planned import Counter, Plan, plan_of
 from pace_async.runtime.start.planning import (
+    cards_of_evaluations,
     is_planned,
     is_small,
     model_of,
@@ -47,6 +48,9 @@ class WithoutCards:
         held = ", ".join(
             f"{in_gib(place.needed)} GiB on {place.name} ({owner})" for place, owner in zip(places, owners, strict=True)
         )
+        evaluations = self.plan.evaluation_cards
+        if evaluations:
+            held += f"; and {evaluations} more card{'s' * (evaluations > 1)} for evaluations"
         does_not_fit = f", and even that does not fit: {'; '.join(self.plan.faults)}" if self.plan.faults else ""
         return f"{each} ({held}){does_not_fit}"
 
@@ -66,7 +70,8 @@ def without_cards(config: Config, folder: Path, count: Counter = counted) -> Wit
 
     def on_cards(card: str, gib: float) -> WithoutCards:
         cards = {str(at): CardMemory(str(at), gib * 2**30) for at in range(number)}
-        return WithoutCards(plan_of(config, model, owned, Capacity(cards), count, remedies=False), number, card, gib)
+        plan = plan_of(config, model, owned, Capacity(cards), count, remedies=False)
+        return WithoutCards(replace(plan, evaluation_cards=cards_of_evaluations(config)), number, card, gib)
 
     smaller = (on_cards(card, gib) for card, gib in CARDS[:-1])
     return next((found for found in smaller if not found.plan.faults), None) or on_cards(*CARDS[-1])
