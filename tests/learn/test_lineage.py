@@ -124,7 +124,7 @@ def test_a_discarded_step_makes_no_version_and_its_place_is_taken_by_the_next_gr
     assert lineage.train(groups[0]).version == 1
 
 
-@pytest.mark.parametrize("every", [1, 3, 100])
+@pytest.mark.parametrize("every", [3, *(pytest.param(every, marks=pytest.mark.long) for every in (1, 100))])
 def test_after_a_restart_replayed_weights_and_optimizer_equal_the_uninterrupted_ones_to_the_last_bit(
     toy: Path, tmp_path: Path, groups: list[Path], every: int
 ) -> None:
@@ -152,7 +152,7 @@ def test_after_a_restart_replayed_weights_and_optimizer_equal_the_uninterrupted_
 
 
 @pytest.mark.fault("Replay and learner", "killed between checkpoint and row")
-@pytest.mark.parametrize("every", [1, 2])
+@pytest.mark.parametrize("every", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_version_whose_row_is_missing_is_answered_as_it_was_made(
     toy: Path, tmp_path: Path, groups: list[Path], every: int
 ) -> None:
