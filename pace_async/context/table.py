@@ -28,8 +28,8 @@ class Size(NamedTuple):
 
 
 SIZES = (
-    *(Size(10, 10, COLUMNS, 300, 260), Size(10, 10, COLUMNS, 220, 120), Size(10, 10, COLUMNS, 160, 80)),
-    *(Size(10, 10, COLUMNS, 110, 70), Size(10, 10, 3, 110, 70), Size(10, 10, 2, 110, 60)),
+    *(Size(10, 10, COLUMNS, 300, 260), Size(10, 10, COLUMNS, 220, 120), Size(10, 10, COLUMNS, 190, 80)),
+    *(Size(10, 10, COLUMNS, 190, 70), Size(10, 10, 3, 190, 70), Size(10, 10, 2, 190, 60)),
     *(Size(10, 10, 2, 190, 60, bare=True), Size(10, 10, 2, 150, 45, bare=True), Size(10, 10, 2, 150, 36, bare=True)),
     *(Size(10, 10, 2, 110, 36, bare=True), Size(10, 10, 2, 60, 36, bare=True), Size(10, 10, 1, 60, 36, bare=True)),
     *(Size(10, 10, 0, 60, 36, bare=True), Size(8, 6, 0, 60, 36, bare=True), Size(6, 4, 0, 60, 36, bare=True)),

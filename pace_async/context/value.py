@@ -144,7 +144,7 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
         failures=dict(view.failures),
         notes=page_seen(state) if state.memory.mode == "run" else None,
         seed=seed_row,
-        by_mean=any(_better(spec, row, best) for row in (*best_rows, *recent_rows)),
+        by_mean=any(_behind(view, spec, row, best) for row in (*best_rows, *recent_rows)),
         columns=columns_of((*best_rows, *recent_rows, *([seed_row] if seed_row is not None else []))),
     )
 
@@ -176,18 +176,17 @@ def _fitter(view: Results, spec: TaskSpec, a: Member, b: Member) -> Member:
     return a if spec.fitness.better(one, other) else b
 
 
-def _better(spec: TaskSpec, row: Row, best: Member) -> bool:
-    score = row.tested.score
-    return score is not None and spec.fitness.better(score, best.score)
+def _behind(view: Results, spec: TaskSpec, row: Row, best: Member) -> bool:
+    """Whether the row has a better score than the best program, and is behind it by what both come to."""
+    tested = row.tested
+    if tested.score is None or not spec.fitness.better(tested.score, best.score):
+        return False
+    return spec.fitness.better(_worth(view, spec, best), _worth(view, spec, tested))
 
 
 def _judged(row: Row, view: Results, spec: TaskSpec, best: Member) -> Row:
     """The row, marked where its score is above that of the best program only for luck."""
-    tested = row.tested
-    if row.says_again or not _better(spec, row, best):
-        return row
-    behind = spec.fitness.better(_worth(view, spec, best), _worth(view, spec, tested))
-    return replace(row, doubted=behind)
+    return replace(row, doubted=True) if not row.says_again and _behind(view, spec, row, best) else row
 
 
 def failed_on(view: Results, parent: Member, spec: TaskSpec) -> tuple[Row, ...]:
