@@ -272,6 +272,11 @@ class RunState:
         """The number of the next attempt within (lease, stage, fresh)."""
         return self.attempts.get(series, 0) + 1
 
+    @property
+    def newest_taken(self) -> int:
+        """The last entry of the inbox for which a lease was opened, or is about to be. 0 before the first."""
+        return max(self.newest_program, *(opening.entry for opening in self.claimed.openings.values()), 0)
+
     def turn_of(self, island: int) -> Turn:
         """Where an island stands in the order of admission."""
         return self.turns.get(island) or Turn(True, 0, island)

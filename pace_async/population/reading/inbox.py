@@ -46,25 +46,32 @@ class GivenIdea:
     score: float | None
 
 
-def untaken(connection: Connection, run: str) -> Sequence[Entry]:
-    """The entries that the run called `run` has not taken in, by number. A program that is too long is none."""
+def untaken(connection: Connection, run: str, after: int = 0) -> Sequence[Entry]:
+    """The ideas that the run called `run` has not taken in, by number, and the first such program with a number greater
+    than `after`, if any, as the last one. A program that is too long is none."""
     row, given, program = InboxRow, GivenIdeaRow, GivenProgramRow
-    rows = connection.execute(
+    entries = (
         select(row.entry, row.text, row.at, row.program)
         .join(RunRow, RunRow.run_id == row.run_id)
-        .outerjoin(given, and_(given.run_id == row.run_id, given.entry == row.entry))
-        .outerjoin(program, and_(program.run_id == row.run_id, program.entry == row.entry))
-        .where(RunRow.name == run, given.entry.is_(None), program.entry.is_(None))
-        .where(func.coalesce(func.length(row.program), 0) <= LONGEST_PROGRAM)
+        .where(RunRow.name == run)
         .order_by(row.entry)
     )
-    return [Entry(*each) for each in rows]
+    ideas = entries.outerjoin(given, and_(given.run_id == row.run_id, given.entry == row.entry)).where(
+        row.program.is_(None), given.entry.is_(None)
+    )
+    programs = entries.outerjoin(program, and_(program.run_id == row.run_id, program.entry == row.entry)).where(
+        row.program.is_not(None),
+        program.entry.is_(None),
+        row.entry > after,
+        func.length(row.program) <= LONGEST_PROGRAM,
+    )
+    return [Entry(*each) for each in (*connection.execute(ideas), *connection.execute(programs.limit(1)))]
 
 
-async def waiting_in(population: Population, run: str) -> Sequence[Entry]:
+async def waiting_in(population: Population, run: str, after: int = 0) -> Sequence[Entry]:
     """The same for a running run. Nothing from a database that is away: it is asked again at the next lease."""
     try:
-        return await population.read(lambda connection: untaken(connection, run))
+        return await population.read(lambda connection: untaken(connection, run, after))
     except (DBAPIError, OSError):
         return ()
 

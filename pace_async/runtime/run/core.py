@@ -328,16 +328,15 @@ class Core:
     async def _take_in(self) -> None:
         """Take in the ideas that people have put into the inbox, and the next program, for which the lease opens. A
         database that is away is asked at the next lease."""
-        entries = await waiting_in(self.recorder.population, self.run)
+        entries = await waiting_in(self.recorder.population, self.run, self.state.newest_taken)
         ideas = [each for each in entries if each.program is None]
         if ideas and self.state.memory.active:
             after, now = self.state.last_lease, self.stages.clock.now()
             await self.record(*(IdeaGiven(each.entry, one_line(each.text), after, now) for each in ideas))
-        openings = self.state.claimed.openings.values()
-        newest = max(self.state.newest_program, *(opening.entry for opening in openings), 0)
-        programs = [each for each in entries if each.program is not None and each.entry > newest]
-        self._offered = programs[0] if programs else None
-        self.programs_wait = bool(programs)
+        program = next((each for each in entries if each.program is not None), None)
+        self.programs_wait = program is not None
+        if program is not None and program.entry > self.state.newest_taken:  # another island may have been faster
+            self._offered = program
 
     def _act(self, lease: int, number: int, now: float) -> tuple[tuple[IslandActed, ...], Member | None, Pool]:
         """The action of an island as it opens a lease, if any, and the parent and ideas from another island."""
