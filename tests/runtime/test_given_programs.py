@@ -92,3 +92,12 @@ def test_a_program_that_is_none_of_the_task_has_an_outcome(tmp_path: Path) -> No
     run.live()
     ((_, _, _, text, *_),) = run.rows(GIVEN)
     assert "\x00" not in text and run.state == "done"
+
+
+def test_many_that_wait_are_taken_in_order_by_all_threads_before_anything_else(tmp_path: Path) -> None:
+    run = life(tmp_path, learner__objective="grpo", **SEARCH)
+    for number in range(1, 21):
+        put(run, number)
+    run.live(31).live()
+    assert [entry for entry, *_ in run.rows(GIVEN)] == list(range(1, 21))
+    assert run.rows("select lease from given_programs order by entry") == [(number,) for number in range(1, 21)]
