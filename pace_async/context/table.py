@@ -58,7 +58,7 @@ WHOLE = 1
 """The first rows of each kind in the table, which have more words."""
 BEST_HEAD = "Best{ranked} (number from parent: score{again}, gain over the parent{more}{columns}: what was tried):"
 RANKED = " first, by the mean where there are two scores"
-MORE = " (over the best before it), seconds"
+MORE = " (over the best with a lower number), seconds"
 LONGEST_DEVIATION = 60
 AND = " / "
 WORTH_SAYING = 180
@@ -206,7 +206,8 @@ def listed(
         count, long, short = levels[level]
         gone = more + max(0, len(lines) - count)
         shown = [line(long if place < FIRST else short) for place, line in enumerate(lines[:count])]
-        return "\n".join([*shown, *([f"{gone} more{f' {what}' if what else ''}."] if gone else [])])
+        told = what if gone > 1 else what.replace("ideas are", "idea is")
+        return "\n".join([*shown, *([f"{gone} more{f' {told}' if told else ''}."] if gone else [])])
 
     return text
 

@@ -168,7 +168,7 @@ def test_a_row_says_the_gain_over_the_best_then_where_that_was_not_the_parent() 
         "2": "0.75, +0.25 (-0.25)",
         "1": "0.5, -0.5",
     }
-    assert "gain over the parent (over the best before it), seconds" in section(state, 1, "results")
+    assert "gain over the parent (over the best with a lower number), seconds" in section(state, 1, "results")
 
 
 def test_threads_that_are_asked_at_once_leave_one_another_the_first_ideas() -> None:
