@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from pace_async.errors import UsageError
 from pace_async.interface.opening import open_anywhere
+from pace_async.outside import sound
 from pace_async.programs.reading import given_text
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def add_program(run: str | None, program: str | Path, about: str = "") -> bool:
     with open_anywhere(run) as (_, reader):
         header, place, run_id = reader.header(), reader.place, reader.run_id()
     task = task_of_run(header)
-    text = given_text(program) or program_text(Path(program), task.spec)
+    text = sound(given_text(program) or program_text(Path(program), task.spec))
     why = "it is too long" if len(text) > LONGEST_PROGRAM else refused(text, task)
     if why:
         raise UsageError(f"This is no program of task {task.name!r}: {why}.")
