@@ -89,7 +89,7 @@ def results_levels(context: Context, digits: int) -> Levels:
         again = any(row.says_again and row.tested.again is not None for row in (*tops, *news))
         told = {"ranked": RANKED if again else "", "again": " (again)" if again else ""}
         best = BEST_HEAD.format(columns=named, more="" if size.bare else MORE, **told)
-        for head, rows in ((best, tops), ("Latest others:", news)):
+        for head, rows in ((best, tops), ("Others, the latest first:", news)):
             if rows:
                 lengths = (size.long if place < WHOLE else size.short for place in range(len(rows)))
                 texts = (
@@ -176,7 +176,9 @@ def _outcome(row: Row, digits: int, *, bare: bool = False) -> str:
 
 
 def _seconds(seconds: float) -> str:
-    return f"{seconds:.2g} s" if seconds else "not run again"
+    if not seconds:
+        return "not run again"
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
 
 
 def _counts(context: Context, shown: int) -> str:

@@ -381,5 +381,5 @@ def test_the_latest_results_are_those_that_the_best_do_not_show() -> None:
     for lease in range(1, 13):
         rollout(state, lease, score=1.0 + lease / 100)
     text = told(state)
-    latest = text.partition("Latest others:\n")[2].partition(" tried in all")[0]
+    latest = text.partition("Others, the latest first:\n")[2].partition(" tried in all")[0]
     assert [line.split(" ")[1] for line in latest.split("\n")[:-1]] == ["2", "1", "0:"]
