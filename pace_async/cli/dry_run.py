@@ -78,7 +78,7 @@ def dry_run(config: Config, run_dir: Path | None, runs: int = 1) -> Planned:
         if config.evaluation.unsafe_no_sandbox
         else "the strongest that passes its self-check at the start; see `pace doctor`",
         "first": f"{_first(config.search.start_from)} is scored; if that fails, nothing is written (exit code 5)"
-        + (f"; then {len(run.programs)} more are evaluated" if run.programs else ""),
+        + _then(len(run.programs)),
     }
     return {"plan": lines, "missing": list(run.missing), "config": config}
 
@@ -98,7 +98,13 @@ def dry_run_text(planned: Planned) -> str:
 
 
 def _first(start_from: str | None) -> str:
-    return "the seed program" if start_from is None else f"the best program of {start_from.partition('@')[0]}"
+    from pace_async.runtime.start.beginning import named_run
+
+    return "the seed program" if start_from is None else f"the best program of {named_run(start_from)[0]}"
+
+
+def _then(others: int) -> str:
+    return f"; then {others} more program{'s are' if others > 1 else ' is'} evaluated" if others else ""
 
 
 def _cards(taken: Mapping[str, str], elsewhere: str) -> str:

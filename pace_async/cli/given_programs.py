@@ -31,5 +31,5 @@ def add(
     """
     from pace_async.interface.ideas import add_program
 
-    looks = add_program(run, program, about)
-    tell("the run evaluates it as its next candidate" if looks else "the run evaluates it when it is resumed")
+    at_once = add_program(run, program, about)
+    tell(f"the run evaluates it {'as its next candidate, or ' if at_once else ''}when it is resumed")

@@ -104,8 +104,9 @@ def lines_of(config: "Config", plan: "Plan") -> Iterator[str]:
     for place in plan.places:
         yield from _place_lines(place)
     if plan.evaluation_cards:
-        at_once = f"{config.evaluation.slots} evaluations at once"
-        yield f"{plan.evaluation_cards} more cards for {at_once}, whose memory is not counted"
+        cards, slots = plan.evaluation_cards, config.evaluation.slots
+        said = f"{cards} more card{'s' * (cards > 1)} for {slots} evaluation{'s' * (slots > 1)} at once"
+        yield f"{said}; what they take there is not counted"
     each = f", on each of the engine's {config.advisor.ranks} cards" if config.advisor.ranks > 1 else ""
     sizes = f"{_gib(needs.cache_one)} GiB for one longest call, {_gib(needs.cache_all)} for all at once"
     yield f"keys and values: {sizes}{each}"

@@ -16,8 +16,8 @@ from pace_async.search.results import KnownIdea, counted
 
 
 class Size(NamedTuple):
-    """What a level of the table shows: best rows, recent rows, columns, characters of what was tried in the WHOLE first
-    rows, and in the others. `bare` rows have no seconds, no gain over the best before, and no deviation."""
+    """What a level of the table shows: best rows, recent rows, columns, characters of what was tried in the first WHOLE
+    rows of each kind, and in the others. `bare` rows have no seconds, no gain over the best before, no deviation."""
 
     best: int
     recent: int
@@ -87,7 +87,8 @@ def results_levels(context: Context, digits: int) -> Levels:
         named = "".join(f" | {name}" for name in [*([PRACTICE] if practised else []), *names])
         lines: list[str] = []
         again = any(row.says_again and row.tested.again is not None for row in (*tops, *news))
-        told = {"ranked": RANKED if again else "", "again": " (again)" if again else ""}
+        ranked = again or any(row.doubted for row in tops)
+        told = {"ranked": RANKED if ranked else "", "again": " (again)" if again else ""}
         best = BEST_HEAD.format(columns=named, more="" if size.bare else MORE, **told)
         for head, rows in ((best, tops), ("Others, the latest first:", news)):
             if rows:
@@ -124,7 +125,7 @@ def row_text(
         )
         outcome += "".join(f" | {_cell(row, column)}" for column in columns or ())
     if not tested.candidate:
-        return f"- {name}0: {outcome}: the task's own program"
+        return f"- {name}0: {outcome}: the first program"
     head = f"- {name}{tested.candidate} from {tested.parent}: {outcome}"
     deviation = "" if bare else in_short(tested.deviation, min(longest, LONGEST_DEVIATION))
     corrected = f" [{deviation}]" if deviation else ""
@@ -195,10 +196,11 @@ def listed(
     lines: Sequence[Callable[[int], str]],
     more: int = 0,
     what: str = "",
+    one: str = "",
     levels: tuple[tuple[int, int, int], ...] = LISTED,
 ) -> Levels:
     """A list of lines, each made for a longest length. `more` of them are not among these. `what` ends
-    the sentence that counts those left out."""
+    the sentence that counts those left out, `one` where it is a single one."""
 
     def text(level: int) -> str | None:
         if not lines:
@@ -208,7 +210,7 @@ def listed(
         count, long, short = levels[level]
         gone = more + max(0, len(lines) - count)
         shown = [line(long if place < FIRST else short) for place, line in enumerate(lines[:count])]
-        told = what if gone > 1 else what.replace("ideas are", "idea is")
+        told = what if gone > 1 else one or what
         return "\n".join([*shown, *([f"{gone} more{f' {told}' if told else ''}."] if gone else [])])
 
     return text
@@ -278,7 +280,9 @@ def ideas_levels(context: Context) -> Levels:
         (lambda longest, idea=idea: f"- idea {idea.number}{_whose(idea)}: {in_short(idea.text, longest)}")
         for idea in context.ideas
     ]
-    return listed(lines, context.untried - len(context.ideas), "untried ideas are not shown")
+    return listed(
+        lines, context.untried - len(context.ideas), "untried ideas are not shown", "untried idea is not shown"
+    )
 
 
 def _whose(idea: KnownIdea) -> str:

@@ -166,7 +166,8 @@ def cards_of_slots(
     task: Task, count: int, cards: Sequence[Card], taken: Mapping[str, str]
 ) -> Sequence[tuple[Card, ...]]:
     """The cards of each of `count` slots. If the task does not need its cards, there are fewer slots where there are
-    too few cards, and slots without a card where none is free. Raises UsageError for a task that needs more."""
+    too few cards, and slots without a card where none is free. Raises UsageError for a task that needs more, NotHere
+    where there is no card at all."""
     gpus = task.spec.gpus
     if not gpus:
         return [()] * count
@@ -191,7 +192,7 @@ def _too_few(task: Task, count: int, there: int, owners: Sequence[str], free: in
             f"Task {task.name!r} needs {gpus} for each evaluation, and pace sees none here: evaluate elsewhere, or say "
             "evaluation.gpus_required=false if it also runs without."
         )
-    kept = f", because {' and '.join(dict.fromkeys(owners))} own{'s' if len(set(owners)) == 1 else ''} the others"
+    kept = f", because of {' and '.join(dict.fromkeys(owners))}"
     said = f"{free} of {there} cards {'is' if free == 1 else 'are'} free{kept if free < there else ''}"
     return (
         f"Task {task.name!r} needs {gpus} for each of {count} evaluations at once, and {said}: lower evaluation.slots, "

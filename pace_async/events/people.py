@@ -24,8 +24,9 @@ class IdeaGiven:
 
 @dataclass(frozen=True, slots=True)
 class ProgramGiven:
-    """A lease opened for a person's program, which is in the inbox as `entry`: it is evaluated as it is. The run takes
-    each entry in once. `about` says what it is, in one sound line, or is empty."""
+    """A lease opened for a program that was given to the run, by a person or from an earlier run, and is in its inbox
+    as `entry`: it is evaluated as it is. The run takes each entry in once. `about` says what it is, in one sound line,
+    or is empty."""
 
     lease: int
     entry: int
@@ -36,4 +37,4 @@ class ProgramGiven:
     @property
     def experiment(self) -> str:
         """What stands in place of an experiment."""
-        return self.about or "A program that a person gave to the run."
+        return self.about or "A program that was given to the run."

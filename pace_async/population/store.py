@@ -39,6 +39,7 @@ from pace_async.population.schema import refuse_unless_current, schema_state, up
 from pace_async.population.writing.outage import Outage, Recovered, Say, ignore_news
 from pace_async.population.writing.scope import scope_of
 from pace_async.population.writing.uncut import Uncut
+from pace_async.population.writing.write_people import inserted
 from pace_async.population.writing.write_run import run_created
 from pace_async.population.writing.write_snapshots import snapshot_kept
 from pace_async.population.writing.writer import REFUSALS, Writer
@@ -126,12 +127,22 @@ class Store:
         await self._reader.dispose()
         await self._writer.close()
 
-    async def create_run(self, header: RunHeader, *, secret: str | None = None) -> int:
+    async def create_run(
+        self, header: RunHeader, *, secret: str | None = None, programs: Sequence[tuple[str, str]] = ()
+    ) -> int:
         """Begin a run and select it for writing. Returns run_id. Raises UsageError if the name is taken. `secret`, from
-        which fresh instances derive, is drawn at random. A test gives it to get equal ones."""
+        which fresh instances derive, is drawn at random. A test gives it to get equal ones. `programs` are evaluated
+        first, each with what it is: they are in the inbox as soon as there is a run."""
+
+        def created(connection: Connection) -> int:
+            run_id = run_created(connection, header, drawn, now)
+            for program, about in programs:
+                inserted(connection, run_id, about, program)
+            return run_id
+
         now, drawn = time.time(), secrets.token_hex(SECRET_BYTES) if secret is None else secret
         try:
-            run_id = await self._write(lambda connection: run_created(connection, header, drawn, now))
+            run_id = await self._write(created)
         except IntegrityError as error:
             if not any(word in str(error.orig) for word in ("runs.name", "uq_runs_name")):
                 raise PaceBug(f"the record refuses the run {header.name!r}: {error.orig}") from error

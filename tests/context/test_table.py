@@ -55,7 +55,7 @@ def test_every_row_with_a_score_has_a_cell_for_each_column_and_so_has_the_seed()
         number = int(re.findall(r"- (\d+)", row)[0])
         cells = row.partition(" | ")[2].partition(":")[0].split(" | ")
         assert cells == [f"{float(f'{metrics_of(number)[name]:.4g}'):g}" for name in head]
-    assert rows[-1].startswith("- 0: 1, 0.25 s | ") and rows[-1].endswith(": the task's own program")
+    assert rows[-1].startswith("- 0: 1, 0.25 s | ") and rows[-1].endswith(": the first program")
     assert "hidden" not in re.split(r"[ |,.:]+", lines[-1]) and "| 7" not in "".join(rows)
 
 

@@ -136,14 +136,14 @@ def test_each_slot_owns_its_cards(tmp_path: Path, wanted: float, slots: int, own
     ("wanted", "slots", "taken", "said"),
     [
         (1, 3, {}, "needs a GPU for each of 3 evaluations at once, and 2 of 2 cards are free: lower evaluation.slots"),
-        (1, 2, {"0": "the learner"}, "and 1 of 2 cards is free, because the learner owns the others: lower"),
+        (1, 2, {"0": "the learner"}, "and 1 of 2 cards is free, because of the learner: lower"),
         (4, 1, {}, "needs 4 GPUs for each of 1 evaluations at once, and 2 of 2 cards are free"),
         (0.5, 5, {}, "needs a share of a GPU for each of 5"),
         (
             1,
             1,
             {"0": "the learner", "1": "the engine"},
-            "0 of 2 cards are free, because the learner and the engine own",
+            "0 of 2 cards are free, because of the learner and the engine",
         ),
     ],
 )

@@ -1,5 +1,6 @@
 """The cards that evaluations must have of their own: counted by a plan, and refused where there are too few."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from pace_async.evaluate.resources import resources_of
 from pace_async.gpus import Card
 from pace_async.plan.places import CardMemory
 from pace_async.plan.planned import Plan
+from pace_async.runtime.start import planning
 from pace_async.runtime.start.planning import cards_of_evaluations, plan_for
 from pace_async.runtime.start.refusals import limits_of
 from pace_async.task import load_task
@@ -49,9 +51,9 @@ def test_a_plan_counts_them_beside_those_of_learner_and_engine() -> None:
 @pytest.mark.parametrize(
     ("cards", "said"),
     [
-        (1, "8 cards of their own, and 0 of 1 are left, so it takes 8 more. No setting would make it fit."),
-        (2, "8 cards of their own, and 1 of 2 is left, so it takes 7 more. It fits with evaluation.slots=1."),
-        (6, "8 cards of their own, and 5 of 6 are left, so it takes 3 more. It fits with evaluation.slots=5."),
+        (1, "8 cards of their own (free: 0 of 1). No setting would make it fit."),
+        (2, "8 cards of their own (free: 1 of 2). It fits with evaluation.slots=1."),
+        (6, "8 cards of their own (free: 5 of 6). It fits with evaluation.slots=5."),
     ],
 )
 def test_a_plan_with_too_few_says_how_many_more_it_takes_and_which_setting_would_do(cards: int, said: str) -> None:
@@ -67,6 +69,31 @@ def test_a_run_refuses_to_evaluate_without_them_and_a_dry_run_notes_what_another
     with pytest.raises(NotHere, match="needs a GPU for each evaluation, and pace sees none here"):
         resources_of(task, config.evaluation, {}, ())
     one = (Card("0", Path("nvidia0")),)
-    with pytest.raises(UsageError, match=r"0 of 1 cards are free, because the learner and the engine owns? the others"):
+    with pytest.raises(UsageError, match="0 of 1 cards are free, because of the learner and the engine: lower"):
         resources_of(task, config.evaluation, {"0": "the learner and the engine"}, one)
     assert resources_of(task, config.evaluation, {}, one).slots[0].cards == one
+
+
+@pytest.mark.parametrize(
+    ("gpus", "slots", "cards", "wanted", "fitting"),
+    [(0.4, 5, 3, 3, 4), (0.5, 3, 2, 2, 2), (2.0, 4, 2, 8, None), (2.0, 4, 6, 8, 2), (0.5, 4, 3, 2, 4)],
+)
+def test_shares_and_several_cards_are_counted_as_slots_get_them(
+    gpus: float, slots: int, cards: int, wanted: int, fitting: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = replace(TASK, spec=TASK.spec.model_copy(update={"gpus": gpus}))
+    monkeypatch.setattr(planning, "load_task", lambda _: task)
+    plan = on(cards, kuairec(slots=slots))
+    assert plan.evaluation_cards == wanted
+    if fitting == slots:
+        assert plan.refusal is None
+    else:
+        assert plan.remedy == (None if fitting is None else {"evaluation.slots": fitting})
+
+
+def test_where_the_memory_does_not_fit_either_the_remedy_is_both_or_none() -> None:
+    small = [CardMemory(str(number), 2 * 2**30) for number in range(2)]
+    plan = plan_for(kuairec(), small, given)
+    assert len(plan.faults) > 1
+    assert plan.remedy is None or plan.remedy["evaluation.slots"] == 1
+    assert plan_for(kuairec(), small[:1], given).remedy is None

@@ -82,7 +82,7 @@ def test_a_run_whose_models_read_no_words_takes_programs_in_as_it_begins_or_goes
     assert run.rows(GIVEN) == []
     run.live(begun=begun)
     assert [(entry, text) for entry, _, _, text, *_ in run.rows(GIVEN)] == [(1, program(1)), (2, program(2))]
-    assert {row[6] for row in run.rows(GIVEN)} == {"A program that a person gave to the run."}
+    assert {row[6] for row in run.rows(GIVEN)} == {"A program that was given to the run."}
     assert processes[-1].programs_wait is False
 
 
@@ -92,6 +92,14 @@ def test_a_program_that_is_none_of_the_task_has_an_outcome(tmp_path: Path) -> No
     run.live()
     ((_, _, _, text, *_),) = run.rows(GIVEN)
     assert "\x00" not in text and run.state == "done"
+
+
+def test_bytes_in_the_inbox_are_a_program_too(tmp_path: Path) -> None:
+    run = life(tmp_path, learner__objective="none")
+    row = "insert into inbox (run_id, entry, text, at, program) values (1, 1, x'80', 0, x'80ff41')"
+    run_virtually(lambda: run.population.read(lambda connection: connection.exec_driver_sql(row).rowcount))
+    run.live()
+    assert run.state == "done" and len(run.rows(GIVEN)) == 1
 
 
 def test_many_that_wait_are_taken_in_order_by_all_threads_before_anything_else(tmp_path: Path) -> None:

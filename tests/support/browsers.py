@@ -113,8 +113,8 @@ def serving(run: Path, *arguments: str) -> Generator[tuple[str, subprocess.Popen
 
 
 def port_of_its_own() -> int:
-    """A free port that nobody else gets while its server is away: it is above those that `pace web` tries by itself and
-    below those that a system hands out."""
+    """A port that is free now, and that nobody is likely to take while its server is away: it is above those that `pace
+    web` tries by itself, below those that a system hands out, and another one in each process."""
     for port in range(20_000 + os.getpid() % 10_000, 32_000):
         with socket.socket() as free:
             try:

@@ -8,7 +8,7 @@ from pace_async.population.models.base import Base, refers
 
 class InboxRow(Base):
     """An idea as somebody wrote it, or a program and what it is. The only table into which other processes than the
-    run's own may insert. That one writes there only as it begins. `entry` counts from 1 within the run. `program` is
+    run's own may insert, which does so itself only as it begins. `entry` counts from 1 within the run. `program` is
     NULL for an idea, and that of several files is one text."""
 
     __tablename__ = "inbox"

@@ -47,8 +47,8 @@ class GivenIdea:
 
 
 def untaken(connection: Connection, run: str, after: int = 0) -> Sequence[Entry]:
-    """The ideas that the run called `run` has not taken in, by number, and the first such program with a number greater
-    than `after`, if any, as the last one. A program that is too long is none."""
+    """The ideas that the run called `run` has not taken in, by number, then the first program that waits behind the
+    entry `after`, if any. Programs of more than LONGEST_PROGRAM characters are passed over."""
     row, given, program = InboxRow, GivenIdeaRow, GivenProgramRow
     entries = (
         select(row.entry, row.text, row.at, row.program)
@@ -65,15 +65,21 @@ def untaken(connection: Connection, run: str, after: int = 0) -> Sequence[Entry]
         row.entry > after,
         func.length(row.program) <= LONGEST_PROGRAM,
     )
-    return [Entry(*each) for each in (*connection.execute(ideas), *connection.execute(programs.limit(1)))]
+    rows = (*connection.execute(ideas), *connection.execute(programs.limit(1)))
+    return [Entry(entry, _text(text), at, None if made is None else _text(made)) for entry, text, at, made in rows]
 
 
-async def waiting_in(population: Population, run: str, after: int = 0) -> Sequence[Entry]:
-    """The same for a running run. Nothing from a database that is away: it is asked again at the next lease."""
+def _text(value: object) -> str:
+    """What SQLite kept in a column of texts, which may be anything that another program put there."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+async def waiting_in(population: Population, run: str, after: int = 0) -> Sequence[Entry] | None:
+    """The same for a running run. None from a database that is away: it is asked again at the next lease."""
     try:
         return await population.read(lambda connection: untaken(connection, run, after))
     except (DBAPIError, OSError):
-        return ()
+        return None
 
 
 def ideas_given(connection: Connection, run_id: int) -> Sequence[GivenIdea]:

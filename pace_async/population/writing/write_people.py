@@ -30,6 +30,8 @@ def put(place: Place, run_id: int, text: str, program: str | None = None) -> int
             try:
                 with writer.begin() as connection:
                     return inserted(connection, run_id, text, program)
+            except OverflowError:
+                raise GaveUp(f"{place}: an entry of the inbox has the largest number there is: delete it.") from None
             except IntegrityError:
                 if tries == TRIES:
                     raise

@@ -329,6 +329,8 @@ class Core:
         """Take in the ideas that people have put into the inbox, and the next program, for which the lease opens. A
         database that is away is asked at the next lease."""
         entries = await waiting_in(self.recorder.population, self.run, self.state.newest_taken)
+        if entries is None:
+            return
         ideas = [each for each in entries if each.program is None]
         if ideas and self.state.memory.active:
             after, now = self.state.last_lease, self.stages.clock.now()

@@ -36,7 +36,7 @@ from pace_async.observe.watchers.choose import Chosen
 from pace_async.observe.watchers.follower import WatcherDisplay
 from pace_async.outside import printable
 from pace_async.population.lock import RunLock
-from pace_async.population.reading.inbox import waiting_in
+from pace_async.population.reading.inbox import Entry, waiting_in
 from pace_async.population.reading.progress import groups_of_versions
 from pace_async.population.reading.record import RunRecord
 from pace_async.population.reading.summaries import made_at
@@ -117,7 +117,7 @@ async def conduct(resources: RunResources, display: str, logs: Sequence[Chosen] 
             groups_folder=paths.groups,
             turns=turns_here(),
             threads=True,
-            programs_wait=any(each.program is not None for each in await waiting_in(resources.store, header.name)),
+            programs_wait=_programs_wait(await waiting_in(resources.store, header.name)),
             prompts=prompts_of(config, resources.task, surroundings_of(resources.task))
             if state.memory.active
             else None,
@@ -136,6 +136,11 @@ async def conduct(resources: RunResources, display: str, logs: Sequence[Chosen] 
         columns, own = output.size()[0] if output.terminal else None, how_to_apply(paths, suffix)
         await say([*closing_words(bus.view, paths.folder, time.time(), columns), *(["", *own] if own else [])])
     return ended
+
+
+def _programs_wait(entries: Sequence[Entry] | None) -> bool:
+    """Whether the inbox has programs, or may have some because the database is away."""
+    return entries is None or any(each.program is not None for each in entries)
 
 
 async def _logged(resources: RunResources, logs: Sequence[Chosen], view: RunView, after: int) -> list[WatcherDisplay]:

@@ -1,12 +1,13 @@
 """The programs with which a run begins: those of an earlier run, and a person's own.
 
-The best program of an earlier run takes the place of the task's own, as candidate 0, so the run is never behind it. All
-others are evaluated first, by the way that programs of people go (the inbox). So each score is this run's.
+The best program of an earlier run takes the place of the task's own, as candidate 0. All others are evaluated first, by
+the way that programs of people go (the inbox). So each score is this run's.
 """
 
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from pace_async.config import SearchConfig
 from pace_async.errors import UsageError
@@ -17,29 +18,55 @@ from pace_async.runtime.run_paths import find_run_paths
 from pace_async.task import Task
 from pace_async.task.program_files import program_text
 
-_NAMED = re.compile(r"(?P<run>.+?)(?:@(?:best(?::(?P<count>[1-9]\d*))?|(?P<all>all)))?")
+_WHICH = re.compile(r"best(?::([1-9]\d{0,8}))?|all")
 
-Given = tuple[str, str]
-"""A program, and what it is."""
+
+class Given(NamedTuple):
+    """A program that a run begins with, and what it is."""
+
+    program: str
+    about: str
+
+
+def named_run(start_from: str) -> tuple[str, int | None]:
+    """The run that a run starts from, and how many of its programs are taken over, None for all."""
+    run, _, which = start_from.rpartition("@")
+    found = _WHICH.fullmatch(which) if run else None
+    if found is None:
+        return start_from, 1
+    return run, None if which == "all" else int(found[1] or 1)
 
 
 def begun_with(search: SearchConfig, task: Task) -> tuple[Task, tuple[Given, ...]]:
-    """The task with the seed program of the run, and the programs that are evaluated first, in order. Raises UsageError
-    for a run that cannot be read or has another task, and for what is no program of the task."""
+    """The task with the seed program of the run, and the programs that are evaluated first, in order, each once. Raises
+    UsageError for a run that cannot be read or has another task, and for what is no program of the task."""
     others = [given for named in search.start_with for given in _own(Path(named), task)]
     if search.start_from is not None:
         first, *more = _of_run(search.start_from, task)
-        task, others = replace(task, program=first[0]), [*more, *others]
-    return task, tuple(others)
+        task, others = replace(task, program=first.program), [*more, *others]
+    return task, tuple({given.program: given for given in reversed(others) if given.program != task.program}.values())[
+        ::-1
+    ]
+
+
+def bounds_of(start_from: str) -> tuple[float, float]:
+    """Between which scores the other run measures progress. Raises UsageError."""
+    where, name = find_run_paths(named_run(start_from)[0]).population
+    with open_readonly(where, name) as reader:
+        header = reader.header()
+    return header.lower, header.upper
 
 
 def _of_run(named: str, task: Task) -> list[Given]:
     """The best programs of a run, the best first, each once."""
-    found = _NAMED.fullmatch(named)
-    if found is None:
-        raise UsageError(f"search.start_from is RUN, RUN@best:K or RUN@all, not {named!r}.")
-    run, most = found["run"], None if found["all"] else int(found["count"] or 1)
-    where, name = find_run_paths(run).population
+    run, most = named_run(named)
+    try:
+        paths = find_run_paths(run)
+    except UsageError:
+        if "@" in run:
+            raise UsageError(f"{named!r} names no run: it is RUN, RUN@best, RUN@best:K or RUN@all.") from None
+        raise
+    where, name = paths.population
     with open_readonly(where, name) as reader:
         header = reader.header()
         if header.task != task.name:
@@ -52,20 +79,22 @@ def _of_run(named: str, task: Task) -> list[Given]:
     if why := refused(programs[0][1], task):
         raise UsageError(f"The best program of run {run} is no program of {task.name!r} as it is now: {why}.")
     return [
-        (program, f"candidate {number} of run {header.name}, where it scored {score:.6g}")
+        Given(program, f"candidate {number} of run {header.name}, where it scored {score:.6g}")
         for number, program, score in programs
         if not refused(program, task)
     ]
 
 
 def _own(path: Path, task: Task) -> list[Given]:
-    """The program at a path, or those in a folder, by name."""
+    """The program at a path, or those in a folder, by name. A folder of a task of several files is one program."""
     files = [path]
-    if path.is_dir() and not task.spec.has_folder:
+    if path.is_dir() and task.spec.files:
+        files = [path / task.spec.program]
+    elif path.is_dir() and not task.spec.has_folder:
         files = sorted(file for file in path.iterdir() if file.suffix == task.suffix and file.is_file())
         if not files:
             raise UsageError(f"{path} has no file that ends in {task.suffix}, so no program of {task.name!r}.")
-    found = [(program_text(file, task.spec), file.name) for file in files]
+    found = [Given(program_text(file, task.spec), file.name) for file in files]
     for program, name in found:
         if why := refused(program, task):
             raise UsageError(f"{path}: {name} is no program of {task.name!r}: {why}.")

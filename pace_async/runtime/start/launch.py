@@ -38,7 +38,6 @@ from pace_async.observe.watchers.choose import Chosen
 from pace_async.population.lock import RunLock
 from pace_async.population.reading.load import NoRun
 from pace_async.population.store import Store
-from pace_async.population.writing.write_people import put
 from pace_async.providers.keys import refuse_without_keys
 from pace_async.providers.preflight import check_models, refuse_unless_ready
 from pace_async.registry.displays import DISPLAYS
@@ -50,6 +49,7 @@ from pace_async.runtime.run_index import remember_run
 from pace_async.runtime.run_paths import ROWS_LOST, RunPaths, claimed, find_run_paths
 from pace_async.runtime.start.asked import bill_of
 from pace_async.runtime.start.assemble import RunResources, conduct, say, waiting
+from pace_async.runtime.start.beginning import begun_with
 from pace_async.runtime.start.lost_rows import accept_loss, refuse_if_lost
 from pace_async.runtime.start.missing import refuse_unless_data
 from pace_async.runtime.start.own_memory import own_memory
@@ -106,6 +106,9 @@ async def _start(run: ResolvedRun, run_dir: Path | None, shown: Shown) -> int:
         seed_program = await score_seed_program(config, task, tier)
     config, task = with_bounds(config, task, next(fact.score for fact in seed_program if isinstance(fact, Evaluated)))
     announce(display, f"advisor {run.advisor}")
+    if run.programs:
+        limit = f", of {config.stop.candidates} candidates in all" if config.stop.candidates is not None else ""
+        announce(display, f"given programs are evaluated first: {len(run.programs)}{limit}")
     for share in parse_shares(config.implementer.model):
         if no_login := login_missing(share.model):
             announce(display, f"implementer {share.model}: {no_login.found}; if it has none: `{no_login.remedy}`")
@@ -121,11 +124,9 @@ async def _start(run: ResolvedRun, run_dir: Path | None, shown: Shown) -> int:
             if config.population.url is not None:
                 with _writing("run it again"):
                     paths.point_to(str(store.place))  # before the run exists there
-            await store.create_run(header_of(config, task, paths.name, tier))
+            await store.create_run(header_of(config, task, paths.name, tier), programs=run.programs)
             async with end_recorded(store):
                 await store.commit(*seed_program, *checks)
-                for program, about in run.programs:
-                    await anyio.to_thread.run_sync(put, store.place, store.run_id, about, program)
                 state = await _conduct(config, task, paths, tier, store, lock, shown)
     return EXIT_CODES[state]
 
@@ -166,7 +167,9 @@ async def _go_on(paths: RunPaths, changes: Mapping[str, object], shown: Shown, d
             await refuse_unless_evaluated(config.evaluation, None)
             tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
             checks = await _check_models(config)
-            own = () if standing.best is not None else await score_seed_program(config, task, tier)
+            own = ()
+            if standing.best is None:  # it was killed before its seed program was written
+                own = await score_seed_program(config, begun_with(config.search, task)[0], tier)
             async with end_recorded(store):
                 with _writing(f"`pace resume {paths.folder} --despite-loss` goes on with it"):
                     await accept_loss(store, paths)

@@ -53,28 +53,36 @@ def plan_here(config: Config, folder: Path) -> Plan:
 
 def cards_of_evaluations(config: Config) -> int:
     """The cards that the evaluations on this machine must have of their own, all at once. 0: none."""
-    spec, evaluation = limits_of(config, load_task(config.task)).spec, config.evaluation
-    if not spec.gpus or not spec.gpus_required or EVALUATORS[evaluation.evaluators].elsewhere:
-        return 0
-    return math.ceil(spec.gpus * evaluation.slots)
+    gpus, slots = _gpus_of(config), config.evaluation.slots
+    return math.ceil(slots / _sharing(gpus)) if 0 < gpus < 1 else int(gpus) * slots
 
 
 def with_evaluations(plan: Plan, config: Config, owned: Owned, cards: int) -> Plan:
     """The plan with the cards of evaluations, and with a fault where there are too few `cards` in all."""
-    wanted = cards_of_evaluations(config)
+    wanted, slots, gpus = cards_of_evaluations(config), config.evaluation.slots, _gpus_of(config)
     free = cards - len({card for own in owned.values() for card in own})
     if free >= wanted:
         return replace(plan, evaluation_cards=wanted)
-    slots, remedy = config.evaluation.slots, plan.remedy
-    if free and not plan.faults:
-        remedy = {"evaluation.slots": slots * free // wanted or 1}
-    fault = f"{slots} evaluations at once need {wanted} cards of their own, and {free} of {cards} {_left(free)}"
-    fault += f", so it takes {wanted - free} more"
+    fitting = free * _sharing(gpus) if gpus < 1 else free // int(gpus)
+    remedy = None
+    if fitting and (plan.remedy is not None or not plan.faults):
+        remedy = {**(plan.remedy or {}), "evaluation.slots": fitting}
+    at_once = f"{slots} evaluations at once need" if slots > 1 else "1 evaluation at once needs"
+    fault = f"{at_once} {wanted} card{'s' * (wanted > 1)} of {'their' if slots > 1 else 'its'} own"
+    fault += f" (free: {free} of {cards})"
     return replace(plan, evaluation_cards=wanted, faults=(*plan.faults, fault), remedy=remedy)
 
 
-def _left(free: int) -> str:
-    return "is left" if free == 1 else "are left"
+def _gpus_of(config: Config) -> float:
+    """The cards, or the share of one, that an evaluation on this machine must have."""
+    spec = limits_of(config, load_task(config.task)).spec
+    elsewhere = EVALUATORS[config.evaluation.evaluators].elsewhere
+    return spec.gpus if spec.gpus_required and not elsewhere else 0
+
+
+def _sharing(gpus: float) -> int:
+    """How many evaluations share a card, given what each has of it."""
+    return int(1 / gpus + 1e-9)
 
 
 def is_planned(config: Config) -> bool:

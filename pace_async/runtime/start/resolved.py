@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pace_async.config import Config
@@ -38,7 +38,7 @@ from pace_async.runtime.children.catalogue_reading import refuse_unless_read
 from pace_async.runtime.children.engines import refuse_unless_served
 from pace_async.runtime.run_paths import RunPaths, new_run_paths
 from pace_async.runtime.start.asked import refuse_without_prices
-from pace_async.runtime.start.beginning import Given, begun_with
+from pace_async.runtime.start.beginning import Given, begun_with, bounds_of
 from pace_async.runtime.start.descriptors import ensure_descriptors
 from pace_async.runtime.start.missing import note_the_rest, noted
 from pace_async.runtime.start.packages import refuse_without_packages
@@ -81,6 +81,11 @@ def resolve_run(named: Config, asked: Task, run_dir: Path | None, *, dry: bool =
     config = with_advisor(named, asked)
     task, paths = prepare(config, asked, run_dir, missing)
     task, programs = begun_with(config.search, task)
+    if config.search.start_from is not None and not task.spec.has_bounds:
+        lower, upper = bounds_of(config.search.start_from)  # from its seed program, which was the task's own
+        reward = config.reward.model_copy(update={"lower": lower, "upper": upper})
+        config = config.model_copy(update={"reward": reward})
+        task = replace(limits_of(config, task), program=task.program)
     cards: Mapping[str, str] = {}
     with noted(missing):
         cards = taken_cards(config)

@@ -30,6 +30,7 @@ from pace_async.population.models import (
     GivenIdeaRow,
     GivenProgramRow,
     GroupRow,
+    InboxRow,
     LeaseRow,
     RunRow,
     RunStateRow,
@@ -124,7 +125,10 @@ def steps_of_run(connection: Connection, run_id: int) -> Iterator[Step]:
         yield Step(("given", row.entry, 0), row.at, 0, given, (("opened", row.after, 0),))
     for row in connection.execute(_of_run(GivenProgramRow, run_id)):
         made = select(CandidateRow.program).where(CandidateRow.run_id == run_id, CandidateRow.candidate == row.lease)
-        program = whole_or_none(connection, run_id, connection.execute(made).scalar_one_or_none()) or ""
+        program = whole_or_none(connection, run_id, connection.execute(made).scalar_one_or_none())
+        if program is None:
+            entry = select(InboxRow.program).where(InboxRow.run_id == run_id, InboxRow.entry == row.entry)
+            program = connection.execute(entry).scalar_one_or_none() or ""
         fact = ProgramGiven(row.lease, row.entry, program, row.about, row.at)
         yield Step(("program given", row.entry, 0), row.at, row.lease, fact, (("opened", row.lease, 0),), texts=True)
     for row in connection.execute(_of_run(FaultRow, run_id)):
