@@ -169,6 +169,8 @@ class TinkerTrainer:
                     Adam(rate * share, settings.betas, settings.weight_decay, settings.max_grad_norm)
                 )
                 norms = [value for key, value in measured.items() if key.endswith("grad_norm")]
+                if not all(map(math.isfinite, norms)):
+                    raise InfrastructureFault("bad_answer", "the service's step had a gradient that is not finite")
                 metrics |= {"grad_norm": norms[0]} if norms else {}
         return found.reason, {key: value for key, value in metrics.items() if math.isfinite(value)}
 

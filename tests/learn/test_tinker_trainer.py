@@ -16,7 +16,7 @@ from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.tinker_trainer import VERSION, SavedVersion, TinkerTrainer
 from pace_async.providers.tinker.paid import TokenMeter, TokenPrices
 from pace_async.replay.groupfile import group_path, read_digested, write_group
-from tests.doubles.simulated_service import SimulatedService
+from tests.doubles.simulated_service import SimulatedRun, SimulatedService
 from tests.doubles.token_ledger import Ledger
 from tests.support.learn_toys import random_group, written_groups
 
@@ -178,3 +178,16 @@ async def test_a_group_that_teaches_nothing_makes_no_version_and_a_lost_version_
     assert (step.version, step.weights, step.reason) == (0, None, "every advantage is 0")
     with pytest.raises(GaveUp, match="version 4 is not known"):
         await trainer_of(service, out, versions=4).ready()
+
+
+async def test_a_step_whose_gradient_is_not_finite_makes_no_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def step(*_: object) -> dict[str, float]:
+        return {"service/grad_norm": float("nan")}
+
+    monkeypatch.setattr(SimulatedRun, "step", step)
+    service, out, (first,) = service_with(), tmp_path / "out", written_groups(tmp_path, 1, vocab=VOCAB)
+    with pytest.raises(InfrastructureFault, match="bad_answer: the service's step had a gradient that is not finite"):
+        await trainer_of(service, out).train(first)
+    assert (service.calls["save"], SavedVersion.read(out / "versions" / "000001")) == (1, None)

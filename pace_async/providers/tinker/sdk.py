@@ -1,19 +1,18 @@
 """The service behind the `tinker` package, which only this module imports, and only when a run trains by it.
 
 Its calls run in a thread of the package's own. A fault that it would retry for minutes meets the run's own deadline.
-What a server answers is checked for its number of tokens and for logprobs, and its texts are redacted. The package's
-telemetry is off.
+Every failure of a call is one fault in one sentence, whatever the package raises. `answers` reads what a server
+answered. The package's telemetry is off.
 """
 
 import asyncio
-import math
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -23,6 +22,7 @@ from pace_async.config.tinker import TinkerConfig
 from pace_async.errors import GaveUp, InfrastructureFault, NotHere
 from pace_async.installing import install_line, missing
 from pace_async.providers.redact import redact
+from pace_async.providers.tinker import answers
 from pace_async.providers.tinker.service import Adam, SampledTokens, Sampler, Saved, TrainingRun, WeightedCall
 
 KEY = "TINKER_API_KEY"
@@ -64,7 +64,7 @@ async def _refuse_unless_up(url: str) -> None:
     try:
         async with httpx.AsyncClient(timeout=ANSWER_S, follow_redirects=True) as http:
             answer = await http.get(url + _HEALTH)
-    except httpx.HTTPError as error:
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
         why = redact(str(error) or type(error).__name__)
         raise GaveUp(
             f"{there} does not answer ({why}): see to the server or the network, then `pace resume` goes on."
@@ -119,11 +119,11 @@ class _Calls:
                 ) from None
             kind = "service_refused" if error.status_code < 500 else "service_error"
             raise InfrastructureFault(kind, self._said(error)) from None
-        except (self.tinker.TinkerError, httpx.HTTPError, OSError, ValueError, KeyError, AttributeError) as error:
+        except Exception as error:  # the package passes on what it cannot read of an answer as whatever it raises
             raise InfrastructureFault("service_error", self._said(error)) from None
 
     def _said(self, error: BaseException) -> str:
-        return redact(f"{type(error).__name__}: {error}")
+        return f"{redact(self.url)}: {answers.told(error)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +137,13 @@ class SdkService:
     calls: _Calls
 
     async def begin(self, rank: int, state: str | None = None) -> TrainingRun:
-        created = self.client.create_lora_training_client_async(base_model=self.base_model, rank=rank)
-        training = await self.calls.settled(lambda: created)
+        training = await self.calls.settled(
+            lambda: self.client.create_lora_training_client_async(base_model=self.base_model, rank=rank)
+        )
+        run = _SdkRun(self.tinker, training, self.reduction, self.calls, answers.name(training))
         if state is not None:
             await self.calls.result(lambda: training.load_state_with_optimizer(state))
-        return _SdkRun(self.tinker, training, self.reduction, self.calls)
+        return run
 
     async def saved(self, run: str, name: str) -> Saved | None:
         rest = await self.calls.blocking(self.client.create_rest_client)
@@ -153,16 +155,11 @@ class SdkService:
                 return None
 
         listed = await self.calls.settled(listing)
-        if listed is None:
-            return None
-        paths = [str(checkpoint.tinker_path) for checkpoint in listed.checkpoints]
-        states = [path for path in paths if path.endswith(f"/weights/{name}")]
-        snapshots = [path for path in paths if path.endswith(f"/sampler_weights/{name}")]
-        return Saved(states[0], snapshots[0]) if states and snapshots else None
+        return None if listed is None else answers.saved(listed, name)
 
     async def sampler(self, snapshot: str) -> Sampler:
-        created = self.client.create_sampling_client_async(model_path=snapshot)
-        return _SdkSampler(self.tinker, await self.calls.settled(lambda: created), self.calls)
+        client = await self.calls.settled(lambda: self.client.create_sampling_client_async(model_path=snapshot))
+        return _SdkSampler(self.tinker, client, self.calls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,23 +168,14 @@ class _SdkRun:
     training: Any
     reduction: str
     calls: _Calls
-
-    @property
-    def name(self) -> str:
-        return str(self.training.model_id)
+    name: str
 
     async def logprobs(self, calls: Sequence[tuple[tuple[int, ...], tuple[int, ...]]]) -> list[tuple[float, ...]]:
         data = [
             self._datum(prompt, answer, weights=[0.0] * (len(prompt) + len(answer) - 1)) for prompt, answer in calls
         ]
         found = await self.calls.result(lambda: self.training.forward(data, "cross_entropy"))
-        outputs = cast("list[Mapping[str, Any]]", found.loss_fn_outputs)
-        if len(outputs) != len(calls):
-            raise InfrastructureFault("bad_answer", f"{len(outputs)} results for {len(calls)} calls")
-        return [
-            _finite(output["logprobs"].data, len(prompt) + len(answer) - 1)[-len(answer) :]
-            for output, (prompt, answer) in zip(outputs, calls, strict=True)
-        ]
+        return answers.logprobs(found, [(len(prompt), len(answer)) for prompt, answer in calls])
 
     async def add_gradient(self, calls: Sequence[WeightedCall]) -> None:
         data: list[Any] = []
@@ -209,14 +197,12 @@ class _SdkRun:
             weight_decay=adam.weight_decay,
             grad_clip_norm=adam.max_grad_norm,
         )
-        found = await self.calls.result(lambda: self.training.optim_step(parameters))
-        metrics = cast("Mapping[str, float]", found.metrics or {})
-        return {str(key): float(value) for key, value in metrics.items()}
+        return answers.metrics(await self.calls.result(lambda: self.training.optim_step(parameters)))
 
     async def save(self, name: str) -> Saved:
         state = await self.calls.result(lambda: self.training.save_state(name))
         snapshot = await self.calls.result(lambda: self.training.save_weights_for_sampler(name))
-        return Saved(str(state.path), str(snapshot.path))
+        return Saved(answers.address(state), answers.address(snapshot))
 
     def _datum(self, prompt: Sequence[int], answer: Sequence[int], **inputs: Sequence[float]) -> Any:
         """All tokens but the last predict all but the first."""
@@ -248,17 +234,4 @@ class _SdkSampler:
         async def sampled() -> Any:
             return await asyncio.wrap_future(self.client.sample(prompt, 1, parameters))
 
-        found = (await self.calls.settled(sampled, timed=False)).sequences[0]
-        tokens = tuple(int(token) for token in found.tokens)
-        if found.logprobs is None:
-            raise InfrastructureFault("bad_logprobs", "an answer without logprobs")
-        finish = "stop" if found.stop_reason == "stop" else "length"
-        return SampledTokens(tokens, _finite(found.logprobs, len(tokens)), finish)
-
-
-def _finite(values: Sequence[float | None], count: int) -> tuple[float, ...]:
-    """The values, if they are as many logprobs. Raises InfrastructureFault."""
-    found = tuple(math.nan if value is None else float(value) for value in values)
-    if len(found) != count or not all(map(math.isfinite, found)):
-        raise InfrastructureFault("bad_logprobs", f"{len(found)} logprobs for {count} tokens, or one is not finite")
-    return found
+        return answers.sampled(await self.calls.settled(sampled, timed=False))
