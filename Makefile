@@ -38,9 +38,10 @@ test-vllm: .venv-vllm/.ready
 test-extras: .venv-extras/.ready
 	PACE_NEEDS_EXTRAS=1 .venv-extras/bin/python -m pytest -n 0 --durations 10 $(EXTRAS) $(ARGS)
 
-# On a server of the Tinker API, SkyRL's, with random weights on the processor.
+# On a server of the Tinker API, SkyRL's, with random weights on the processor. The package tinker leaves sockets open.
 test-tinker: .venv-tinker/.ready
-	PACE_NEEDS_TINKER=1 .venv-tinker/bin/python -m pytest -n 0 --durations 10 tests/tinker $(ARGS)
+	PACE_NEEDS_TINKER=1 .venv-tinker/bin/python -m pytest -n 0 --durations 10 \
+		-W ignore::pytest.PytestUnraisableExceptionWarning tests/tinker $(ARGS)
 
 check: .venv/.ready-dev
 	$(BIN)/ruff format --check .

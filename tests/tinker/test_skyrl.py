@@ -31,8 +31,6 @@ HERE = find_spec("tinker") is not None and find_spec("skyrl") is not None
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.timeout(600),  # compilation on a busy machine
-    # The package leaves sockets open.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.skipif(not HERE and "PACE_NEEDS_TINKER" not in os.environ, reason="make test-tinker"),
 ]
 VOCAB = 200
