@@ -1,13 +1,15 @@
 """The comments of the ready configs are what `pace plan` prints, and their runs fit on the cards that they name."""
 
 import re
+import resource
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from scripts.documentation.docs_plans import ROOT, configs
+from scripts.documentation.docs_plans import ROOT, SHAPES, configs
+from tests.support.command_line import PACE
 
 ON_CARDS = re.compile(r"^  model: models/", re.MULTILINE)
 
@@ -24,3 +26,17 @@ def test_every_config_of_a_model_that_needs_a_card_has_a_plan() -> None:
     large = {file for file in (ROOT / "configs").rglob("*.yaml") if ON_CARDS.search(file.read_text())}
     assert large <= {Path(file) for file in configs()}
     assert len(large) >= 8
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)  # on a busy machine
+@pytest.mark.parametrize("name", ["deepseek_8b_eight_h100", "qwen3.5_4b_h200"])
+def test_the_largest_plans_take_less_than_a_minute_of_processor(name: str) -> None:
+    """The most weights, and the kind of model that takes longest to count, both at the longest call."""
+    [command] = re.findall(r"`pace (plan [^`]+)`", (ROOT / "configs" / f"{name}.yaml").read_text())
+    words = [str(ROOT / word) if word.endswith(".yaml") else word for word in command.split()]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run([PACE, *words], cwd=SHAPES, capture_output=True, text=True, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 60
