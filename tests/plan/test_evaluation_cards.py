@@ -15,7 +15,7 @@ from pace_async.plan.planned import Plan
 from pace_async.runtime.start import planning
 from pace_async.runtime.start.planning import cards_of_evaluations, plan_for
 from pace_async.runtime.start.refusals import limits_of
-from pace_async.task import load_task
+from pace_async.task import Task, load_task
 from tests.support.given_steps import given
 
 QWEN = Path(__file__).parents[2] / "scripts" / "documentation" / "shapes" / "models" / "qwen3.5-4b"
@@ -82,7 +82,11 @@ def test_shares_and_several_cards_are_counted_as_slots_get_them(
     gpus: float, slots: int, cards: int, wanted: int, fitting: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = replace(TASK, spec=TASK.spec.model_copy(update={"gpus": gpus}))
-    monkeypatch.setattr(planning, "load_task", lambda _: task)
+
+    def load(_: str) -> Task:
+        return task
+
+    monkeypatch.setattr(planning, "load_task", load)
     plan = on(cards, kuairec(slots=slots))
     assert plan.evaluation_cards == wanted
     if fitting == slots:
