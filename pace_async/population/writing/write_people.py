@@ -7,12 +7,12 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from pace_async.errors import GaveUp
 from pace_async.events import IdeaGiven
-from pace_async.population.connect import Place, engine, in_words
+from pace_async.population.connect import Place, engine, in_words, will_pass
 from pace_async.population.models import GivenIdeaRow, InboxRow
 from pace_async.population.writing.scope import Scope
 
 TRIES = 20
-"""Of an insertion: two processes may draw the same number at once."""
+"""Of an insertion: two processes may draw the same number at once, and many may wait for one lock."""
 
 
 def idea_given(scope: Scope, fact: IdeaGiven) -> None:
@@ -32,8 +32,8 @@ def put(place: Place, run_id: int, text: str, program: str | None = None) -> int
                     return inserted(connection, run_id, text, program)
             except OverflowError:
                 raise GaveUp(f"{place}: an entry of the inbox has the largest number there is: delete it.") from None
-            except IntegrityError:
-                if tries == TRIES:
+            except DBAPIError as error:  # the number was drawn twice, or other writers held the lock for long
+                if tries == TRIES or not (isinstance(error, IntegrityError) or will_pass(error)):
                     raise
     except DBAPIError as error:
         raise GaveUp(f"{place} cannot be written ({in_words(error)}): try again later.") from None
