@@ -4,8 +4,7 @@ from pathlib import Path
 
 import typer
 
-from pace_async.cli.completing import run_names
-from pace_async.cli.output import tell
+from pace_async.cli.output import NAMED_RUN, tell
 
 app = typer.Typer(help="Programs of your own for a run.", no_args_is_help=True)
 
@@ -17,9 +16,7 @@ def candidate() -> None:
 
 @app.command("add")
 def add(
-    run: str = typer.Argument(
-        ..., help="Run folder, or its name under ./runs.", autocompletion=run_names, metavar="RUN"
-    ),
+    run: str = NAMED_RUN,
     program: Path = typer.Argument(..., help="The program: a file, or a folder where the task's is one."),
     about: str = typer.Option("", metavar="TEXT", help="What it is, for the models and for you."),
 ) -> None:

@@ -2,8 +2,7 @@
 
 import typer
 
-from pace_async.cli.completing import run_names
-from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json, tell
+from pace_async.cli.output import JSON_OPTION, NAMED_RUN, RUN_ARGUMENT, print_json, tell
 
 app = typer.Typer(help="Ideas of your own for a run.", no_args_is_help=True)
 
@@ -15,9 +14,7 @@ def idea() -> None:
 
 @app.command("add")
 def add(
-    run: str = typer.Argument(
-        ..., help="Run folder, or its name under ./runs.", autocompletion=run_names, metavar="RUN"
-    ),
+    run: str = NAMED_RUN,
     text: str = typer.Argument(..., help="What to try, as you would tell a colleague.", metavar="IDEA"),
 ) -> None:
     """Put an idea into a run, which may be going on in another terminal. Its advisor sees it from the next candidate

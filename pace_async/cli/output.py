@@ -21,7 +21,8 @@ RUN_ARGUMENT = typer.Argument(
     metavar="RUN",
     autocompletion=run_names,
 )
-
+NAMED_RUN = typer.Argument(..., help="Run folder, or its name under ./runs.", autocompletion=run_names, metavar="RUN")
+"""For what changes a run: none is guessed."""
 
 _ODD = re.compile(r"[^\x20-\x7e\n]")
 

@@ -234,7 +234,7 @@ def idea_given(event: IdeaGiven) -> str:
 
 
 def program_given(event: ProgramGiven) -> str:
-    """A person's program that the run has taken in."""
+    """A given program that the run has taken in."""
     return f"candidate {event.lease} is a program that was given to the run" + (
         f": {clean(event.about, 240)}" if event.about else ""
     )

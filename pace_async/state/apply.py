@@ -99,7 +99,7 @@ def apply(state: RunState, fact: Fact) -> RunState:
             state.memory.give(fact)
         case ProgramGiven():
             state.running[fact.lease].given = fact
-            state.newest_program = max(state.newest_program, fact.entry)
+            state.newest_given = max(state.newest_given, fact.entry)
         case _:
             pass  # describes the run's surroundings
     return state

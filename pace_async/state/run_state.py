@@ -109,7 +109,7 @@ class Underway:
     island, if any. `base` is the parent of an experiment that an earlier process decided, which may be any program that
     the advisor named. It is None in the process that decides. `paid` is USD by model, `tries` what models answered,
     `stages` the cheap stages that ended. `answers` are those of an advisor over the network, paid for one by one, until
-    the rollout is advised. `practice` is what the last program did on practice instances. `given` is a person's program
+    the rollout is advised. `practice` is what the last program did on practice instances. `given` is a program
     that is evaluated as it is."""
 
     lease: Lease
@@ -130,7 +130,7 @@ class Underway:
 @dataclass(frozen=True, slots=True)
 class Opening:
     """A lease that is about to be committed as open. `arriving` is the pool that its island takes in with it. `entry`
-    is that of a person's program, 0 without one."""
+    is that of a given program, 0 without one."""
 
     lease: Lease
     island: int
@@ -192,7 +192,7 @@ class RunState:
     `reserved` is USD by the number of the call in flight, `reservations` the last number given out. `shipped` is the
     group in training. `attempts` has the number of the newest attempt to evaluate a program, by (lease, stage, fresh),
     for leases that are not complete. `notes` are the newest pages by number (see `state.notes`).
-    `confirmed` has the score of the evaluation that confirmed a candidate. `newest_program` is the last entry of the
+    `confirmed` has the score of the evaluation that confirmed a candidate. `newest_given` is the last entry of the
     inbox for which a lease was opened. `lent` and
     `lent_programs` are used only while a run is rebuilt: the pools, by lease, that later leases take in, and the
     programs, by candidate, that open leases start from."""
@@ -220,7 +220,7 @@ class RunState:
     turns: dict[int, Turn] = field(default_factory=dict[int, Turn])
     notes: dict[int, NotesPage] = field(default_factory=dict[int, NotesPage])
     confirmed: dict[int, float] = field(default_factory=dict[int, float])
-    newest_program: int = 0
+    newest_given: int = 0
     lent: dict[int, Pool] = field(default_factory=dict[int, Pool])
     lent_programs: dict[int, Member] = field(default_factory=dict[int, Member])
     visible: Visible = field(init=False)
@@ -273,9 +273,9 @@ class RunState:
         return self.attempts.get(series, 0) + 1
 
     @property
-    def newest_taken(self) -> int:
+    def newest_entry(self) -> int:
         """The last entry of the inbox for which a lease was opened, or is about to be. 0 before the first."""
-        return max(self.newest_program, *(opening.entry for opening in self.claimed.openings.values()), 0)
+        return max(self.newest_given, *(opening.entry for opening in self.claimed.openings.values()), 0)
 
     def turn_of(self, island: int) -> Turn:
         """Where an island stands in the order of admission."""

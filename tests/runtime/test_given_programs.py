@@ -1,4 +1,4 @@
-"""Programs of people in whole runs: each is a candidate once, as it is, and no advisor is rewarded for it."""
+"""Given programs in whole runs: each is a candidate once, as it is, and no advisor is rewarded for it."""
 
 from pathlib import Path
 

@@ -42,7 +42,7 @@ PLAIN = (
     "spend_usd",
     "reservations",
     "weights",
-    "newest_program",
+    "newest_given",
 )
 """Fields of the state that are numbers and texts."""
 VALUES = ("spreads", "health", "shipped")
@@ -119,7 +119,7 @@ class _State(msgspec.Struct, frozen=True):
     given: tuple[KnownIdea, ...] = ()
     first: TriedOut | None = None
     confirmed: dict[int, float] = {}
-    newest_program: int = 0
+    newest_given: int = 0
 
 
 _ENCODER = msgspec.msgpack.Encoder()

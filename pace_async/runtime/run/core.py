@@ -3,20 +3,14 @@
 Only `record` changes the state of the run. After each change the tasks whose condition now holds are woken, and each
 tests its condition again (`Waiters`). Islands are admitted in the order of their last lease (`Turn`), so neither the
 speed of a stage nor a crash changes which island gets which lease.
-
-Invariant of `Waiters`: every change of the state is followed by a notification, and every task whose condition then
-holds is woken. Each tests its condition again before it goes on, because another task may have been faster. Only the
-first of the islands that wait for admission can go on, so a change costs the same for a thousand of them as for one.
 """
 
 import asyncio
-from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar, get_args
 
-import anyio
 from anyio import to_thread
 
 from pace_async.advise.advisor import Chooser, Sampling, ServedAdvisor
@@ -52,81 +46,19 @@ from pace_async.runtime.run.clock import Clock
 from pace_async.runtime.run.fresh import FreshInstances
 from pace_async.runtime.run.loop_turns import LoopTurns
 from pace_async.runtime.run.recorder import ClaimedPlace, Recorder
+from pace_async.runtime.run.waiting import Line, Waiters
 from pace_async.runtime.run.work import LeaseWork, unfinished
 from pace_async.search.actions import decide
 from pace_async.search.draws import generator
 from pace_async.search.ideas import Pool
 from pace_async.search.parents import choose_migrant
 from pace_async.search.state import Member, Neighbours
-from pace_async.state.run_state import Opening, RunState, Turn
+from pace_async.state.run_state import Opening, RunState
 from pace_async.state.stop_rules import STOP_RULES, StopValues, reason_to_stop
 from pace_async.task import Task, settings_of
 
 INTERRUPTED = "interrupted"
 """Why a run ends that a person or the system ends. Every other reason is the name of a stop rule."""
-
-
-class Waiters:
-    """Tasks that wait, each for its own condition."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[anyio.Event, Callable[[], bool]] = {}
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        """Return once `condition()` holds. It is tested after every change."""
-        while not condition():
-            event = anyio.Event()
-            self._waiting[event] = condition
-            try:
-                await event.wait()
-            finally:
-                del self._waiting[event]
-
-    def changed(self) -> None:
-        """Wake the tasks whose condition holds."""
-        for event, condition in self._waiting.items():
-            if condition():
-                event.set()
-
-
-class Line:
-    """Islands in the order in which they are admitted, whether or not their threads wait already."""
-
-    def __init__(self, turns: Iterable[Turn]) -> None:
-        self._turns = sorted(turns)
-        self._waiting: dict[Turn, anyio.Event] = {}
-
-    def enter(self, turn: Turn) -> None:
-        """Take a place in the line, once."""
-        place = bisect_left(self._turns, turn)
-        if place == len(self._turns) or self._turns[place] != turn:
-            self._turns.insert(place, turn)
-
-    def is_first(self, turn: Turn) -> bool:
-        """Whether the island is first in line."""
-        return self._turns[0] == turn
-
-    async def wait(self, turn: Turn) -> None:
-        """Return when the condition may hold and should be tested again."""
-        event = self._waiting[turn] = anyio.Event()
-        try:
-            await event.wait()
-        finally:
-            del self._waiting[turn]
-
-    def leave(self, turn: Turn) -> None:
-        """Give the place up."""
-        del self._turns[bisect_left(self._turns, turn)]
-
-    def wake_first(self) -> None:
-        """Wake the first, if its thread waits."""
-        if self._turns and (event := self._waiting.get(self._turns[0])) is not None:
-            event.set()
-
-    def wake_all(self) -> None:
-        """Wake all."""
-        for event in self._waiting.values():
-            event.set()
 
 
 T = TypeVar("T")
@@ -181,8 +113,8 @@ class Core:
     """What questions are made of, where a run has a context."""
     turns: LoopTurns | None = None
     programs_wait: bool = False
-    """Whether programs of people were in the inbox as this process began. A run whose models read no words looks there
-    only then."""
+    """Whether given programs were in the inbox as this process began. A run whose models read no words looks there only
+    then."""
     threads: bool = False
     """Whether long work goes to a thread: then what happens when depends on the machine."""
     started: float = 0.0
@@ -299,7 +231,7 @@ class Core:
         return LeaseWork(lease, island, migrant)
 
     async def _admit_given(self, entry: Entry, place: Opening, now: float) -> LeaseWork:
-        """A lease for a person's program."""
+        """A lease for a given program."""
         lease, self._offered = place.lease, None
         given = ProgramGiven(lease.lease, entry.entry, sound(entry.program or ""), one_line(entry.text), now)
         with ClaimedPlace.lease(self.state, place):
@@ -328,7 +260,7 @@ class Core:
     async def _take_in(self) -> None:
         """Take in the ideas that people have put into the inbox, and the next program, for which the lease opens. A
         database that is away is asked at the next lease."""
-        entries = await waiting_in(self.recorder.population, self.run, self.state.newest_taken)
+        entries = await waiting_in(self.recorder.population, self.run, self.state.newest_entry)
         if entries is None:
             return
         ideas = [each for each in entries if each.program is None]
@@ -337,7 +269,7 @@ class Core:
             await self.record(*(IdeaGiven(each.entry, one_line(each.text), after, now) for each in ideas))
         program = next((each for each in entries if each.program is not None), None)
         self.programs_wait = program is not None
-        if program is not None and program.entry > self.state.newest_taken:  # another island may have been faster
+        if program is not None and program.entry > self.state.newest_entry:  # another island may have been faster
             self._offered = program
 
     def _act(self, lease: int, number: int, now: float) -> tuple[tuple[IslandActed, ...], Member | None, Pool]:

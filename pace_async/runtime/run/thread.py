@@ -82,7 +82,7 @@ async def search_thread(core: Core, patience: Patience, island: int) -> None:
 
 
 async def _decision(core: Core, patience: Patience, work: LeaseWork) -> Decision:
-    """What is tried out: a person's program, as a change of the task's own, or what the advisor decides."""
+    """What is tried out: a given program, as a change of candidate 0, or what the advisor decides."""
     given, seed = work.given, core.state.seed_program
     if given is None or seed is None:
         return await _decide(core, patience, work)

@@ -2,7 +2,7 @@
 
 A decided lease is implemented and evaluated without the advisor, from the last recorded answer of a model. A lease that
 has passed a stage of a cascade is evaluated from the next stage on, without the implementer. A lease whose program was
-being tried on fresh instances goes on with the next try. A person's program is evaluated as it is. A lease that was
+being tried on fresh instances goes on with the next try. A given program is evaluated as it is. A lease that was
 only admitted starts again with its own seeds. Each keeps its deadline.
 """
 
@@ -37,8 +37,8 @@ class Decision:
 @dataclass(frozen=True, slots=True)
 class LeaseWork:
     """A lease to work on. It has the parent from another island, if any, the `decision` of an earlier process, if any,
-    and the `claim` if that process was trying the program on fresh instances. `given` is a person's program, for which
-    it was opened."""
+    and the `claim` if that process was trying the program on fresh instances. `given` is the program for which it was
+    opened."""
 
     lease: Lease
     island: int

@@ -1,7 +1,7 @@
 """The programs with which a run begins: those of an earlier run, and a person's own.
 
 The best program of an earlier run takes the place of the task's own, as candidate 0. All others are evaluated first, by
-the way that programs of people go (the inbox). So each score is this run's.
+the way of all given programs (the inbox). So each score is this run's.
 """
 
 import re
@@ -44,9 +44,11 @@ def begun_with(search: SearchConfig, task: Task) -> tuple[Task, tuple[Given, ...
     if search.start_from is not None:
         first, *more = _of_run(search.start_from, task)
         task, others = replace(task, program=first.program), [*more, *others]
-    return task, tuple({given.program: given for given in reversed(others) if given.program != task.program}.values())[
-        ::-1
-    ]
+    once = dict[str, Given]()
+    for given in others:
+        once.setdefault(given.program, given)
+    once.pop(task.program, None)
+    return task, tuple(once.values())
 
 
 def bounds_of(start_from: str) -> tuple[float, float]:

@@ -69,6 +69,10 @@ def with_bounds(config: Config, task: Task, seed: float | None) -> tuple[Config,
     if task.spec.has_bounds or seed is None:
         return config, task
     bounds = bounds_from(task.spec, seed)
-    given = config.reward.model_copy(update={"lower": bounds.lower, "upper": bounds.upper})
-    config = config.model_copy(update={"reward": given})
-    return config, limits_of(config, task)
+    return fixed_bounds(config, task, bounds.lower, bounds.upper)
+
+
+def fixed_bounds(config: Config, task: Task, lower: float, upper: float) -> tuple[Config, Task]:
+    """Both with these bounds, in the run's settings too."""
+    given = config.reward.model_copy(update={"lower": lower, "upper": upper})
+    return config.model_copy(update={"reward": given}), limited(task, lower=lower, upper=upper)

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from pace_async.config import Config
@@ -43,7 +43,7 @@ from pace_async.runtime.start.descriptors import ensure_descriptors
 from pace_async.runtime.start.missing import note_the_rest, noted
 from pace_async.runtime.start.packages import refuse_without_packages
 from pace_async.runtime.start.planning import refuse_unless_it_fits
-from pace_async.runtime.start.refusals import limits_of
+from pace_async.runtime.start.refusals import fixed_bounds, limits_of
 from pace_async.runtime.start.usual_cards import planned_for_dry_run
 from pace_async.task import Task, limited
 
@@ -82,10 +82,7 @@ def resolve_run(named: Config, asked: Task, run_dir: Path | None, *, dry: bool =
     task, paths = prepare(config, asked, run_dir, missing)
     task, programs = begun_with(config.search, task)
     if config.search.start_from is not None and not task.spec.has_bounds:
-        lower, upper = bounds_of(config.search.start_from)  # from its seed program, which was the task's own
-        reward = config.reward.model_copy(update={"lower": lower, "upper": upper})
-        config = config.model_copy(update={"reward": reward})
-        task = replace(limits_of(config, task), program=task.program)
+        config, task = fixed_bounds(config, task, *bounds_of(config.search.start_from))
     cards: Mapping[str, str] = {}
     with noted(missing):
         cards = taken_cards(config)
