@@ -11,6 +11,7 @@ REMEDIES = (
     "`pace resume",
     "`pace rescore` goes on",
     "try again later",
+    "and try again.",
     ".remedy}",
     "{remedy(",
     "see to the disk, then {then}",

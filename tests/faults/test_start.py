@@ -148,7 +148,7 @@ def test_a_run_that_the_user_stops_while_it_starts_is_listed_as_interrupted(
 def test_a_run_that_is_stopped_before_its_first_row_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def create_run(_store: Store, *_: object) -> int:
+    async def create_run(_store: Store, *_: object, **_programs: object) -> int:
         signal.raise_signal(signal.SIGTERM)
         await anyio.sleep_forever()
         raise AssertionError

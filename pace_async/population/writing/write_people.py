@@ -31,7 +31,9 @@ def put(place: Place, run_id: int, text: str, program: str | None = None) -> int
                 with writer.begin() as connection:
                     return inserted(connection, run_id, text, program)
             except OverflowError:
-                raise GaveUp(f"{place}: an entry of the inbox has the largest number there is: delete it.") from None
+                raise GaveUp(
+                    f"{place}: an entry of the inbox has the largest number there is: delete that row, and try again."
+                ) from None
             except DBAPIError as error:  # the number was drawn twice, or other writers held the lock for long
                 if tries == TRIES or not (isinstance(error, IntegrityError) or will_pass(error)):
                     raise
