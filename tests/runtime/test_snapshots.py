@@ -119,7 +119,8 @@ async def test_from_every_snapshot_of_a_run_a_resume_has_the_same_state_and_view
         assert row["seq"] == keeping.kept[-1][0]
         kept = [*keeping.kept, *(await driven(store, tmp_path, more)).kept]
     assert wrong_of(place) == []
-    assert len(kept) > len(keeping.kept) > 2
+    # How many there are the threads' turns decide. At the end no decision is open, so each run has one at least.
+    assert len(kept) > len(keeping.kept) >= 1
     async with Store.open(place) as store:
         run_id = (await store.standing()).run_id
         change(place, "delete from snapshots")
