@@ -28,7 +28,7 @@ MOST_NAMED = 4
 LEAST_SAVED = 800
 """Characters that folding has to save."""
 HIDDEN = (
-    " Lines that end in `hidden` stand for code that is not needed: keep them, or put new definitions in their place."
+    " Lines that end in `hidden` stand for code that is not needed: keep or redefine it, or delete what nothing uses."
 )
 EVERYTHING = frozenset({"all", "everything", "entire", "whole"})
 """Words of a specification that needs the whole program."""

@@ -13,7 +13,8 @@ here, because that would credit the advisor with an effect that it did not cause
     hidden_lines_lost, syntax_error, no_entry, unchanged                        of either
 
 Where its author saw folded functions (`programs.folding`), edits apply to what was seen, or else to the whole block. A
-folded line that the answer keeps is unfolded. A whole block has every folded line, or a new definition of its function.
+folded line that the answer keeps is unfolded. A whole block has every folded line, or a new definition of its function,
+but for those of names that nothing in the new program has any more.
 """
 
 import re
@@ -24,7 +25,7 @@ from pace_async.errors import CandidateFault
 from pace_async.programs.block_use import defines
 from pace_async.programs.compiled import LONGEST_PROGRAM, compiled, program_hash
 from pace_async.programs.fileset import is_fileset, is_manifest
-from pace_async.programs.folding import is_folded, lost_names, unfolded
+from pace_async.programs.folding import is_folded, lost_names, names_in, unfolded
 from pace_async.programs.languages import PYTHON, Language, language_of
 from pace_async.programs.text import DIVIDER, END_MARK, REPLACE, SEARCH, START_MARK, editable
 from pace_async.thinking import answer_proper
@@ -98,7 +99,8 @@ def _of_folded(parsed: WholeBlock | tuple[Edit, ...], seen: str, block: str, par
     shown = editable(seen)[1]
     if isinstance(parsed, WholeBlock):
         text = parsed.text
-        if lost := lost_names(text, shown):
+        used = names_in(parent.replace(block, unfolded(text, shown, parent)))
+        if lost := [name for name in lost_names(text, shown) if name in used]:
             raise CandidateFault("hidden_lines_lost", f"the block has neither the line of {lost[0]} nor a definition")
     else:
         try:

@@ -136,6 +136,16 @@ def test_a_whole_block_that_loses_hidden_code_is_refused(instead: str) -> None:
     assert raised.value.kind == "hidden_lines_lost"
 
 
+def test_a_whole_block_may_leave_out_hidden_code_that_nothing_uses_any_more() -> None:
+    block = split_block(SEEN)[1]
+    line = next(line for line in block.splitlines(keepends=True) if line.startswith("def place_scan("))
+    assert TASK.program.count("place_scan") == 2
+    without = block.replace(line, "").replace('"scan": place_scan, ', "")
+    assert "place_scan" not in made(f"```python\n{without}```")
+    with pytest.raises(CandidateFault, match="place_scan"):
+        made(f"```python\n{block.replace(line, '')}```")
+
+
 def test_a_hidden_function_that_is_written_anew_counts_and_one_of_three_dots_does_not() -> None:
     block = split_block(SEEN)[1]
     line = next(line for line in block.splitlines(keepends=True) if line.startswith("def snake("))
