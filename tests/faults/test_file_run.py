@@ -1,4 +1,5 @@
-"""A search over a repository of forty files with a stand-in agent, killed in the middle and resumed."""
+"""A search over a repository of forty files with a stand-in agent, killed in the middle and resumed. Its population is
+in a file, or on a server."""
 
 import json
 import os
@@ -8,14 +9,18 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pace_async.population.checking import check_population
+from pace_async.population.reading.reader import open_readonly
 from pace_async.programs.fileset import Program
 from pace_async.task import load_task
 from tests.doubles import repository_agent
-from tests.faults.invariants import assert_sound
-from tests.support.real_runs import rows, wait_for_candidates
+from tests.support.population_facts import BOTH
+from tests.support.postgres import PostgresServer
+from tests.support.real_runs import wait_for_candidates
 from tests.support.repositories import advised, make_repository
 
 PACE = str(Path(sys.executable).with_name("pace"))
@@ -28,10 +33,25 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path, Path]]:
+def place_of(run: Path) -> str | Path:
+    """Where the run's population is."""
+    pointer = run / "population.url"
+    return pointer.read_text().splitlines()[0] if pointer.exists() else run / "population.db"
+
+
+def rows(run: Path, sql: str) -> list[tuple[Any, ...]]:
+    """Answer of the run's database, wherever it is."""
+    with open_readonly(place_of(run)) as reader:
+        return [tuple(row.values()) for row in reader.query(sql)]
+
+
+@pytest.fixture(scope="module", params=BOTH)
+def ended(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Path, Path, Path]]:
     """(repository, task, run), after the run was killed, resumed, and had its candidates."""
     folder = tmp_path_factory.mktemp("files")
+    server: PostgresServer | None = request.getfixturevalue("postgres") if request.param == "postgresql" else None
     repository, task, run = make_repository(folder / "own"), folder / "task", folder / "run"
     made = [PACE, "task", "init", "own", "--folder", str(task), "--from", str(repository), "--maximize"]
     subprocess.run([*made, "--evaluate", "python bench.py", "--change", "src/**"], check=True, timeout=200)
@@ -42,6 +62,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path
         call = [PACE, "run", str(task), "--candidates", str(CANDIDATES), "--threads", "3", "--display", "none"]
         call += ["--advisor", "api:openai/local", "--set", f"advisor.api_base={url}", "--run-dir", str(run)]
         call += ["--implementer", "command", "--set", f"implementer.command={agent}"]
+        call += ["--set", f"population.url={server.new()}"] if server is not None else []
         environment = {**os.environ, "OPENAI_API_KEY": "canary-0123456789"}
         with subprocess.Popen(call, env=environment) as process:
             wait_for_candidates(run, SEEN, process)
@@ -57,7 +78,11 @@ def test_every_candidate_is_there_once_and_the_tables_are_those_of_the_journal(
 ) -> None:
     _, _, run = ended
     assert rows(run, "select count(*) from candidates where candidate > 0") == [(CANDIDATES,)]
-    assert_sound(run / "population.db", finished=True)
+    with open_readonly(place_of(run)) as reader:
+        assert [line for check in check_population(reader) for line in check.wrong] == []
+    assert rows(run, "select count(*) from leases where stage in ('admitted', 'advised') and state <> 'aborted'") == [
+        (0,)
+    ]
     checked = subprocess.run([PACE, "db", "check", str(run)], capture_output=True, timeout=200, check=False)
     assert checked.returncode == 0, checked.stdout.decode()
 
