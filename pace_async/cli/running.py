@@ -73,6 +73,12 @@ class RunFlags:
     start_from: str | None = typer.Option(
         None, "--start-from", help="Begin with the best programs of an earlier run.", metavar="RUN[@best:K|@all]"
     )
+    advisor_from: str | None = typer.Option(
+        None,
+        "--advisor-from",
+        help="Begin with the advisor that an earlier run trained, by default its newest version.",
+        metavar="RUN[@VERSION]",
+    )
     start_with: list[str] | None = typer.Option(
         None, "--start-with", help="A program of your own, or a folder of them, to be evaluated first.", metavar="PATH"
     )
@@ -120,6 +126,7 @@ class RunFlags:
             "implementer.model": self.implementer,
             "evaluation.evaluators": self.evaluators,
             "search.start_from": self.start_from,
+            "advisor.start_from": self.advisor_from,
             "search.start_with": self.start_with,
             "seed": self.seed,
             "population.url": self.database,

@@ -31,6 +31,11 @@ class AdvisorConfig(ProviderConfig):
     model: Annotated[str, stays("the versions trained so far are of this model")] = Field(
         default="auto", description=f"What decides what to try. {ADVISORS.described()}"
     )
+    start_from: Annotated[str | None, stays("version 0 has been taken over")] = Field(
+        default=None,
+        description="A run of the same advisor, as RUN or RUN@VERSION, whose trained weights are version 0 of this "
+        "one; by default those of its newest version. A run's own settings name the digest of the weights too.",
+    )
     role: Annotated[Literal["advisor", "end_to_end"], stays("advice and edits would share a group")] = Field(
         default="advisor",
         description="What it writes. advisor: an experiment, which the implementer carries out. end_to_end: the code "

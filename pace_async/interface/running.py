@@ -29,6 +29,7 @@ def run(
     *,
     config: Sequence[str | Path] = (),
     run_dir: str | Path | None = None,
+    advisor_from: str | Path | Run | None = None,
     seeds: None = None,
 ) -> Run: ...
 @overload
@@ -38,6 +39,7 @@ def run(
     *,
     config: Sequence[str | Path] = (),
     run_dir: str | Path | None = None,
+    advisor_from: str | Path | Run | None = None,
     seeds: int,
 ) -> list[Run]: ...
 def run(
@@ -46,13 +48,14 @@ def run(
     *,
     config: Sequence[str | Path] = (),
     run_dir: str | Path | None = None,
+    advisor_from: str | Path | Run | None = None,
     seeds: int | None = None,
 ) -> Run | list[Run]:
     """Search to the end, as `pace run` does, and return the run. `config` are files of settings. `settings` override
-    them. With `seeds` so many runs follow one another that differ only in the seed, and are returned in its order. The
-    run is a process of its own. Ctrl-C drains it, and raises Interrupted when it has ended. Raises PaceError for what
-    the command refuses, with its sentence."""
-    run = _to_its_end(begun(task, settings, config, run_dir, seeds))
+    them. `advisor_from` is a run whose trained advisor this one begins with. With `seeds` so many runs follow one
+    another that differ only in the seed, and are returned in its order. The run is a process of its own. Ctrl-C drains
+    it, and raises Interrupted when it has ended. Raises PaceError for what the command refuses, with its sentence."""
+    run = _to_its_end(begun(task, _with_advisor(settings, advisor_from), config, run_dir, seeds))
     if seeds is None:
         return run
     from pace_async.runtime.series import read_series
@@ -65,6 +68,11 @@ def resume(run: str | Path | None = None, settings: Settings | None = None) -> R
     """Go on with a run to its end, as `pace resume` does. Raises as `run` does, and RunLocked if another process drives
     it."""
     return _to_its_end(resumed(run, settings))
+
+
+def _with_advisor(settings: Settings | None, run: str | Path | Run | None) -> Settings:
+    named = {} if run is None else {"advisor.start_from": run.name if isinstance(run, Run) else str(run)}
+    return {**(settings or {}), **named}
 
 
 def _to_its_end(run: RunProcess) -> Run:
@@ -125,10 +133,11 @@ async def start(
     *,
     config: Sequence[str | Path] = (),
     run_dir: str | Path | None = None,
+    advisor_from: str | Path | Run | None = None,
 ) -> AsyncGenerator[Going]:
     """Begin a run beside the event loop. Leaving the block waits for its end. Leaving it by an exception or a
     cancellation drains it first. Raises as `run` does."""
-    process = await anyio.to_thread.run_sync(begun, task, settings, config, run_dir)
+    process = await anyio.to_thread.run_sync(begun, task, _with_advisor(settings, advisor_from), config, run_dir)
     async with _beside(process) as going:
         yield going
 

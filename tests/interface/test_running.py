@@ -128,6 +128,13 @@ def test_runs_that_begin_at_once_have_a_folder_each_and_a_refused_one_leaves_non
     assert [folder.name for folder in (place / "runs").iterdir()] == ["circle_packing-2"]
 
 
+def test_a_run_begins_with_the_advisor_of_another_as_the_command_does(place: Path) -> None:
+    other = pace.open(copy_run(make_run(place / "made"), place))
+    for named in (other, other.name):
+        with pytest.raises(UsageError, match=f"no version of run {Path(other.name).name} is in .*versions any more"):
+            pace.run("circle_packing", FEW | {"advisor.model": "tiny"}, advisor_from=named)
+
+
 @pytest.mark.long
 def test_two_commands_at_once_search_two_runs(place: Path) -> None:
     line = [sys.executable, "-m", "pace_async", "run", "circle_packing", "--display", "none"]

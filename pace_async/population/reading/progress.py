@@ -117,6 +117,12 @@ def improvements_of(connection: Connection, run_id: int) -> tuple[Improvement, .
     )
 
 
+def versions_made(connection: Connection, run_id: int) -> list[int]:
+    """The versions that groups have made, oldest first."""
+    made = select(VersionRow.version).where(VersionRow.run_id == run_id, VersionRow.version > 0)
+    return list(connection.execute(made.order_by(VersionRow.version)).scalars())
+
+
 def groups_of_versions(connection: Connection, run_id: int) -> list[tuple[int, str]]:
     """The groups that produced the versions so far, with their digests, in the order of the versions."""
     of_group = and_(GroupRow.run_id == VersionRow.run_id, GroupRow.group_number == VersionRow.group_number)

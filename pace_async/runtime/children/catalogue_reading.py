@@ -23,6 +23,7 @@ from pace_async.registry.trainers import TRAINERS
 from pace_async.runtime.children.advisor_folder import advisor_folder
 from pace_async.runtime.run_paths import RunPaths
 from pace_async.task import Task
+from pace_async.weights import is_complete
 
 KNOWN = "knows_catalogues.json"
 """File of an advisor that was trained on some catalogues and knows them by heart."""
@@ -83,8 +84,14 @@ def refuse_unless_read(config: Config, task: Task) -> None:
 
 
 def run_folder(config: Config, paths: RunPaths, task: Task) -> Path:
-    """The folder of version 0 for this run: the advisor's own, a copy bound to the task's catalogue, or the text part
-    of a model that has others. Raises UsageError."""
+    """The folder of version 0 for this run: the advisor's own, a copy bound to the task's catalogue, the text part of a
+    model that has others, or the copy of a version that another run trained. Raises UsageError."""
+    if config.advisor.start_from is not None:
+        if not is_complete(paths.advisor):
+            raise UsageError(
+                f"{paths.advisor} is gone, which holds version 0 of the run: copy {config.advisor.start_from} there."
+            )
+        return paths.advisor
     given = advisor_folder(config.advisor.model)
     if TRAINERS[config.learner.trainer].elsewhere:
         return given

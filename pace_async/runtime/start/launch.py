@@ -124,6 +124,8 @@ async def _start(run: ResolvedRun, run_dir: Path | None, shown: Shown) -> int:
             if config.population.url is not None:
                 with _writing("run it again"):
                     paths.point_to(str(store.place))  # before the run exists there
+            if run.before is not None:  # before the run exists, which then needs the other one never again
+                await anyio.to_thread.run_sync(run.before.copy, paths.advisor)
             await store.create_run(header_of(config, task, paths.name, tier), programs=run.programs)
             async with end_recorded(store):
                 await store.commit(*seed_program, *checks)

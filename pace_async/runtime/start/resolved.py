@@ -44,6 +44,7 @@ from pace_async.runtime.start.missing import note_the_rest, noted
 from pace_async.runtime.start.packages import refuse_without_packages
 from pace_async.runtime.start.planning import refuse_unless_it_fits
 from pace_async.runtime.start.refusals import fixed_bounds, limits_of
+from pace_async.runtime.start.trained_before import TrainedBefore, trained_before
 from pace_async.runtime.start.usual_cards import planned_for_dry_run
 from pace_async.task import Task, limited
 
@@ -53,7 +54,8 @@ class ResolvedRun:
     """`config` names the run's advisor, and `advisor` says it and how it serves the task. `task` has the limits of the
     run. `trainer` is None if nothing is trained. `cards` are those that learner and engine own, with their owners.
     `granted` is what this machine's slots may use, `slots` how many evaluations run at once, here or elsewhere.
-    `programs` are evaluated first. `memory` says what the advisor needs of the cards, None if that is not planned, and
+    `programs` are evaluated first. `before` is the version that another run trained, from which this run's advisor
+    begins. `memory` says what the advisor needs of the cards, None if that is not planned, and
     `elsewhere` the cards that it needs where this machine has none. `missing` is what this machine lacks."""
 
     config: Config
@@ -66,6 +68,7 @@ class ResolvedRun:
     granted: Resources
     memory: Plan | None
     programs: tuple[Given, ...] = ()
+    before: TrainedBefore | None = None
     elsewhere: str = ""
     missing: tuple[str, ...] = ()
 
@@ -79,6 +82,9 @@ def resolve_run(named: Config, asked: Task, run_dir: Path | None, *, dry: bool =
     without a price is refused under a budget. Raises UsageError."""
     missing: list[str] | None = [] if dry else None
     config = with_advisor(named, asked)
+    before = trained_before(config, asked)
+    if before is not None:
+        config = config.model_copy(update={"advisor": config.advisor.model_copy(update={"start_from": before.name})})
     task, paths = prepare(config, asked, run_dir, missing)
     task, programs = begun_with(config.search, task)
     if config.search.start_from is not None and not task.spec.has_bounds:
@@ -98,13 +104,19 @@ def resolve_run(named: Config, asked: Task, run_dir: Path | None, *, dry: bool =
         config,
         task,
         paths,
-        advisor=in_words(config, task, chosen=advisor_of(named.advisor.model).chosen_for_task),
+        advisor=", ".join(
+            [
+                in_words(config, task, chosen=advisor_of(named.advisor.model).chosen_for_task),
+                *([before.in_words()] if before is not None else []),
+            ]
+        ),
         trainer=TRAINERS[config.learner.trainer] if trains(config.learner.objective) else None,
         evaluator=EVALUATORS[config.evaluation.evaluators],
         cards=cards,
         granted=granted,
         memory=memory,
         programs=programs,
+        before=before,
         elsewhere=elsewhere,
         missing=tuple(missing or ()),
     )
