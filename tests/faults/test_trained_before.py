@@ -36,7 +36,8 @@ class Runs:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     folder = tmp_path_factory.mktemp("trained")
-    begin = [PACE, "run", "--sync", "--display", "none", "--threads", str(GROUP), "--set", "learner.warmup=0"]
+    begin = [PACE, "run", "columnar", "--advisor", "reader", "--set", "advisor.calls=one", "--sync", "--threads"]
+    begin += [str(GROUP), "--set", "learner.warmup=0", "--set", "reward.relative_to=parent", "--display", "none"]
     before, whole, killed, cold = (folder / name for name in ("before", "whole", "killed", "cold"))
     finished(*begin, "--seed", "1", "--candidates", str(2 * GROUP), "--run-dir", str(before))
     begin += ["--seed", "3", "--candidates", str(GROUP * GROUPS)]
