@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pace_async.population.reading.reader import open_readonly
@@ -30,8 +31,8 @@ def test_a_verdict_is_of_whole_pairs_and_corrected_over_all_that_were_planned(tm
     assert "told apart" not in report(tmp_path)
     gains = {"cold": 0.0, "warm": 0.5, "told bandit": 0.5, "bandit": 0.2}
 
-    def curve(arm: str, pair: int) -> list[float]:
-        return [1.0 + gains[arm] + (-1) ** pair * 0.01 * gains[arm]] * CANDIDATES
+    def curve(arm: str, pair: int) -> np.ndarray:
+        return np.full(CANDIDATES, 1.0 + gains[arm] + (-1) ** pair * 0.01 * gains[arm])
 
     lines = list(compared({arm: {pair: curve(arm, pair) for pair in range(4)} for arm in AFTER}))
     planned = lines[2 : 2 + len(COMPARED) * len(MARKS)]

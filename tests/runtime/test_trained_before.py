@@ -79,14 +79,22 @@ def test_nothing_is_written_before_and_the_settings_name_what_was_taken(before: 
     assert run.before is not None and not (tmp_path / "after").exists()
     assert run.config.advisor.start_from == f"{before}@7#{run.before.digest}"
     assert f"with the weights of version 7 of run before (digest {run.before.digest[:12]})" in run.advisor
-    left = run.paths.advisor
-    keep_version(run.paths.folder, 1)
-    shutil.copytree(run.paths.learner / "versions" / "000001", left)  # of an attempt to begin that was cut off
-    (left / "stale").touch()
-    run.before.copy(left)
+    run.before.copy(run.paths.advisor)
     shutil.rmtree(before)
-    assert run_folder(run.config, run.paths, TASK) == left and not (left / "stale").exists()
-    assert version_digest(checkpoint_digests(left)) == run.before.digest
+    assert run_folder(run.config, run.paths, TASK) == run.paths.advisor
+    assert version_digest(checkpoint_digests(run.paths.advisor)) == run.before.digest
+    run.before.copy(run.paths.advisor)  # an attempt to begin was cut off after it
+
+
+def test_what_is_there_already_is_neither_used_nor_removed(before: Path, tmp_path: Path) -> None:
+    version, there = trained_before(asking(before), TASK), tmp_path / "after" / "advisor"
+    assert version is not None
+    shutil.copytree(keep_version(tmp_path, 1, READER), there)
+    for _ in range(2):
+        with pytest.raises(UsageError, match="advisor is there already, and has other weights than"):
+            version.copy(there)
+        (there / "COMPLETE").unlink(missing_ok=True)
+    assert (there / "model.safetensors").read_bytes() == (READER / "model.safetensors").read_bytes()
 
 
 def test_a_copy_that_is_gone_is_missed_in_one_sentence(before: Path, tmp_path: Path) -> None:

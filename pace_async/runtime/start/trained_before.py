@@ -60,16 +60,22 @@ class TrainedBefore:
         return f"with the weights of version {self.version} of run {self.run.name} (digest {self.digest[:12]})"
 
     def copy(self, to: Path) -> None:
-        """Make `to` a copy of its folder, in place of what an attempt to begin left there. Raises UsageError."""
+        """Make `to` a copy of its folder, unless an attempt to begin has left it there. Raises UsageError, also for
+        anything else that is there."""
+        if to.exists():
+            if is_complete(to) and version_digest(checkpoint_digests(to)) == self.digest:
+                return
+            raise UsageError(
+                f"{to} is there already, and has other weights than {self.folder}: name another --run-dir."
+            )
 
         def write(target: Path) -> None:
             for file in self.folder.iterdir():
                 if file.name != COMPLETE:
                     shutil.copy2(file, target / file.name)
             if version_digest(checkpoint_digests(target)) != self.digest:
-                raise UsageError(f"{self.in_words()}: they changed while they were copied: begin again.")
+                raise UsageError(f"{self.folder} changed while it was copied: begin again.")
 
-        shutil.rmtree(to, ignore_errors=True)
         to.parent.mkdir(parents=True, exist_ok=True)
         try:
             write_atomically(to, write)
