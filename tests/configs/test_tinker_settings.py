@@ -1,14 +1,16 @@
 """What `learner.trainer: tinker` chooses, and what it refuses."""
 
 import sys
+from contextlib import nullcontext
 from typing import Any
 
+import httpx
 import pytest
 
 from pace_async import installing
 from pace_async.configure import resolve
 from pace_async.errors import GaveUp, NotHere, UsageError
-from pace_async.providers.tinker import sdk
+from pace_async.providers.tinker import sdk, versions
 
 TINKER: dict[str, Any] = {"learner.trainer": "tinker", "advisor.model": "models/mine"}
 
@@ -87,3 +89,65 @@ async def test_an_absent_server_is_one_sentence(monkeypatch: pytest.MonkeyPatch)
         async with sdk.open_service(service, "toy", 5.0):
             pass
     assert "tinker" not in sys.modules
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize(
+    ("package", "status", "detail", "said"),
+    [
+        (
+            "0.25.0",
+            422,
+            [{"type": "missing", "loc": ["body"]}],
+            "tinker 0.25.0 sends protobuf, .* takes JSON, .*0.24.1",
+        ),
+        (
+            "0.38.0",
+            415,
+            "what is this",
+            r"tinker 0.38.0 sends protobuf, .* `pip install tinker==0.24.1`, then `pace re",
+        ),
+        ("1.0", 415, None, "tinker 1.0 sends protobuf"),
+        ("0.24.1", 415, "expected protobuf", r"0.24.1 sends JSON, .* takes protobuf, .*'tinker>=0.25,<0.26'`, then"),
+        ("0.24.1", 422, [{"type": "missing", "loc": ["body"]}], None),
+        ("0.25.0", 404, "unknown model", None),
+        ("0.25.0", 400, "no data", None),
+        ("0.25.0", 422, [{"loc": ["body", "model_id"]}], None),
+        ("0.25.0", 422, "no model_id", None),
+        ("0.25.0", 422, [7], None),
+        ("0.25.0", 401, "a key", None),
+        ("0.25.0", 500, None, None),
+        ("unknown", 200, {}, None),
+    ],
+)
+async def test_a_package_and_a_server_that_do_not_understand_each_other_are_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, package: str, status: int, detail: Any, said: str | None
+) -> None:
+    asked: list[httpx.Request] = []
+
+    def answered(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return httpx.Response(status, json={"detail": detail})
+
+    monkeypatch.setattr(versions, "installed", lambda: package)
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answered)) as http:
+        with nullcontext() if said is None else pytest.raises(GaveUp, match=said):
+            await versions.refuse_unless_understood(http, "http://127.0.0.1:1", "tml-key")
+    [request] = asked
+    kind = "application/json" if package in ("0.24.1", "unknown") else "application/x-protobuf"
+    assert (request.headers["content-type"], request.content) == (kind, b"")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_server_that_says_nothing_of_its_requests_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answered(request: httpx.Request) -> httpx.Response:
+        raise httpx.ReadTimeout("", request=request)
+
+    monkeypatch.setattr(versions, "installed", lambda: "0.25.0")
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answered)) as http:
+        await versions.refuse_unless_understood(http, "http://127.0.0.1:1", "tml-key")
+    text = httpx.MockTransport(lambda _: httpx.Response(422, text="<html>"))
+    async with httpx.AsyncClient(transport=text) as http:
+        await versions.refuse_unless_understood(http, "http://127.0.0.1:1", "tml-key")

@@ -18,9 +18,10 @@ import numpy as np
 import pytest
 
 from pace_async.config import TinkerConfig
-from pace_async.errors import InfrastructureFault
+from pace_async.errors import GaveUp, InfrastructureFault
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.tinker_trainer import VERSION, SavedVersion, TinkerTrainer
+from pace_async.providers.tinker import versions
 from pace_async.providers.tinker.paid import TokenMeter, TokenPrices
 from pace_async.providers.tinker.sdk import SdkService, open_service
 from pace_async.providers.tinker.service import Adam, WeightedCall
@@ -146,3 +147,13 @@ async def test_what_the_server_refuses_is_one_fault(service: SdkService) -> None
     assert await service.saved("model_none", "pace-v1") is None
     with pytest.raises(InfrastructureFault, match="service_"):
         await service.begin(8, "tinker://model_none/weights/pace-v1")
+
+
+async def test_a_newer_package_than_the_server_understands_is_refused_by_name(
+    service: SdkService, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with httpx.AsyncClient() as http:
+        await versions.refuse_unless_understood(http, url, "any")
+        monkeypatch.setattr(versions, "installed", lambda: "0.25.0")
+        with pytest.raises(GaveUp, match=r"the package tinker 0.25.0 sends protobuf, .* takes JSON, .*tinker==0.24.1"):
+            await versions.refuse_unless_understood(http, url, "any")

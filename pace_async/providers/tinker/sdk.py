@@ -24,6 +24,7 @@ from pace_async.installing import install_line, missing
 from pace_async.providers.redact import redact
 from pace_async.providers.tinker import answers
 from pace_async.providers.tinker.service import Adam, SampledTokens, Sampler, Saved, TrainingRun, WeightedCall
+from pace_async.providers.tinker.versions import refuse_unless_understood
 
 KEY = "TINKER_API_KEY"
 UNUSED_KEY = "tml-unused"
@@ -47,23 +48,25 @@ def refuse_unless_ready(config: TinkerConfig) -> None:
 @asynccontextmanager
 async def open_service(config: TinkerConfig, base_model: str, deadline_s: float) -> AsyncGenerator["SdkService"]:
     """The service, once it says that it is up. `deadline_s` is that of each call but those of samplers. Raises GaveUp
-    in one sentence if it is not there."""
+    in one sentence if it is not there, or does not understand the installed package."""
     refuse_unless_ready(config)
     os.environ.setdefault("TINKER_TELEMETRY", "0")
     url = (config.url or os.environ.get("TINKER_BASE_URL") or _TINKER).rstrip("/")
-    await _refuse_unless_up(url)
-    tinker = await anyio.to_thread.run_sync(import_module, "tinker")
     key = os.environ.get(KEY, "").strip() or UNUSED_KEY
+    async with httpx.AsyncClient(timeout=ANSWER_S, follow_redirects=True) as http:
+        await _refuse_unless_up(http, url)
+        if url != _TINKER:
+            await refuse_unless_understood(http, url, key)
+    tinker = await anyio.to_thread.run_sync(import_module, "tinker")
     calls = _Calls(tinker, deadline_s, url)
     client = await calls.blocking(partial(_client, tinker, url, key))
     yield SdkService(tinker, client, base_model, config.reduction, calls)
 
 
-async def _refuse_unless_up(url: str) -> None:
+async def _refuse_unless_up(http: httpx.AsyncClient, url: str) -> None:
     there = f"learner.trainer tinker: {redact(url)}"
     try:
-        async with httpx.AsyncClient(timeout=ANSWER_S, follow_redirects=True) as http:
-            answer = await http.get(url + _HEALTH)
+        answer = await http.get(url + _HEALTH)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         why = redact(str(error) or type(error).__name__)
         raise GaveUp(
