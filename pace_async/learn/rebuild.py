@@ -2,7 +2,8 @@
 
 `checkpoints/000007` under the learner's folder holds the weights and the optimizer's state of version 7, with the
 record of the step that made it in its completeness mark. Invariant: a version can be rebuilt from a checkpoint of its
-own history, or from the given model, if every group file after that is there. Imports no torch.
+own history, or from the given model, if every group file after that is there. A version that a service has saved needs
+neither: `versions/000007` says where it is. Imports no torch.
 """
 
 import json
@@ -37,6 +38,10 @@ def made_in(folder: Path) -> Made | None:
         raise ValueError(f"{folder / COMPLETE} is damaged: {error}") from None
 
 
+SAVED = "tinker.json"
+"""The file of a version whose weights are with a service, with the digest of its group."""
+
+
 def checkpoints_of(out: Path) -> Path:
     """The folder of the checkpoints of the learner that writes under `out`."""
     return out / "checkpoints"
@@ -44,11 +49,11 @@ def checkpoints_of(out: Path) -> Path:
 
 def lost_group(out: Path, groups: Sequence[tuple[Path, str]]) -> tuple[int, Path] | None:
     """The newest version whose group file a rebuild of the last version lacks, and that file. None if all is there.
-    `groups[i]` made version i + 1: its file, and its digest in the record. A checkpoint or a file of another digest is
-    of another history."""
+    `groups[i]` made version i + 1: its file, and its digest in the record. A checkpoint, a version of a service or a
+    file of another digest is of another history."""
     for version in range(len(groups), 0, -1):
         path, digest = groups[version - 1]
-        if _checkpoint_digest(out, version) == digest:
+        if digest in (_checkpoint_digest(out, version), _digest_at_service(out, version)):
             return None
         if _file_digest(path) != digest:
             return version, path
@@ -61,6 +66,13 @@ def _checkpoint_digest(out: Path, version: int) -> str | None:
     except ValueError:
         return None
     return made.digest if made is not None else None
+
+
+def _digest_at_service(out: Path, version: int) -> str | None:
+    try:
+        return str(json.loads((out / "versions" / f"{version:06d}" / SAVED).read_text("utf-8"))["digest"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
 
 
 def _file_digest(path: Path) -> str | None:

@@ -28,14 +28,13 @@ from pace_async.errors import GaveUp, InfrastructureFault, PaceBug
 from pace_async.learn.base import GROUP_UNREADABLE, RESTORED, Step
 from pace_async.learn.coefficients import GroupCoefficients, coefficients
 from pace_async.learn.credit import Tokenizer, decoder_of, shares_of
+from pace_async.learn.rebuild import SAVED
 from pace_async.learn.settings import TrainerConfig
 from pace_async.providers.tinker.paid import TokenMeter
 from pace_async.providers.tinker.service import Adam, Saved, TrainingRun, TrainingService, WeightedCall
 from pace_async.replay.group import Group
 from pace_async.replay.groupfile import read_digested
 
-VERSION = "tinker.json"
-"""The file in a version's folder."""
 RUNS = "service_runs"
 """The names of the service's runs that this run has had, one a line."""
 GIVEN = "given"
@@ -57,7 +56,7 @@ class SavedVersion:
     def read(cls, folder: Path) -> "SavedVersion | None":
         """What a version's folder says. None if it is not there, or damaged."""
         try:
-            found: dict[str, Any] = json.loads((folder / VERSION).read_text("utf-8"))
+            found: dict[str, Any] = json.loads((folder / SAVED).read_text("utf-8"))
             saved = Saved(**found.pop("saved"))
             return cls(saved=saved, **found)
         except (OSError, ValueError, TypeError, KeyError):
@@ -237,7 +236,7 @@ class TinkerTrainer:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise disk_fault(error, folder) from error
-        write_whole(folder / VERSION, json.dumps(asdict(made)))
+        write_whole(folder / SAVED, json.dumps(asdict(made)))
 
     def _folder(self, version: int) -> Path:
         return self._out / "versions" / f"{version:06d}"

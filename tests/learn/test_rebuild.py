@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pace_async.learn.rebuild import Made, checkpoints_of, lost_group, made_in
+from pace_async.learn.rebuild import SAVED, Made, checkpoints_of, lost_group, made_in
 from pace_async.replay.groupfile import group_path, write_group
 from pace_async.weights import COMPLETE
 from tests.support.learn_toys import random_group
@@ -44,6 +44,18 @@ def test_a_checkpoint_stands_for_every_group_up_to_it(
     assert lost_group(tmp_path, groups) is None
     (folder / COMPLETE).write_text("{")
     assert lost_group(tmp_path, groups) == (version, groups[version - 1][0])
+
+
+@pytest.mark.parametrize("damaged", ["", "[]", "{}", '{"digest": "of another group"}'])
+def test_a_version_at_a_service_needs_no_group(tmp_path: Path, groups: list[tuple[Path, str]], damaged: str) -> None:
+    for path, _ in groups:
+        path.unlink()
+    file = tmp_path / "versions" / "000003" / SAVED
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({"digest": groups[2][1]}))
+    assert lost_group(tmp_path, groups) is None
+    file.write_text(damaged)
+    assert lost_group(tmp_path, groups) == (3, groups[2][0])
 
 
 def test_neither_a_checkpoint_nor_a_group_of_another_history_counts(

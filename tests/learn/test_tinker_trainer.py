@@ -12,8 +12,9 @@ import torch
 from pace_async.errors import BudgetReached, GaveUp, InfrastructureFault, PaceBug
 from pace_async.learn.base import GROUP_UNREADABLE, RESTORED
 from pace_async.learn.coefficients import coefficients
+from pace_async.learn.rebuild import SAVED
 from pace_async.learn.settings import TrainerConfig
-from pace_async.learn.tinker_trainer import VERSION, SavedVersion, TinkerTrainer
+from pace_async.learn.tinker_trainer import SavedVersion, TinkerTrainer
 from pace_async.providers.tinker.paid import TokenMeter, TokenPrices
 from pace_async.replay.groupfile import group_path, read_digested, write_group
 from tests.doubles.simulated_service import SimulatedRun, SimulatedService
@@ -124,13 +125,13 @@ async def test_after_a_crash_a_complete_name_is_adopted_and_else_the_last_state_
     service, ledger = service_with(), Ledger()
     _, folder = await trained(trainer_of(service, out, ledger=ledger), groups)
     wanted = logits_of(service, folder)
-    (folder / VERSION).unlink()  # the crash came between the service's answer and the disk
+    (folder / SAVED).unlink()  # the crash came between the service's answer and the disk
 
     adopted = await trainer_of(service, out, versions=1, ledger=ledger).train(groups[1])
     assert (adopted.version, service.calls["step"], len(ledger.calls)) == (2, 2, 2)
     assert logits_of(service, folder) == wanted
 
-    (folder / VERSION).unlink()
+    (folder / SAVED).unlink()
     for address in [address for address in service.states if "pace-v2" in address]:
         del service.states[address]
     again = await trainer_of(service, out, versions=1, ledger=ledger).train(groups[1])

@@ -13,6 +13,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from pace_async.config import Config, TinkerConfig
 from pace_async.configure import resolve
+from pace_async.errors import GaveUp
+from pace_async.learn.rebuild import SAVED
 from pace_async.population.reading.reader import open_readonly
 from pace_async.runtime.children import tinker
 from pace_async.runtime.run_paths import find_run_paths
@@ -152,3 +154,25 @@ def test_the_bill_counts_the_services_tokens_before_a_run(tmp_path: Path) -> Non
     assert "USD unknown" in bill_of(unpriced, load_task(config.task))
     own = config.model_copy(update={"tinker": TinkerConfig(url="http://127.0.0.1:1")})
     assert ", 0 USD" in bill_of(own, load_task(config.task))
+
+
+@pytest.mark.timeout(180)
+def test_a_run_goes_on_from_the_version_at_the_service_when_the_files_of_its_groups_are_gone(
+    tmp_path: Path, service: SimulatedService
+) -> None:
+    folder, run = write_tokenizer(tmp_path / "toy", list(map(answer_of, OPTIONS))), tmp_path / "run"
+    config = settings(folder)
+    assert launch.start(config, load_task(config.task), run, ("none", ())) == 0
+    made = rows_of(run, "select group_number from versions where version > 0 order by version")
+    kept = {int(file.stem) for file in find_run_paths(str(run)).groups.glob("*.safetensors")}
+    assert made[0]["group_number"] not in kept
+
+    assert launch.go_on(str(run), {"stop.candidates": 28}, ("none", ())) == 0
+    assert rows_of(run, "select count(*) n from candidates")[0]["n"] == 28 + 1
+    assert len(rows_of(run, "select 1 from groups where state = 'trained'")) == service.calls["step"]
+    [last] = rows_of(run, "select max(version) newest from versions")
+    (find_run_paths(str(run)).learner / "versions" / f"{last['newest']:06d}" / SAVED).unlink()
+    with pytest.raises(
+        GaveUp, match=r"Where the service has version \d+ is not known any more: restore .* from a copy"
+    ):
+        launch.go_on(str(run), {"stop.candidates": 40}, ("none", ()))
