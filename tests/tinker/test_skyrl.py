@@ -1,90 +1,36 @@
 """The adapter to the `tinker` package and the trainer over it, on SkyRL's server with a toy of random weights.
 
-The server averages where the Tinker API adds up, so `tinker.reduction` is mean here. What it compiles at a call's first
-length takes most of the time, so all tests share one server.
+The server averages where the Tinker API adds up, so `tinker.reduction` is mean here.
 """
 
-import os
-import socket
-import subprocess
-import sys
-from collections.abc import AsyncGenerator, Generator
-from importlib.util import find_spec
+import tarfile
+from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
-import anyio
 import httpx
 import numpy as np
+import numpy.typing as npt
 import pytest
 
-from pace_async.config import TinkerConfig
 from pace_async.errors import GaveUp, InfrastructureFault
+from pace_async.learn import tinker_trainer
+from pace_async.learn.coefficients import coefficients
+from pace_async.learn.rebuild import SAVED
 from pace_async.learn.settings import TrainerConfig
-from pace_async.learn.tinker_trainer import VERSION, SavedVersion, TinkerTrainer
+from pace_async.learn.tinker_trainer import SavedVersion, TinkerTrainer
 from pace_async.providers.tinker import versions
 from pace_async.providers.tinker.paid import TokenMeter, TokenPrices
-from pace_async.providers.tinker.sdk import SdkService, open_service
+from pace_async.providers.tinker.sdk import SdkService
 from pace_async.providers.tinker.service import Adam, WeightedCall
+from pace_async.replay.groupfile import read_digested
 from tests.doubles.token_ledger import Ledger
 from tests.support.learn_toys import written_groups
+from tests.support.skyrl_server import TOY_VOCAB
 
-HERE = find_spec("tinker") is not None and find_spec("skyrl") is not None
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.timeout(600),  # compilation on a busy machine
-    pytest.mark.skipif(not HERE and "PACE_NEEDS_TINKER" not in os.environ, reason="make test-tinker"),
-]
-VOCAB = 200
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]  # compilation on a busy machine
 CALL = (3, 4, 5, 6)
 FROZEN = Adam(learning_rate=0.0, betas=(0.9, 0.98), weight_decay=0.0, max_grad_norm=1.0)
-
-
-@pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="session")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from scripts.benchmarks.toys import write_llama
-
-    return write_llama(tmp_path_factory.mktemp("toy") / "model", vocab=VOCAB, width=32, layers=1)
-
-
-@pytest.fixture(scope="session")
-def url(toy: Path) -> Generator[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    folder = toy.parent
-    command = [
-        *(sys.executable, str(Path(__file__).with_name("start_skyrl.py")), "--base-model", str(toy)),
-        *("--backend", "jax", "--backend-config", '{"max_lora_adapters": 16, "max_lora_rank": 8}'),
-        *("--checkpoints-base", str(folder / "saved"), "--database-url", f"sqlite:///{folder}/server.db"),
-        *("127.0.0.1", port),
-    ]
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
-    with (folder / "log").open("wb") as log:
-        server = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
-        try:
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            os.killpg(server.pid, 15)
-            server.wait(60)
-
-
-@pytest.fixture(scope="session")
-async def service(url: str, toy: Path) -> AsyncGenerator[SdkService]:
-    async with httpx.AsyncClient() as http:
-        with anyio.fail_after(300):
-            while True:
-                try:
-                    await http.get(f"{url}/api/v1/healthz")
-                    break
-                except httpx.HTTPError:
-                    await anyio.sleep(0.5)
-    async with open_service(TinkerConfig(url=url, reduction="mean"), str(toy), 500.0) as opened:
-        yield opened
 
 
 async def test_a_group_is_one_step_is_adopted_by_name_and_a_snapshot_keeps_its_weights(
@@ -92,7 +38,7 @@ async def test_a_group_is_one_step_is_adopted_by_name_and_a_snapshot_keeps_its_w
 ) -> None:
     ledger = Ledger()
     meter = TokenMeter(ledger, "tinker:toy", TokenPrices(1e-6, 1e-6, 1e-6))
-    settings, groups = TrainerConfig(lora_rank=8, learning_rate=1e-2), written_groups(tmp_path, 2, vocab=VOCAB)
+    settings, groups = TrainerConfig(lora_rank=8, learning_rate=1e-2), written_groups(tmp_path, 2, vocab=TOY_VOCAB)
     trainer = TinkerTrainer(service, tmp_path / "out", settings, meter)
     given = SavedVersion.read(await trainer.ready())
     assert given is not None
@@ -115,7 +61,7 @@ async def test_a_group_is_one_step_is_adopted_by_name_and_a_snapshot_keeps_its_w
     [old] = await (await service.begin(8, given.saved.state)).logprobs([(CALL, answer.token_ids)])
     assert np.abs(np.array(old) - np.array(own)).max() > 1e-3
 
-    (first.weights / VERSION).unlink()
+    (first.weights / SAVED).unlink()
     adopted = await TinkerTrainer(service, tmp_path / "out", settings, meter).train(groups[0])
     found = SavedVersion.read(first.weights)
     assert adopted.version == 1
@@ -157,3 +103,62 @@ async def test_a_newer_package_than_the_server_understands_is_refused_by_name(
         monkeypatch.setattr(versions, "installed", lambda: "0.25.0")
         with pytest.raises(GaveUp, match=r"the package tinker 0.25.0 sends protobuf, .* takes JSON, .*tinker==0.24.1"):
             await versions.refuse_unless_understood(http, url, "any")
+
+
+ALPHA = 32
+"""The scale of an adapter is this number over its rank, at SkyRL."""
+
+
+def adapter_of(saved: Path, version: Path | None) -> dict[str, npt.NDArray[np.float32]]:
+    """The tensors of a version's adapter, by the name of the layer and lora_A or lora_B."""
+    from safetensors.numpy import load
+
+    made = None if version is None else SavedVersion.read(version)
+    assert made is not None
+    run, *_, name = made.saved.snapshot.removeprefix("tinker://").split("/")
+    with tarfile.open(saved / run / "sampler_weights" / f"{name}.tar.gz") as archive:
+        [file] = [member for member in archive if member.name.endswith("adapter_model.safetensors")]
+        tensors = archive.extractfile(file)
+        assert tensors is not None
+        return load(tensors.read())
+
+
+async def test_one_step_is_the_gradient_of_our_loss_where_adams_epsilon_is_far_above_it(
+    service: SdkService, toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With rate ε, AdamW's first step is minus the gradient, which the saved adapter holds. A new adapter's B is zero,
+    so its gradient is that of the whole weight times A's transpose, and A has none."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    epsilon = 1e5
+    monkeypatch.setattr(tinker_trainer, "Adam", partial(Adam, eps=epsilon))
+    settings = TrainerConfig(lora_rank=8, learning_rate=epsilon, weight_decay=0.0, warmup=0)
+    [path] = written_groups(tmp_path, 1, vocab=TOY_VOCAB)
+    trainer = TinkerTrainer(service, tmp_path / "out", settings, TokenMeter(Ledger(), "tinker:toy", TokenPrices()))
+    before = adapter_of(toy.parent / "saved", await trainer.ready())
+    after = adapter_of(toy.parent / "saved", (await trainer.train(path)).weights)
+
+    model: Any = cast("Any", AutoModelForCausalLM).from_pretrained(toy, dtype=torch.float32)
+    group, _ = read_digested(path)
+    calls = [call for rollout in group.rollouts for call in rollout.calls]
+    scored: list[Any] = []
+    for call in calls:
+        logits = model(torch.tensor([[*call.prompt_ids, *call.completion_ids]])).logits[
+            0, len(call.prompt_ids) - 1 : -1
+        ]
+        scored.append(logits.log_softmax(-1)[range(len(call.completion_ids)), call.completion_ids])
+    slopes = coefficients(group, [values.tolist() for values in scored], settings).calls
+    for slope, values in zip(slopes, scored, strict=True):
+        (-(torch.tensor(slope, dtype=torch.float32) * values).sum()).backward()
+
+    weights = dict(model.named_parameters())
+    layers = [name.removesuffix(".lora_A.weight") for name in before if name.endswith(".lora_A.weight")]
+    assert len(layers) == 7  # of attention and MLP
+    for layer in layers:
+        first, second = before[f"{layer}.lora_A.weight"], after[f"{layer}.lora_B.weight"]
+        assert (after[f"{layer}.lora_A.weight"] == first).all()
+        whole = weights[f"{layer.removeprefix('base_model.model.')}.weight"].grad.numpy()
+        wanted = -ALPHA / 8 * whole @ first.T
+        assert np.linalg.norm(wanted) > 1e-3
+        assert np.linalg.norm(second - wanted) < 1e-4 * np.linalg.norm(wanted), layer
