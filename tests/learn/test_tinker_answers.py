@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -72,12 +71,10 @@ def service_of(**given: Any) -> SdkService:
         return given["listed"]
 
     async def sampling(**_: object) -> Any:
-        return fields(sample=sample)
+        return fields(sample_async=sample)
 
-    def sample(*_: object) -> Future[Any]:
-        future = Future[Any]()
-        future.set_result(given["sampled"])
-        return future
+    async def sample(*_: object) -> Any:
+        return given["sampled"]
 
     def answers(key: str) -> Callable[..., Answered]:
         return lambda *_: Answered(given.get(key))

@@ -5,7 +5,6 @@ Every failure of a call is one fault in one sentence, whatever the package raise
 answered. The package's telemetry is off.
 """
 
-import asyncio
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -233,8 +232,5 @@ class _SdkSampler:
             max_tokens=max_tokens, seed=seed % 2**31, temperature=1.0, stop=list(stop_ids) or None
         )
         prompt = self.tinker.ModelInput.from_ints(list(prompt_ids))
-
-        async def sampled() -> Any:
-            return await asyncio.wrap_future(self.client.sample(prompt, 1, parameters))
-
-        return answers.sampled(await self.calls.settled(sampled, timed=False))
+        call = partial(self.client.sample_async, prompt, 1, parameters)
+        return answers.sampled(await self.calls.settled(call, timed=False))
