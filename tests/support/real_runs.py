@@ -17,17 +17,21 @@ def rows(run: Path, sql: str) -> list[tuple[Any, ...]]:
         database.close()
 
 
-def wait_for_candidates(run: Path, count: int, process: subprocess.Popen[bytes]) -> None:
+def wait_for_candidates(run: Path, count: int, process: subprocess.Popen[bytes], seconds: int = 200) -> None:
     """Follow the run's own log of events until so many candidates are committed."""
-    wait_for_events(run, count, process, lambda event: event.get("event") == "Evaluated")
+    wait_for_events(run, count, process, lambda event: event.get("event") == "Evaluated", seconds)
 
 
 def wait_for_events(
-    run: Path, count: int, process: subprocess.Popen[bytes], wanted: Callable[[dict[str, Any]], bool]
+    run: Path,
+    count: int,
+    process: subprocess.Popen[bytes],
+    wanted: Callable[[dict[str, Any]], bool],
+    seconds: int = 200,
 ) -> None:
     """Follow the run's own log of events until it has so many that are wanted. Then the process must still live."""
     seen = 0
-    follow = ["timeout", "200", "tail", "-n", "+1", "-F", str(run / "events.jsonl")]
+    follow = ["timeout", str(seconds), "tail", "-n", "+1", "-F", str(run / "events.jsonl")]
     with subprocess.Popen(follow, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as tail:
         assert tail.stdout is not None
         for line in tail.stdout:

@@ -21,14 +21,16 @@ START = Path(__file__).parents[1] / "tinker" / "start_skyrl.py"
 @contextmanager
 def skyrl_server(model: Path, adapters: int) -> Generator[str]:
     """The address of a server of this model with room for so many adapters of rank 8. It saves them, by the names of
-    its runs, in `saved` beside the model. It answers once it is up."""
+    its runs, in `saved` beside the model. It answers once it is up. It compiles each size of a batch anew: batches of
+    questions are filled up to four."""
     folder = model.parent
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
+    backend = {"max_lora_adapters": adapters, "max_lora_rank": 8, "sample_max_num_sequences": 4}
     command = [
         *(sys.executable, str(START), "--base-model", str(model), "--backend", "jax"),
-        *("--backend-config", json.dumps({"max_lora_adapters": adapters, "max_lora_rank": 8})),
+        *("--backend-config", json.dumps(backend)),
         *("--checkpoints-base", str(folder / "saved"), "--database-url", f"sqlite:///{folder}/server.db"),
         *("127.0.0.1", port),
     ]
