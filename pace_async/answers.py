@@ -19,7 +19,7 @@ parsed. Pure.
 
 import re
 from collections.abc import Sequence
-from itertools import accumulate, product
+from itertools import product
 
 from pace_async.errors import CandidateFault
 
@@ -192,16 +192,6 @@ def _field(lines: Sequence[str], name: re.Pattern[str], said: str) -> tuple[str,
 def _is_sentence(value: str) -> bool:
     """Whether `_field` takes a stripped value."""
     return 0 < len(value) <= MAX_SENTENCE and value.isprintable()
-
-
-def idea_starts(text: str) -> list[tuple[int, int]]:
-    """(place, number) of each idea's heading in the text of an answer. A place is that of the first character of the
-    heading's line."""
-    raw = text.split("\n")
-    begins = accumulate((len(line) + 1 for line in raw), initial=0)
-    placed = [(place, line) for place, each in zip(begins, raw, strict=False) if _says_something(line := each.strip())]
-    lines = [line for _, line in placed]
-    return [(place, number) for at, (place, _) in enumerate(placed) if (number := _idea_at(lines, at)) is not None]
 
 
 def _idea_at(lines: Sequence[str], at: int) -> int | None:

@@ -49,14 +49,19 @@ def resolve(
             _put(tree, dotted, value_of(text, f"variable {name}"), f"variable {name}")
     for key, value in (overrides or {}).items():
         _put(tree, key, value, f"setting {key!r}")
-    try:
-        config = Config.model_validate(tree)
-    except ValidationError as error:
-        raise UsageError(_sentence(error)) from None
+    config = recorded(tree)
     for key, value in flat(config.model_dump()).items():
         if why := why_refused(value, LARGEST_SEED if key in _SEEDS else MOST_COUNTED):
             raise UsageError(f"{key}: {why}.")
     return _with_whole_paths(config)
+
+
+def recorded(settings: Mapping[str, object]) -> Config:
+    """The configuration that these settings are, as a run's row has them. Raises UsageError in one sentence."""
+    try:
+        return Config.model_validate(settings)
+    except ValidationError as error:
+        raise UsageError(_sentence(error)) from None
 
 
 def _with_whole_paths(config: Config) -> Config:

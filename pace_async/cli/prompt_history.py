@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from pace_async.advise.in_context import reasoning_of
 from pace_async.advise.wording import read_words
-from pace_async.config import Config
+from pace_async.configure import recorded
 from pace_async.context.briefing import MOST_NAMED, Briefing, named_candidates
 from pace_async.errors import UsageError
 from pace_async.events import AdvisorCall, ImplementerTry, Practised, RunHeader
@@ -69,7 +69,7 @@ def asked_for(paths: RunPaths, reader: Reader, candidate: int) -> Asked:
     if calls and all(call.prompt is not None for call in calls):
         advisor = tuple(Prompt(call.purpose, None, str(call.prompt), call.text) for call in calls)
     elif calls:
-        tokenizer = _tokenizer(paths, Config.model_validate(header.config).advisor.model)
+        tokenizer = _tokenizer(paths, recorded(header.config).advisor.model)
         texts = (tokenizer.decode(list(call.prompt_ids), skip_special_tokens=False) for call in calls)
         advisor = tuple(
             Prompt(call.purpose, len(call.prompt_ids), read_words(text, call.words), call.text)
@@ -78,7 +78,7 @@ def asked_for(paths: RunPaths, reader: Reader, candidate: int) -> Asked:
     kinds = [implementer_of(call["model"]) for call in found["implementer_calls"]]
     prompts = next((kind.prompts for kind in kinds if kind.prompts), None)
     if prompts is None:
-        by_advisor = Config.model_validate(header.config).advisor.writes_code
+        by_advisor = recorded(header.config).advisor.writes_code
         note = "the advisor wrote the program itself" if by_advisor else "no model was asked to write the program"
         return Asked(advisor, (), note)
     parent = reader.show(found["parent"])
@@ -90,7 +90,7 @@ def asked_for(paths: RunPaths, reader: Reader, candidate: int) -> Asked:
 
 def _briefing(reader: Reader, header: RunHeader, found: Mapping[str, Any], calls: Sequence[AdvisorCall]) -> Briefing:
     """What the author was told besides, without the errors of earlier experiments on the parent."""
-    config = Config.model_validate(header.config)
+    config = recorded(header.config)
     task = task_of_run(header)
     prompts = prompts_of(config, task, surroundings_of(task))
     reasoning = reasoning_of(calls, config.advisor.calls == "one", found["idea"] or "")

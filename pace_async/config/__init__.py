@@ -142,10 +142,6 @@ class Config(Section):
             raise ValueError(
                 f"learner.k ({self.learner.k}) must not exceed learner.group_size ({self.learner.group_size})"
             )
-        if self.learner.other_ideas != 1.0 and self.advisor.calls == "one":
-            raise ValueError(
-                "learner.other_ideas needs advisor.calls three: an answer of one call has no idea but the experiment"
-            )
         if self.staleness.mode == "sync" and self.search.threads != self.learner.group_size:
             raise ValueError(
                 f"sync needs as many threads as a group has rollouts: search.threads is {self.search.threads}, "

@@ -2,10 +2,11 @@
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from pace_async.config.choice import OneOf
 from pace_async.config.gpus import IN_WORDS, Gpus
+from pace_async.config.removed import without_removed
 from pace_async.config.section import MAY_BE_RAISED, MAY_CHANGE, OnResume, Section, stays
 from pace_async.registry.corrections import CORRECTIONS, MASKS
 from pace_async.registry.objectives import ALPHA_SCHEDULES, OBJECTIVES
@@ -56,13 +57,6 @@ class LearnerConfig(Section):
         description="What happens to a group in which one branch of the objective pace has collapsed. other_branch: "
         "the other one has the whole weight, so that a group of equal rewards with some failures still trains. "
         "skip: it trains nothing, as in the paper.",
-    )
-    other_ideas: float = Field(
-        default=1.0,
-        ge=0,
-        le=1,
-        description="Share of a rollout's advantage for the tokens of proposed ideas that it did not carry out. 1: all "
-        "tokens get it whole, as in the paper. Needs advisor.calls three, because an answer of one call is one idea.",
     )
     alpha_start: float = Field(
         default=0.0,
@@ -217,6 +211,11 @@ class LearnerConfig(Section):
         default=False,
         description="Permute rewards within each group before advantages: a control run that cannot learn.",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_removed(cls, given: object) -> object:
+        return without_removed("learner", given)
 
     @property
     def ranks(self) -> int:

@@ -62,12 +62,12 @@ def scenario_of(like: str | None, shape: Shape, called: Callable[[str], str] = s
         find_run_paths(like)
     else:
         nodes_of(shape, shape.get("threads") or THREADS, called)
-    from pace_async.config import Config
+    from pace_async.configure import recorded
     from pace_async.registry.objectives import trains
     from pace_async.simulate.predict import Scenario
 
     header, durations = _source_of(like, shape, called)
-    made = Config.model_validate(dict(header.config)) if header else None
+    made = recorded(header.config) if header else None
     threads = shape.get("threads") or (header.threads if header else THREADS)
     nodes = nodes_of(shape, threads, called)
     return Scenario(

@@ -1,8 +1,7 @@
 """Turns a group into padded arrays, one micro-batch for each forward pass. Where rows are packed (`packing`), a pass
 itself has no padding, and calls of any length share a micro-batch.
 
-Invariant: every answer token of the group is in exactly one micro-batch, under the mask, with its rollout's advantage,
-or with the share of it that the token is given.
+Invariant: every answer token of the group is in exactly one micro-batch, under the mask, with its rollout's advantage.
 All other entries are masked out of the loss, so cutting and padding rows cannot change it.
 
 Otherwise calls of similar length share a micro-batch. Each row begins at its first prompt token and is padded on the
@@ -14,13 +13,12 @@ position.
 Shape suffixes: B rows of a micro-batch, P shortest prompt in it, T the rest of its longest call. Numpy only.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from pace_async.replay.group import Group, TrainedCall, TrainedRollout
+from pace_async.replay.group import Group, TrainedCall
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
@@ -28,11 +26,10 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One call with its advantage, for each of its answer's tokens or for all. `rollout` is the place of its rollout in
-    the group."""
+    """One call with its advantage. `rollout` is the place of its rollout in the group."""
 
     call: TrainedCall
-    advantage: float | Floats
+    advantage: float
     rollout: int
 
     @property
@@ -67,19 +64,16 @@ def micro_batches(
     budget: int,
     pad_id: int,
     *,
-    shares: Mapping[int, Sequence[float]] | None = None,
     packs: bool = False,
     rank: int = 0,
     ranks: int = 1,
 ) -> list[MicroBatch]:
     """Micro-batches of at most `budget` tokens, including padding unless `packs`. A longer call gets its own
-    micro-batch. The longest calls come first, so that a group that does not fit into memory fails at once. `shares`
-    has, for some leases, the share of the advantage that each answer token of the first call gets. All other tokens get
-    it whole.
+    micro-batch. The longest calls come first, so that a group that does not fit into memory fails at once.
 
     Of several `ranks`, each gets every `ranks`-th call, and as many micro-batches as the others: empty ones fill up,
     because each pass needs all ranks."""
-    rows = rows_of(group, shares or {})
+    rows = rows_of(group)
     rows.sort(key=lambda row: (-row.length, len(row.call.prompt_ids)))
     cut = _first_fit if packs else _cut
     cuts = [cut(rows[other::ranks], budget) for other in range(ranks)]
@@ -88,17 +82,11 @@ def micro_batches(
     return batches + [_empty(pad_id, group.tokens)] * (most - len(batches))
 
 
-def rows_of(group: Group, shares: Mapping[int, Sequence[float]]) -> list[Row]:
-    """A row for each call, in the order of the group's rollouts and calls. `shares` as of `micro_batches`."""
-    return [row for place, rollout in enumerate(group.rollouts) for row in _rows(rollout, place, shares)]
-
-
-def _rows(rollout: TrainedRollout, place: int, shares: Mapping[int, Sequence[float]]) -> Iterator[Row]:
-    for number, call in enumerate(rollout.calls):
-        advantage: float | Floats = rollout.advantage
-        if number == 0 and rollout.lease in shares:
-            advantage = advantage * np.array(shares[rollout.lease], np.float32)
-        yield Row(call, advantage, place)
+def rows_of(group: Group) -> list[Row]:
+    """A row for each call, in the order of the group's rollouts and calls."""
+    return [
+        Row(call, rollout.advantage, place) for place, rollout in enumerate(group.rollouts) for call in rollout.calls
+    ]
 
 
 def _cut(rows: list[Row], budget: int) -> list[list[Row]]:

@@ -44,20 +44,15 @@ class GroupCoefficients:
     reason: str
 
 
-def coefficients(
-    group: Group,
-    logprobs: Sequence[Sequence[float]],
-    settings: TrainerConfig,
-    shares: Mapping[int, Sequence[float]] | None = None,
-) -> GroupCoefficients:
+def coefficients(group: Group, logprobs: Sequence[Sequence[float]], settings: TrainerConfig) -> GroupCoefficients:
     """The coefficients of a group. `logprobs` are those of the current policy, in nats, for each answer token of each
-    call, in the order of the group's rollouts and calls. `shares` as of `credit.shares_of`. Raises ValueError if their
-    number is not that of the tokens."""
+    call, in the order of the group's rollouts and calls. Raises ValueError if their number is not that of the
+    tokens."""
     lengths = [len(call.completion_ids) for rollout in group.rollouts for call in rollout.calls]
     if [len(values) for values in logprobs] != lengths:
         raise ValueError(f"{[len(values) for values in logprobs]} logprobs for answers of {lengths} tokens")
     kind = CORRECTIONS[settings.correction.kind]
-    answers = _answers(rows_of(group, shares or {}), logprobs, group.update)
+    answers = _answers(rows_of(group), logprobs, group.update)
     log_ratio_BT = np.where(answers.valid_BT, answers.logprobs_BT - answers.sampled_BT, 0.0)
     weighed = weigh(log_ratio_BT, answers.valid_BT, answers.ages_BT, settings.correction)
     weighted_BT = answers.advantages_BT * weighed.weights_BT

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, Self, cast
 
 from pace_async.config import Config
-from pace_async.config.advisor import END_OF_THINKING
 from pace_async.learn.correction import Correction
 from pace_async.learn.movement import MovementLimits
 from pace_async.registry.advisors import advisor_of
@@ -23,8 +22,7 @@ class TrainerConfig:
     """Units and defaults as in `config.LearnerConfig`, except that here the defaults set no warm-up and no limits,
     and pack nothing.
     `threads` is torch's number of threads on a CPU. Rebuilding weights bit for bit needs the same number.
-    `served_type`: versions are written in the number type of version 0's files, else in float32. What stands before
-    `end_of_thinking` in an answer belongs to no idea."""
+    `served_type`: versions are written in the number type of version 0's files, else in float32."""
 
     learning_rate: float = 1e-6
     warmup: int = 0
@@ -37,8 +35,6 @@ class TrainerConfig:
     kl_penalty: float = 0.0
     correction: Correction = field(default_factory=Correction)
     ess_rate: bool = False
-    other_ideas: float = 1.0
-    end_of_thinking: str = END_OF_THINKING
     micro_tokens: int = 8192
     packing: Literal["auto", "off"] = "off"
     gradient_checkpointing: bool = False
@@ -79,8 +75,6 @@ class TrainerConfig:
                 second_moment=learner.second_moment,
             ),
             ess_rate=learner.ess_rate,
-            other_ideas=learner.other_ideas,
-            end_of_thinking=config.advisor.end_of_thinking,
             micro_tokens=learner.micro_tokens,
             packing=learner.packing,
             gradient_checkpointing=learner.gradient_checkpointing,

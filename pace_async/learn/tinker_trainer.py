@@ -15,7 +15,7 @@ weights. Imports no torch.
 import json
 import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,6 @@ from pace_async.durable import disk_fault, write_whole
 from pace_async.errors import GaveUp, InfrastructureFault, PaceBug
 from pace_async.learn.base import GROUP_UNREADABLE, RESTORED, Step
 from pace_async.learn.coefficients import GroupCoefficients, coefficients
-from pace_async.learn.credit import Tokenizer, decoder_of, shares_of
 from pace_async.learn.rebuild import SAVED
 from pace_async.learn.settings import TrainerConfig
 from pace_async.providers.tinker.paid import TokenMeter
@@ -65,7 +64,7 @@ class SavedVersion:
 
 class TinkerTrainer:
     """A `learn.base.Trainer`. `versions` is L, the number of versions after 0 that the run has. Versions go under
-    `out`. `tokenizer` is needed for `other_ideas` only. `meter` pays for tokens."""
+    `out`. `meter` pays for tokens."""
 
     def __init__(
         self,
@@ -75,10 +74,8 @@ class TinkerTrainer:
         meter: TokenMeter,
         *,
         versions: int = 0,
-        tokenizer: Tokenizer | None = None,
     ) -> None:
         self._service, self._out, self._settings, self._meter = service, out, settings, meter
-        self._text = None if tokenizer is None else decoder_of(tokenizer, settings.end_of_thinking)
         self._version = versions
         self._attempted = True
         """Whether an attempt at the next step may have saved something."""
@@ -152,7 +149,7 @@ class TinkerTrainer:
         async with self._meter.training(max(group.leases), tokens) as had:
             logprobs = await training.logprobs([(call.prompt_ids, call.completion_ids) for call in calls])
             had.first = tokens
-            found = await anyio.to_thread.run_sync(self._coefficients, group, logprobs)
+            found = await anyio.to_thread.run_sync(coefficients, group, logprobs, settings)
             metrics = {"loss": found.loss, **found.metrics}
             if not found.reason:
                 await training.add_gradient(
@@ -172,12 +169,6 @@ class TinkerTrainer:
                     raise InfrastructureFault("bad_answer", "the service's step had a gradient that is not finite")
                 metrics |= {"grad_norm": norms[0]} if norms else {}
         return found.reason, {key: value for key, value in metrics.items() if math.isfinite(value)}
-
-    def _coefficients(self, group: Group, logprobs: Sequence[Sequence[float]]) -> GroupCoefficients:
-        settings, shares = self._settings, dict[int, Sequence[float]]()
-        if self._text is not None:
-            shares = shares_of(group, self._text, settings.other_ideas, settings.end_of_thinking)
-        return coefficients(group, logprobs, settings, shares)
 
     def _source(self, group: Group) -> SavedVersion:
         """The version that the next one is made of. One to go back to that is lost is version 0 instead."""

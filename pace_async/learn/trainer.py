@@ -15,9 +15,9 @@ Only imported in the learner's child process.
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -35,7 +35,6 @@ from pace_async.learn.arguments import arguments_of
 from pace_async.learn.backtrack import BeforeStep
 from pace_async.learn.batch import MicroBatch, micro_batches
 from pace_async.learn.correction import selection, weigh
-from pace_async.learn.credit import decoder_of, shares_of
 from pace_async.learn.head import Answers, chunk_of, prepared, scores
 from pace_async.learn.lengths import longest, refuse_too_long
 from pace_async.learn.movement import HALVINGS, Movement, above_noise, beyond, movement, noise_metrics, too_far
@@ -148,15 +147,8 @@ class GroupTrainer(GRPOTrainer):
 
     def _cut(self, group: Group) -> list[MicroBatch]:
         """This rank's micro-batches, as many as any other rank's."""
-        settings, ranks = self.settings, self.ranks
-        shares = shares_of(group, self._text, settings.other_ideas, settings.end_of_thinking)
-        pads = self._pad_id
-        cut = partial(micro_batches, group, settings.micro_tokens, pads, shares=shares, packs=self.packs)
-        return cut(rank=ranks.number, ranks=ranks.count)
-
-    @cached_property
-    def _text(self) -> Callable[[Sequence[int]], str]:
-        return decoder_of(cast("Any", self._tokenizer), self.settings.end_of_thinking)
+        budget, ranks = self.settings.micro_tokens, self.ranks
+        return micro_batches(group, budget, self._pad_id, packs=self.packs, rank=ranks.number, ranks=ranks.count)
 
     def _gradient(self, batches: list[MicroBatch]) -> dict[str, float]:
         """As `accumulate`, but keep the results of the forward passes for `_move`."""

@@ -56,23 +56,18 @@ class TrainedCall:
 @fast_init
 @dataclass(frozen=True, slots=True)
 class TrainedRollout:
-    """One lease's calls, reward and advantage. Every token of every call gets `advantage`, except where the learner
-    gives ideas that were not carried out less of it. `carried_out` has the places, from 1, of those of the first call's
-    ideas that were. None: all tokens count alike."""
+    """One lease's calls, reward and advantage. Every token of every call gets `advantage`."""
 
     lease: int
     advantage: float
     reward: float
     calls: tuple[TrainedCall, ...]
-    carried_out: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.advantage) or not math.isfinite(self.reward):
             raise ValueError(f"lease {self.lease}: advantage {self.advantage} and reward {self.reward} must be finite")
         if not self.calls:
             raise ValueError(f"lease {self.lease} has no call")
-        if self.carried_out is not None and min(self.carried_out, default=1) < 1:
-            raise ValueError(f"lease {self.lease}: ideas are counted from 1, not {self.carried_out}")
 
     @property
     def oldest_version(self) -> int:

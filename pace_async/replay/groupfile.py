@@ -87,7 +87,15 @@ def _flatten(group: Group) -> tuple[str, dict[str, npt.NDArray[Any]]]:
         "objective": group.objective,
         "alpha": group.alpha,
         "max_staleness": group.max_staleness,
-        "rollouts": [_entry(rollout) for rollout in group.rollouts],
+        "rollouts": [
+            {
+                "lease": rollout.lease,
+                "advantage": rollout.advantage,
+                "reward": rollout.reward,
+                "calls": len(rollout.calls),
+            }
+            for rollout in group.rollouts
+        ],
     }
     if group.keeps:
         header["keeps"] = list(group.keeps)
@@ -106,18 +114,6 @@ def _flatten(group: Group) -> tuple[str, dict[str, npt.NDArray[Any]]]:
     return json.dumps(header, sort_keys=True), arrays
 
 
-def _entry(rollout: TrainedRollout) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "lease": rollout.lease,
-        "advantage": rollout.advantage,
-        "reward": rollout.reward,
-        "calls": len(rollout.calls),
-    }
-    if rollout.carried_out is not None:
-        entry["carried_out"] = list(rollout.carried_out)
-    return entry
-
-
 def _unflatten(text: str, arrays: dict[str, npt.NDArray[Any]]) -> Group:
     header = json.loads(text)
     if header["format"] != FORMAT:
@@ -134,7 +130,6 @@ def _unflatten(text: str, arrays: dict[str, npt.NDArray[Any]]) -> Group:
             tuple(
                 TrainedCall(next(prompts), next(answers), next(logprobs), next(versions)) for _ in range(entry["calls"])
             ),
-            tuple(entry["carried_out"]) if "carried_out" in entry else None,
         )
         for entry in header["rollouts"]
     )

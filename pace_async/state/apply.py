@@ -156,17 +156,9 @@ def rollout_of(state: RunState, fact: Evaluated) -> tuple[Island, Rollout]:
         fact.at,
         arm_in(advice.experiment) if state.terms.edits else None,
         fact.gained,
-        _carried_out(advice),
         answers_of(fact.outcome, fact.detail) == "cut_off",
     )
     return island, rollout
-
-
-def _carried_out(advice: Advised) -> tuple[int, ...] | None:
-    """Two of the proposed ideas are the same one if both repeat it."""
-    if advice.experiment is None:
-        return None
-    return tuple(place for place, note in enumerate(advice.ideas, start=1) if note.number == advice.idea)
 
 
 def result_of(underway: Underway, fact: Evaluated) -> Result | None:

@@ -55,8 +55,7 @@ class Rollout:
     implementer, if one was chosen. `parsed`: all of its answers could be parsed. `cut_off`: its last answer did not end
     within its longest length. `at` is the time of completion. `arm`
     is that of its experiment, None if it is not an edit of a catalogue or edits are not counted. `gained`: it scored
-    better than its parent. `carried_out`: the places, from 1, of the proposed ideas that are the idea of its
-    experiment. None: there is no experiment."""
+    better than its parent."""
 
     lease: Lease
     calls: tuple[AdvisorCall, ...]
@@ -69,7 +68,6 @@ class Rollout:
     at: float = 0.0
     arm: Arm | None = None
     gained: bool = False
-    carried_out: tuple[int, ...] | None = None
     cut_off: bool = False
 
     @cached_property

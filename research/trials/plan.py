@@ -62,8 +62,6 @@ bound. With eight threads tokens would stay fresh under any bound."""
 FEWER_THREADS = 4
 """A control: without learning, threads whose parents are as fresh as those of a run that waits for its learner now and
 then. freshness.py counts how many candidates end while one is on its way."""
-OTHER_IDEAS = (0.3, 0.0)
-"""Shares of the advantage for ideas that were proposed and not carried out, of arms with three calls a rollout."""
 CORRECTIONS = {
     "decoupled": (),
     "behaviour": ("--set=learner.correction=behaviour",),
@@ -255,12 +253,6 @@ def arm_arguments() -> Mapping[str, Sequence[str]]:
         **{objective: learner(objective) for objective in OBJECTIVES},
         "shuffled": pace("--set=learner.shuffle_rewards=true"),
         "three calls": pace("--set=advisor.calls=three"),
-        **{
-            f"three calls with other ideas {share:g}": pace(
-                "--set=advisor.calls=three", f"--set=learner.other_ideas={share:g}"
-            )
-            for share in OTHER_IDEAS
-        },
         "collapsed groups skipped": pace("--set=learner.collapsed=skip"),
         **{
             f"no losses{more} at {size:g}": learner("pace", *NO_LOSSES, *settings, size=size)

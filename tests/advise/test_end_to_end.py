@@ -144,7 +144,6 @@ def test_a_run_has_one_call_and_no_implementers_call() -> None:
         ({"implementer.model": "advisor,openai/any"}, "leave --implementer advisor,openai/any out"),
         ({"advisor.calls": "three"}, "leave advisor.calls three out"),
         ({"search.memory": "pool"}, "leave search.memory pool out"),
-        ({"learner.other_ideas": 0.5}, "learner.other_ideas needs advisor.calls three"),
         ({"advisor.role": "advisor", "implementer.model": "advisor"}, "comes with advisor.role end_to_end"),
     ],
 )

@@ -29,10 +29,6 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         (["run", "--max-staleness", "-1"], "max_staleness"),
         (["run", "--sync", "--threads", "12"], "as many threads as a group has rollouts"),
         (["run", "--sync", "--staleness-policy", "drop"], "under sync nothing can become too old"),
-        (
-            ["run", "--set", "learner.other_ideas=0", "--set", "advisor.calls=one"],
-            "other_ideas needs advisor.calls three",
-        ),
         (["run", "--objective", "ppo"], "objective"),
         (["run", "--engine", "ollama"], "there is embedded, vllm, tinker and http"),
         (["run", "--implementer", "gpt"], "--implementer gpt"),

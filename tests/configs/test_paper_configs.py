@@ -29,7 +29,6 @@ OF_THE_PAPER = {
     "alpha_schedule": "linear",
     "alpha_start": 0.0,
     "collapsed": "skip",
-    "other_ideas": 1.0,
     "learning_rate": 1e-6,
     "weight_decay": 0.1,
     "betas": [0.9, 0.98],

@@ -133,18 +133,6 @@ def test_each_token_has_the_coefficient_and_the_weights_the_gradient_of_the_loss
     assert set(metrics) - set(found.metrics) == {"loss", "entropy"}
 
 
-def test_the_ideas_that_were_not_carried_out_have_their_share_of_the_coefficient(trainer: GroupTrainer) -> None:
-    settings = replace(trainer.settings, correction=Correction())
-    group = group_with("grpo", broken=False)
-    logprobs = logprobs_of(trainer, group)
-    first = group.rollouts[0]
-    shares = {first.lease: [0.25] * len(first.calls[0].completion_ids)}
-    whole, less = coefficients(group, logprobs, settings), coefficients(group, logprobs, settings, shares)
-    assert less.calls[0] == pytest.approx(0.25 * whole.calls[0])
-    for same, other in zip(less.calls[1:], whole.calls[1:], strict=True):
-        assert (same == other).all()
-
-
 def test_a_group_that_can_teach_nothing_says_why() -> None:
     settings, group = TrainerConfig(), random_group(vocab=VOCAB, seed=1)
     sampled = [call.logprobs for rollout in group.rollouts for call in rollout.calls]

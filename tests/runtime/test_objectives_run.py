@@ -91,35 +91,6 @@ async def test_failures_among_equal_rewards_train_unless_the_setting_skips_them(
         assert [row["advantage"] for row in rows] == (grpo if state == "trained" else [None] * 8)
 
 
-@pytest.mark.parametrize("share", [1.0, 0.5])
-async def test_a_group_says_which_ideas_were_carried_out_if_the_others_earn_less_also_after_a_resume(
-    tmp_path: Path, share: float
-) -> None:
-    for candidates in (12, 24):
-        config = settings(stop__candidates=candidates, learner__other_ideas=share, staleness__mode="sync")
-        async with simulated(tmp_path, config, World(seed=3)) as run:
-            with anyio.fail_after(60):
-                assert await drive(run.core) == "done"
-            proposed = await run.store.query("select lease, ordinal, idea from proposals order by lease, ordinal")
-            tested = await run.store.query("select lease, idea from experiments where description is not null")
-            folder = run.core.groups_folder
-    chosen = {row["lease"]: row["idea"] for row in tested}
-    expected = {
-        lease: tuple(
-            place
-            for place, row in enumerate((row for row in proposed if row["lease"] == lease), start=1)
-            if row["idea"] == idea
-        )
-        for lease, idea in chosen.items()
-    }
-    groups = [read_digested(path)[0] for path in sorted(folder.glob("*.safetensors"))]
-    said = {rollout.lease: rollout.carried_out for group in groups for rollout in group.rollouts}
-    assert len(said) == 24
-    assert said == {lease: expected.get(lease) if share < 1 else None for lease in said}
-    if share < 1:
-        assert {len(places) for places in expected.values()} >= {0, 1}, "old and new ideas were chosen"
-
-
 @pytest.mark.parametrize("masks", [False, True])
 async def test_rollouts_with_an_answer_that_was_cut_off_train_nothing_if_a_setting_says_so(
     tmp_path: Path, masks: bool

@@ -4,12 +4,13 @@ import json
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
 
 from pace_async.config import Config
+from pace_async.config.removed import REMOVED
 from pace_async.config.section import Section
 from pace_async.configure import on_resume, that_may_change
 from pace_async.errors import UsageError
@@ -126,6 +127,18 @@ def test_every_room_says_whether_its_settings_may_change_and_the_help_has_those_
         assert f"{room}: {', '.join(names)}." in told
 
 
+def test_a_run_that_states_a_setting_that_is_gone_goes_on_where_it_did_nothing(tmp_path: Path) -> None:
+    record = run_to_its_end(tmp_path / "run", **ENDS["updates"])
+
+    def stated(**learner: object) -> RunRecord:
+        config = {**record.header.config, "learner": {**cast("Any", record.header.config["learner"]), **learner}}
+        return replace(record, header=replace(record.header, config=config))
+
+    assert resumed_config(stated(**REMOVED["learner"]), {}) == resumed_config(record, {})
+    with pytest.raises(UsageError, match=r"^learner: other_ideas 0\.5 is gone: it gained nothing that showed\.$"):
+        resumed_config(stated(other_ideas=0.5), {})
+
+
 def test_another_number_of_threads_is_refused_with_the_reason(shell: Shell, tmp_path: Path) -> None:
     record = run_to_its_end(tmp_path / "demo", **ENDS["updates"])
     threads = Config.model_validate(record.header.config).search.threads
@@ -134,17 +147,6 @@ def test_another_number_of_threads_is_refused_with_the_reason(shell: Shell, tmp_
     assert f"search.threads is {threads} in this run and cannot become {threads + 1}" in refused.err
     assert "each thread is an island" in refused.err
     assert resumed_config(record, {"search.threads": threads}).search.threads == threads
-
-
-def test_the_mark_of_thinking_stays_where_ideas_are_credited_after_it(tmp_path: Path) -> None:
-    record = run_to_its_end(tmp_path / "run", **ENDS["updates"])
-    changes = {"advisor.end_of_thinking": "[done]"}
-    assert resumed_config(record, changes).advisor.end_of_thinking == "[done]"
-    stated = Config.model_validate(record.header.config)
-    credited = stated.model_copy(update={"learner": stated.learner.model_copy(update={"other_ideas": 0.5})})
-    given = replace(record, header=replace(record.header, config=credited.model_dump(mode="json")))
-    with pytest.raises(UsageError, match=r"advisor\.end_of_thinking is </think> in this run and cannot change on"):
-        resumed_config(given, changes)
 
 
 @pytest.mark.fault("Crash and resume", "settings that would change the past are refused")

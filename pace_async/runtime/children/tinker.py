@@ -54,10 +54,9 @@ async def training(
     """The trainer at the service. Raises NotHere, GaveUp if the service is not there."""
     model = base_model(config)
     meter = TokenMeter(ledger, f"tinker:{model}", TokenPrices.of(config.tinker))
-    tokenizer = _tokenizer(config, given) if config.learner.other_ideas != 1.0 else None
     async with open_service(config.tinker, model, config.learner.step_timeout_s) as service:
         settings, versions = TrainerConfig.of(config), len(groups)
-        trainer = TinkerTrainer(service, paths.learner, settings, meter, versions=versions, tokenizer=tokenizer)
+        trainer = TinkerTrainer(service, paths.learner, settings, meter, versions=versions)
         yield Training(trainer, service=service, meter=meter)
 
 

@@ -180,14 +180,12 @@ def _group_of(core: Core, shipped: GroupShipped, group: Sequence[Rollout], healt
         raise PaceBug(f"group {shipped.number} has no advantages and is not for the learner")
     weights = shipped.advantages or (0.0,) * len(shipped.leases)
     masked = core.config.learner.mask_cut_off and shipped.restores is None
-    credits_ideas = core.config.learner.other_ideas != 1.0
     rollouts = tuple(
         TrainedRollout(
             rollout.lease.lease,
             advantage,
             value,
             tuple(TrainedCall.of(call) for call in rollout.calls),
-            rollout.carried_out if credits_ideas else None,
         )
         for rollout, advantage, value in zip(group, weights, shipped.rewards, strict=True)
         if not masked or not rollout.cut_off

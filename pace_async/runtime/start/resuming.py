@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from pace_async.config import Config, LearnerConfig
+from pace_async.config import Config
 from pace_async.configure import flat, known_keys, on_resume, resolve
 from pace_async.errors import UsageError
 from pace_async.events import FaultSeen, ImplementerCalled, RunHeader, SettingChanged
@@ -39,11 +39,6 @@ def resumed_config(standing: Standing, changes: Mapping[str, object]) -> Config:
     for key, old, new in _differences(before, config):
         if why := on_resume()[key].why_not:
             raise UsageError(f"{key} is {old} in this run and cannot become {new} on resume: {why}.")
-    if config.learner.other_ideas != 1.0 and config.advisor.end_of_thinking != before.advisor.end_of_thinking:
-        raise UsageError(
-            f"advisor.end_of_thinking is {before.advisor.end_of_thinking} in this run and cannot change on resume: "
-            f"with learner.other_ideas the learner finds ideas after it, and {LearnerConfig.on_resume.why_not}."
-        )
     limit = config.stop.candidates
     if limit is not None and limit != before.stop.candidates and limit < standing.candidates:
         raise UsageError(

@@ -1,0 +1,28 @@
+"""Settings that are gone because they gained nothing that showed.
+
+Invariant: a run or a file that states one at the value at which it did nothing is taken as if it did not, so that an
+older run goes on. Any other value is refused in one sentence.
+"""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from pydantic_core import PydanticCustomError
+
+from pace_async.config.choice import UNKNOWN_NAME
+
+REMOVED: Mapping[str, Mapping[str, object]] = {"learner": {"other_ideas": 1.0}}
+"""By section: the value at which each did nothing."""
+
+
+def without_removed(section: str, given: object) -> object:
+    """What a section is given, without the settings that are gone. Raises PydanticCustomError for other values."""
+    idle = REMOVED[section]
+    if not isinstance(given, Mapping):
+        return given
+    settings = cast("Mapping[str, Any]", given)
+    for name in settings.keys() & idle:
+        if settings[name] != idle[name]:
+            said = {"name": name, "value": str(settings[name])}
+            raise PydanticCustomError(UNKNOWN_NAME, "{name} {value} is gone: it gained nothing that showed", said)
+    return {name: value for name, value in settings.items() if name not in idle}
