@@ -157,11 +157,6 @@ class LearnerConfig(Section):
         gt=0,
         description="With correction m2po, the highest mean squared log-ratio over the tokens of a group that count.",
     )
-    ess_rate: bool = Field(
-        default=False,
-        description="Multiply each step's learning rate by the effective sample size of its tokens, as a share: a step "
-        "on data that the policy has moved away from is shorter.",
-    )
     micro_tokens: int = Field(
         default=8192, ge=1, description="Tokens in one forward pass, padding counted; a longer call gets its own pass."
     )

@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from pace_async.config.choice import UNKNOWN_NAME
 
-REMOVED: Mapping[str, Mapping[str, object]] = {"learner": {"other_ideas": 1.0}}
+REMOVED: Mapping[str, Mapping[str, object]] = {"learner": {"other_ideas": 1.0, "ess_rate": False}}
 """By section: the value at which each did nothing."""
 
 

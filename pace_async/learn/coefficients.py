@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from pace_async.learn.batch import Row, rows_of
 from pace_async.learn.correction import weigh
-from pace_async.learn.ratios import TokenFacts, effective_share, off_policy_metrics
+from pace_async.learn.ratios import TokenFacts, off_policy_metrics
 from pace_async.learn.settings import TrainerConfig
 from pace_async.registry.corrections import CORRECTIONS
 from pace_async.replay.group import Group
@@ -34,13 +34,12 @@ Floats = npt.NDArray[np.float64]
 class GroupCoefficients:
     """`calls` has a coefficient for each answer token of each call, in the order of the group's rollouts and calls.
     `loss` is that of the current policy. `metrics` are those of `ratios.off_policy_metrics` without the entropy, which
-    logprobs of the sampled tokens do not give, and `broken_tokens`. `ess` is the effective sample size of the tokens
-    that are not broken, as a share. `reason` says why no step can be taken, "" if one can."""
+    logprobs of the sampled tokens do not give, and `broken_tokens`. `reason` says why no step can be taken,
+    "" if one can."""
 
     calls: tuple[Floats, ...]
     loss: float
     metrics: Mapping[str, float]
-    ess: float
     reason: str
 
 
@@ -57,9 +56,8 @@ def coefficients(group: Group, logprobs: Sequence[Sequence[float]], settings: Tr
     weighed = weigh(log_ratio_BT, answers.valid_BT, answers.ages_BT, settings.correction)
     weighted_BT = answers.advantages_BT * weighed.weights_BT
     ratio_BT = np.ones_like(log_ratio_BT)
-    counts_BT = answers.valid_BT & ~weighed.broken_BT
     if kind.ratio_to_sampler:
-        ratio_BT = np.exp(np.where(counts_BT, log_ratio_BT, 0.0))
+        ratio_BT = np.exp(np.where(answers.valid_BT & ~weighed.broken_BT, log_ratio_BT, 0.0))
     clipped_BT = np.clip(ratio_BT, 1 - settings.clip_low, 1 + settings.clip_high)
     acts_BT = clipped_BT * weighted_BT < ratio_BT * weighted_BT
     slope_BT = np.where(acts_BT, 0.0, ratio_BT * weighted_BT) / group.tokens
@@ -81,7 +79,6 @@ def coefficients(group: Group, logprobs: Sequence[Sequence[float]], settings: Tr
         tuple(row_T[:length] for row_T, length in zip(slope_BT, lengths, strict=True)),
         loss,
         metrics,
-        effective_share(log_ratio_BT[counts_BT]) if counts_BT.any() else 0.0,
         _why_no_step(group, loss, metrics, slope_BT),
     )
 

@@ -34,7 +34,6 @@ class TrainerConfig:
     max_grad_norm: float = 1.0
     kl_penalty: float = 0.0
     correction: Correction = field(default_factory=Correction)
-    ess_rate: bool = False
     micro_tokens: int = 8192
     packing: Literal["auto", "off"] = "off"
     gradient_checkpointing: bool = False
@@ -74,7 +73,6 @@ class TrainerConfig:
                 mask_high=learner.mask_high,
                 second_moment=learner.second_moment,
             ),
-            ess_rate=learner.ess_rate,
             micro_tokens=learner.micro_tokens,
             packing=learner.packing,
             gradient_checkpointing=learner.gradient_checkpointing,

@@ -159,7 +159,7 @@ class TinkerTrainer:
                     ]
                 )
                 had.second = tokens
-                rate = settings.learning_rate * group.rate * (found.ess if settings.ess_rate else 1.0)
+                rate = settings.learning_rate * group.rate
                 share = min(1.0, steps / settings.warmup) if settings.warmup else 1.0
                 measured = await training.step(
                     Adam(rate * share, settings.betas, settings.weight_decay, settings.max_grad_norm)

@@ -42,7 +42,7 @@ from pace_async.learn.noise import DRAWS, dithered, is_noisy, rounding
 from pace_async.learn.packing import can_pack, packed
 from pace_async.learn.passes import in_half, recompute
 from pace_async.learn.ranks import ALONE, Ranks
-from pace_async.learn.ratios import effective_share, off_policy_metrics
+from pace_async.learn.ratios import off_policy_metrics
 from pace_async.learn.seen import Seen, array, group_facts, log_ratio
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.shards import is_sharded, shard, sum_gradients, whole
@@ -131,8 +131,7 @@ class GroupTrainer(GRPOTrainer):
         elif norm == 0.0:
             reason = "the gradient is 0"  # weight decay and momentum alone would move the weights
         else:
-            ess = self._counted_ess(batches) if self.settings.ess_rate else 1.0
-            moved, reason = self._move(batches, group.rate * ess)
+            moved, reason = self._move(batches, group.rate)
             metrics |= moved
         self._seen.clear()
         self.policy.zero_grad()
@@ -178,14 +177,6 @@ class GroupTrainer(GRPOTrainer):
         ratios, masks = ([part for own in side for part in own] for side in zip(*everyone, strict=True))
         kept = selection(ratios, masks, self.settings.correction)
         return kept[self.ranks.number * len(batches) :][: len(batches)]
-
-    def _counted_ess(self, batches: list[MicroBatch]) -> float:
-        """Effective sample size, as a share, of the ratios of all tokens that are not broken."""
-        log_ratios: list[npt.NDArray[np.float64]] = []
-        for batch, seen in zip(batches, self._seen, strict=True):
-            counts_BT = batch.answer_BT.astype(bool) & ~seen.weighed.broken_BT
-            log_ratios.append(log_ratio(seen.logprobs_BT, batch)[counts_BT])
-        return effective_share(np.concatenate(self.ranks.gathered(np.concatenate(log_ratios))))
 
     def _move(self, batches: list[MicroBatch], rate: float) -> tuple[dict[str, float], str]:
         """Take the optimizer's step within the limits. Returns its metrics, and why it was undone, or ""."""

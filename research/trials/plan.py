@@ -66,9 +66,8 @@ CORRECTIONS = {
     "decoupled": (),
     "behaviour": ("--set=learner.correction=behaviour",),
     "m2po": ("--set=learner.correction=m2po",),
-    "rate times ess": ("--set=learner.ess_rate=true",),
 }
-"""Compared at each of these bounds. decoupled is the default, also of the last one."""
+"""Compared at each of these bounds. decoupled is the default."""
 
 Measure = Literal["share after 480", "share after 1000", "evaluations to the mark", "area"]
 

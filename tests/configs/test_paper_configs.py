@@ -47,7 +47,6 @@ OFF = {
     "lora_rank": None,
     "lora_alpha": None,
     "mask": "none",
-    "ess_rate": False,
     "shuffle_rewards": False,
 }
 WITHOUT_EFFECT = {

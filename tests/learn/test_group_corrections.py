@@ -123,33 +123,8 @@ def test_a_group_trained_again_gives_the_same_weights_to_the_last_bit(toy: Path,
     made: list[list[torch.Tensor]] = []
     group = replace(random_group(vocab=VOCAB, seed=6, rollouts=4, update=2, max_age=2), rate=0.5)
     for turn in range(2):
-        rule = TrainerConfig(learning_rate=1e-3, correction=Correction(kind), ess_rate=True)
+        rule = TrainerConfig(learning_rate=1e-3, correction=Correction(kind))
         trainer = load_trainer(toy, rule, tmp_path / str(turn))
         assert trainer.step(group).reason == ""
         made.append([weight.detach().clone() for weight in trainer.policy.parameters()])
     assert all(torch.equal(one, other) for one, other in zip(*made, strict=True))
-
-
-def test_the_learning_rate_is_multiplied_by_the_effective_sample_size_of_the_tokens(toy: Path, tmp_path: Path) -> None:
-    group = replace(random_group(vocab=VOCAB, seed=6, rollouts=4, update=2, max_age=2), rate=0.5)
-    rates: dict[bool, float] = {}
-    for ess_rate in (False, True):
-        trainer = load_trainer(toy, TrainerConfig(learning_rate=1e-3, ess_rate=ess_rate), tmp_path / str(ess_rate))
-        metrics = trainer.step(group).metrics
-        rates[ess_rate] = trainer.adamw.param_groups[0]["lr"]
-        assert metrics["ess"] < 0.95
-        assert rates[ess_rate] == pytest.approx(5e-4 * (metrics["ess"] if ess_rate else 1.0), rel=1e-6)
-
-
-def test_broken_tokens_do_not_count_towards_the_effective_sample_size(toy: Path, tmp_path: Path) -> None:
-    group = random_group(vocab=VOCAB, seed=6, rollouts=2)
-    first = group.rollouts[0]
-    broken = TrainedCall((5, 6), (7,), (-1000.0,), (0,))
-    with_broken = replace(group, rollouts=(replace(first, calls=(*first.calls, broken)), *group.rollouts[1:]))
-    rates: list[float] = []
-    for name, one in (("sound", group), ("broken", with_broken)):
-        trainer = load_trainer(toy, TrainerConfig(learning_rate=1e-3, ess_rate=True), tmp_path / name)
-        assert trainer.step(one).reason == ""
-        rates.append(trainer.adamw.param_groups[0]["lr"])
-    assert rates[0] == pytest.approx(rates[1], rel=1e-6)
-    assert 0 < rates[0] < 1e-3

@@ -79,7 +79,7 @@ FEW = {
     "a call in each pass": Case(replace(USUAL, micro_tokens=1)),
     "halved": Case(replace(USUAL, learning_rate=1e-3, limits=MovementLimits(k3=1e-4, ess=0.9))),
     "undone": Case(replace(USUAL, learning_rate=3e-3, limits=MovementLimits(k3=1e-7))),
-    "recomputed with a rate by sample size": Case(replace(USUAL, gradient_checkpointing=True, ess_rate=True)),
+    "recomputed": Case(replace(USUAL, gradient_checkpointing=True)),
     "clipped": Case(replace(USUAL, max_grad_norm=1e-3)),
     "half precision": Case(replace(USUAL, precision="bf16", gradient_checkpointing=True, kl_penalty=0.1)),
     "packed rows": Case(replace(USUAL, packing="auto", kl_penalty=0.1)),
