@@ -85,6 +85,12 @@ def _refuse_unless_here(host: object) -> None:
 
 
 @pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """The event loop of every asynchronous test: the runtime uses asyncio's own functions."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL server of this session. Skips if it is not installed (with PACE_NEEDS_POSTGRES=1: fails)."""
     tools, driver = binaries(), importlib.util.find_spec("psycopg")

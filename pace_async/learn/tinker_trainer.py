@@ -26,7 +26,7 @@ import anyio.to_thread
 from pace_async.durable import disk_fault, write_whole
 from pace_async.errors import GaveUp, InfrastructureFault, PaceBug
 from pace_async.learn.base import GROUP_UNREADABLE, RESTORED, Step
-from pace_async.learn.coefficients import GroupCoefficients, coefficients
+from pace_async.learn.coefficients import coefficients
 from pace_async.learn.rebuild import SAVED
 from pace_async.learn.settings import TrainerConfig
 from pace_async.providers.tinker.paid import TokenMeter

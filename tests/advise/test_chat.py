@@ -37,13 +37,7 @@ from tests.support.chat_models import (
     tokenizer_of,
 )
 
-pytestmark = pytest.mark.anyio
 TEMPLATES = pytest.mark.parametrize("template", [SWITCHED, OPENED], ids=["switched", "opened"])
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @asynccontextmanager

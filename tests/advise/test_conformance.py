@@ -15,14 +15,8 @@ from tests.doubles.engine_servers import EngineServer
 from tests.doubles.engines import ScriptedEngine, WordsOfItsOwn
 from tests.support.engine_models import save_tiny_model
 
-pytestmark = pytest.mark.anyio
 QUESTION = "What should be tried next?"
 VERSION = 1
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(scope="module")

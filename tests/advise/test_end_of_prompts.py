@@ -18,7 +18,6 @@ from tests.support.families import VOCAB, write_model
 BEGIN, END = 3, 1
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("single", "begins", "ends"),
     [("$A", 0, 0), ("w3 $A", 1, 0), ("$A w1", 0, 1), ("w3 $A w1", 1, 1), ("w3 w3 $A w1 w1", 2, 2)],

@@ -13,13 +13,6 @@ from pace_async.errors import InfrastructureFault
 from pace_async.events import TokenSpan
 from tests.support.engine_models import END, save_tiny_model
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
 
 def choice(**changes: Any) -> dict[str, Any]:
     whole: dict[str, Any] = {

@@ -37,14 +37,9 @@ from tests.support.engine_models import plain_logprobs, save_tiny_model
 from tests.support.engine_runs import Searching, searching, write_versions
 from tests.support.publishing import PHASES
 
-pytestmark = [pytest.mark.anyio, pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 UPDATES = 3
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(scope="module")

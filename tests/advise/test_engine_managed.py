@@ -18,18 +18,12 @@ from pace_async.events import TokenSpan
 from tests.support.engine_models import save_tiny_model
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def alive(pid: int) -> bool:
     return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
 @pytest.mark.long
 @pytest.mark.fault("Advisor and engine", "dies while it answers")
-@pytest.mark.anyio
 async def test_a_killed_engine_is_noticed_faults_its_requests_and_is_restarted_in_place(tmp_path: Path) -> None:
     first, second = (save_tiny_model(tmp_path / str(seed), seed=seed) for seed in range(2))
     faults: list[str] = []
@@ -91,7 +85,6 @@ def test_an_engine_does_not_outlive_the_process_that_started_it(tmp_path: Path) 
     assert left == []
 
 
-@pytest.mark.anyio
 async def test_a_folder_without_a_model_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not a model directory"):
         async with managed_engine(EngineHandle(log=tmp_path / "log"), tmp_path):
@@ -99,7 +92,6 @@ async def test_a_folder_without_a_model_is_a_usage_error(tmp_path: Path) -> None
 
 
 @pytest.mark.long
-@pytest.mark.anyio
 async def test_a_model_that_cannot_be_served_is_a_fault_that_says_why(tmp_path: Path) -> None:
     model = save_tiny_model(tmp_path / "model", seed=0)
     (model / "model.safetensors").unlink()
@@ -110,7 +102,6 @@ async def test_a_model_that_cannot_be_served_is_a_fault_that_says_why(tmp_path: 
 
 
 @pytest.mark.fault("Advisor and engine", "slow to start")
-@pytest.mark.anyio
 async def test_an_engine_that_is_not_up_in_time_is_a_fault_and_is_ended(tmp_path: Path) -> None:
     model = save_tiny_model(tmp_path / "model", seed=0)
     before = {child.pid for child in psutil.Process().children()}

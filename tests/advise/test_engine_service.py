@@ -16,13 +16,6 @@ from pace_async.errors import InfrastructureFault
 from pace_async.events import TokenSpan
 from tests.support.engine_models import END, plain_logprobs, save_tiny_model
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:

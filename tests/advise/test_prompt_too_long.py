@@ -22,13 +22,6 @@ from pace_async.simulate.stages import SimulatedEngine, World
 from tests.support.changed_stages import change_stages
 from tests.support.simulated_runs import settings, simulated
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
 
 class Words:
     """A tokenizer: one token for each character."""

@@ -138,7 +138,6 @@ def test_linear_attention_is_refused_by_the_embedded_engine_before_anything_is_w
     assert why_unknown(tmp_path / "nowhere") is None
 
 
-@pytest.mark.anyio
 async def test_servers_that_run_already_are_not_sent_versions_of_a_part(whole: Path) -> None:
     settings = {"task": "circle_packing", "advisor.model": str(whole), "advisor.engine": "http://127.0.0.1:1"}
     with pytest.raises(UsageError, match="versions hold the text part alone"):

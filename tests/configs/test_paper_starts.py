@@ -21,15 +21,10 @@ from tests.support.paper_starts import (
     started,
 )
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(1500), pytest.mark.anyio]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]
 
 START_S = 1200.0
 """The engine's deadline. Beside heavy load the imports alone may take minutes."""
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(scope="module")

@@ -80,8 +80,6 @@ def test_without_the_package_or_the_key_nothing_begins(monkeypatch: pytest.Monke
     sdk.refuse_unless_ready(service.model_copy(update={"url": "http://127.0.0.1:1"}))
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_an_absent_server_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installing, "find_spec", there)
     service = resolve(None, {**TINKER, "tinker.url": "http://127.0.0.1:1"}, environment={}).tinker

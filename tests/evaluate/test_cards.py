@@ -196,7 +196,6 @@ def test_with_a_card_memory_is_limited_as_used_and_not_as_addresses(tmp_path: Pa
     assert given.processor_limit_s >= limits.processor_limit_s
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("tier", TIERS)
 async def test_an_evaluation_opens_its_own_card_and_no_other(tier: Tier, devices: Path, tmp_path: Path) -> None:
     nodes = [str(devices / name) for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "null")]
@@ -211,20 +210,17 @@ async def test_an_evaluation_opens_its_own_card_and_no_other(tier: Tier, devices
             await evaluator.submit(replace(request, id=EvaluationId("run", 2), needs=replace(request.needs, gpus=2)))
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.usefixtures("devices")
 async def test_a_candidate_without_a_card_reaches_none(tier: Tier) -> None:
     assert "cards" not in (await check_tier(tier)).gaps
 
 
-@pytest.mark.anyio
 @pytest.mark.usefixtures("devices")
 async def test_the_self_check_finds_cards_that_a_tier_leaves_open() -> None:
     assert "cards" in (await check_tier(NoSandbox())).gaps
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("tier", TIERS)
 async def test_a_card_that_cannot_be_opened_is_found_before_the_run(tier: Tier, devices: Path) -> None:
     missing = replace(Limits(10.0, 256, 1 << 16), devices=(devices / "nvidia0",))
@@ -234,7 +230,6 @@ async def test_a_card_that_cannot_be_opened_is_found_before_the_run(tier: Tier, 
         await refuse_unless_owned(tier, [missing])
 
 
-@pytest.mark.anyio
 async def test_commands_and_processes_get_their_card_too(devices: Path, tmp_path: Path) -> None:
     shell = f"""
         [ -w {devices}/nvidia0 ] && [ ! -e {devices}/nvidia1 ] || exit 9
@@ -251,7 +246,6 @@ async def test_commands_and_processes_get_their_card_too(devices: Path, tmp_path
         assert (found.outcome, found.score) == ("ok", 0), found
 
 
-@pytest.mark.anyio
 @pytest.mark.usefixtures("devices")
 async def test_a_task_that_scores_time_gets_no_card(tmp_path: Path) -> None:
     timed = "def instances(seed):\n    return [1]\ndef score(instances, outputs, seconds):\n    return {'score': 1}\n"

@@ -18,7 +18,7 @@ from tests.evaluate.sandbox.tiers import TIERS, left_below
 from tests.support.command_tasks import PROGRAM, SOURCED, make_command_task, make_python_task
 from tests.support.evaluating import evaluating
 
-pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 each_tier = pytest.mark.parametrize("tier", TIERS)
 GOOD = "echo '{\"combined_score\": 1}' > $RESULTS/metrics.json\n"
 

@@ -12,7 +12,7 @@ from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from tests.doubles.evaluators import scored
 from tests.support.command_tasks import make_command_task
 
-pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 
 COMPILED = {
     "c++": (

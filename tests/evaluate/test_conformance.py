@@ -35,15 +35,9 @@ from tests.doubles.evaluators import request
 from tests.support.evaluate_tasks import make_task
 from tests.support.ray_nodes import NEEDS_RAY, shared_node
 
-pytestmark = pytest.mark.anyio
 DEADLINE_S = 60.0
 LOST_LEASE = 7_000_000
 """Far from the leases that `request` gives."""
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @dataclass

@@ -19,13 +19,8 @@ from tests.doubles.evaluators import scored
 from tests.evaluate.sandbox.tiers import TIERS
 from tests.support.evaluate_tasks import DOUBLE, make_task
 
-pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 each_tier = pytest.mark.parametrize("tier", TIERS)
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture

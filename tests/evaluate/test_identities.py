@@ -13,13 +13,7 @@ from pace_async.evaluate.base import CANCELLED, Evaluation, EvaluationId, Evalua
 from pace_async.evaluate.identities import Identities
 from tests.doubles.evaluators import request
 
-pytestmark = pytest.mark.anyio
 DEADLINE_S = 60.0
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 class Slow:

@@ -101,7 +101,6 @@ def test_metrics_of_any_kind_leave_the_score() -> None:
 
 
 @linux
-@pytest.mark.anyio
 async def test_a_thread_that_never_ends_and_seven_megabytes_of_prints_cost_no_score(tmp_path: Path) -> None:
     evaluator = """
         import sys, threading

@@ -20,7 +20,7 @@ from tests.support.evaluate_tasks import EVALUATOR, make_task
 from tests.support.evaluating import evaluating
 from tests.support.process_tasks import DOUBLE_C, make_process_task, needs_gcc
 
-pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 PRACTICES = f"{EVALUATOR}\ndef practice(seed):\n    return [{{'x': -1}}, {{'x': -2}}]\n"
 SAYS = """
 import sys

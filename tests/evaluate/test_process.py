@@ -24,7 +24,7 @@ from pace_async.task import Task
 from tests.doubles.evaluators import scored
 from tests.support.process_tasks import DOUBLE_C, c_program, make_process_task, needs_gcc
 
-pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 
 
 @asynccontextmanager

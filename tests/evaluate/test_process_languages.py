@@ -42,7 +42,6 @@ def _edited(task: Task, edits: dict[str, str | int | float]) -> str:
     return before + block + after
 
 
-@pytest.mark.anyio
 @pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 @pytest.mark.parametrize("language", OTHERS)
 async def test_the_example_of_a_language_scores_and_gets_better_by_its_catalogue(tmp_path: Path, language: str) -> None:

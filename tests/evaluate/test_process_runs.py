@@ -9,7 +9,7 @@ from tests.evaluate.sandbox.cheats import OWN, run_corpus
 from tests.support.evaluate_tasks import EVALUATOR
 from tests.support.process_tasks import DOUBLE_C, c_program, make_process_task, needs_gcc
 
-pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 
 
 @needs_gcc

@@ -77,7 +77,6 @@ def with_fields(task: Task, **fields: object) -> Task:
     return load_task(str(task.folder))
 
 
-@pytest.mark.anyio
 async def test_a_command_task_uses_the_python_and_the_packages_of_its_prefix(tmp_path: Path, prefix: Path) -> None:
     task = make_python_task(tmp_path / "sums", SAYS_WHERE, "x = 1\n", environment={"prefix": str(prefix)})
     found = await scored(task)
@@ -86,7 +85,6 @@ async def test_a_command_task_uses_the_python_and_the_packages_of_its_prefix(tmp
     assert found.metrics == {"own": 1, "of_pace": 0, "combined_score": 41}
 
 
-@pytest.mark.anyio
 async def test_a_process_task_is_run_by_the_python_of_its_prefix(tmp_path: Path, prefix: Path) -> None:
     task = make_process_task(
         tmp_path / "lines", PYTHON_LINES, language="python", build=(), run=["python", "initial.py"], evaluator=FIRST
@@ -95,7 +93,6 @@ async def test_a_process_task_is_run_by_the_python_of_its_prefix(tmp_path: Path,
     assert (found.outcome, found.score) == ("ok", 41), found
 
 
-@pytest.mark.anyio
 async def test_nobody_writes_into_the_prefix(tmp_path: Path, prefix: Path) -> None:
     evaluator = f"""
         echo x > {prefix}/bin/written && exit 9
@@ -108,7 +105,6 @@ async def test_nobody_writes_into_the_prefix(tmp_path: Path, prefix: Path) -> No
     assert not (prefix / "bin" / "written").exists()
 
 
-@pytest.mark.anyio
 async def test_a_task_without_a_prefix_does_not_see_it(tmp_path: Path, prefix: Path) -> None:
     evaluator = f"""
         [ -e {prefix}/pyvenv.cfg ] && exit 9
@@ -118,7 +114,6 @@ async def test_a_task_without_a_prefix_does_not_see_it(tmp_path: Path, prefix: P
     assert (found.outcome, found.score) == ("ok", 1), found
 
 
-@pytest.mark.anyio
 async def test_each_kind_of_task_gets_its_variables_and_no_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,7 +141,6 @@ async def test_each_kind_of_task_gets_its_variables_and_no_others(
         assert (found.outcome, found.score) == ("ok", 6), (task.name, found)
 
 
-@pytest.mark.anyio
 async def test_an_evaluation_runs_on_as_many_processors_as_it_asks_for(tmp_path: Path) -> None:
     evaluator = """
         python3 - "$2" <<'END'
@@ -165,7 +159,6 @@ async def test_an_evaluation_runs_on_as_many_processors_as_it_asks_for(tmp_path:
     assert found.metrics == {"combined_score": 1, "after": 1, "threads": 1}, found
 
 
-@pytest.mark.anyio
 async def test_a_command_that_takes_more_memory_than_it_may_runs_out_of_it(tmp_path: Path) -> None:
     evaluator = "python3 -c 'x = b\"1\" * (900 << 20)'\n"
     found = await scored(make_command_task(tmp_path / "large", evaluator))
@@ -238,7 +231,6 @@ def test_a_function_task_has_no_prefix(tmp_path: Path) -> None:
         with_fields(task, environment={"prefix": "/usr"})
 
 
-@pytest.mark.anyio
 async def test_a_task_that_scores_time_has_one_processor(tmp_path: Path) -> None:
     timed = "def instances(seed):\n    return [1]\ndef score(instances, outputs, seconds):\n    return {'score': 1}\n"
     if len(os.sched_getaffinity(0)) < 2:

@@ -72,12 +72,6 @@ def test_metrics_come_beside_the_score() -> None:
     assert read_score({"score": 1, "speed": 2.5}) == (1.0, {"speed": 2.5})
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.mark.anyio
 async def test_instances_and_scores_of_a_seed_stay_the_same_whatever_score_changes(tmp_path: Path) -> None:
     task = make_task(
         tmp_path / "spoiler",
@@ -98,7 +92,6 @@ async def test_instances_and_scores_of_a_seed_stay_the_same_whatever_score_chang
 
 @pytest.mark.fault("Sandbox", 'true and "1.0" for a score')
 @pytest.mark.fault("Sandbox", "outputs missing or too many")
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("outputs", "why"),
     [
@@ -121,7 +114,6 @@ async def test_outputs_that_are_not_allowed_are_invalid_and_say_why(
         assert (await scorer.score(Outputs(0, [b"1", b"2", b"3"]))).score == 6.0
 
 
-@pytest.mark.anyio
 async def test_an_output_of_the_wrong_shape_is_invalid_where_the_evaluator_forgot_to_check(tmp_path: Path) -> None:
     task = make_task(
         tmp_path / "careless",
@@ -131,7 +123,6 @@ async def test_an_output_of_the_wrong_shape_is_invalid_where_the_evaluator_forgo
         assert (await scorer.score(Outputs(0, [b'{"x": 1}']))).invalid.startswith("TypeError")
 
 
-@pytest.mark.anyio
 async def test_a_scorer_that_dies_is_started_again(tmp_path: Path) -> None:
     task = make_task(
         tmp_path / "mortal",
@@ -151,7 +142,6 @@ async def test_a_scorer_that_dies_is_started_again(tmp_path: Path) -> None:
         assert (await scorer.score(Outputs(0, [b"4"]))).score == 4.0
 
 
-@pytest.mark.anyio
 async def test_a_scorer_that_hangs_is_ended_and_its_late_answer_never_read(tmp_path: Path) -> None:
     task = make_task(
         tmp_path / "slow",
@@ -171,7 +161,6 @@ async def test_a_scorer_that_hangs_is_ended_and_its_late_answer_never_read(tmp_p
         assert (await scorer.score(Outputs(0, [b"4"]))).score == 4.0
 
 
-@pytest.mark.anyio
 async def test_a_request_that_is_cancelled_does_not_mix_up_the_next(tmp_path: Path) -> None:
     async with Scorer(make_task(tmp_path / "sum").folder / "evaluator.py", tmp_path / "log") as scorer:
         async with anyio.create_task_group() as tg:
@@ -181,7 +170,6 @@ async def test_a_request_that_is_cancelled_does_not_mix_up_the_next(tmp_path: Pa
         assert (await scorer.score(Outputs(0, [b"1", b"2", b"3"]))).score == 6.0
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("evaluator", "why"),
     [
@@ -199,7 +187,6 @@ async def test_an_evaluator_that_cannot_be_loaded_is_the_users_mistake(
             pass
 
 
-@pytest.mark.anyio
 async def test_the_evaluators_own_failure_is_not_the_candidates(tmp_path: Path) -> None:
     task = make_task(
         tmp_path / "leaky",

@@ -22,13 +22,7 @@ from tests.doubles.evaluators import scored
 from tests.support.control_groups import settle
 from tests.support.evaluate_tasks import make_task
 
-pytestmark = pytest.mark.anyio
 SMALL = Bounds(memory_mb=256, seconds=1.0)
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 class Counted(Turns):

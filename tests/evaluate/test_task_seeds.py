@@ -33,11 +33,6 @@ online_bin_packing, the table of columnar and the functions of expression_passes
 given them."""
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def scorer_of(name: str, log: Path) -> Scorer:
     spec = load_task(name).spec
     small = {key: value for key, value in SMALL.items() if key in spec.settings}
@@ -45,7 +40,6 @@ def scorer_of(name: str, log: Path) -> Scorer:
     return Scorer(load_task(name).folder / spec.evaluator, log, settings=settings)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.fault("Programs as weapons", "a program is told no seed")
 async def test_no_instance_reveals_its_seed(name: str, tmp_path: Path) -> None:
@@ -58,7 +52,6 @@ async def test_no_instance_reveals_its_seed(name: str, tmp_path: Path) -> None:
         assert f"{told:x}" not in text.lower() or told < 1 << 32  # of eight digits, some stand in base64 by chance
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.fault("Programs as weapons", "every bit of a seed counts")
 async def test_every_part_of_a_seed_makes_other_instances(name: str, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from contextlib import AbstractAsyncContextManager
 
 import anyio
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -40,8 +39,6 @@ def test_a_task_that_runs_alone_is_alone_and_all_are_admitted_in_order(ways: lis
         assert all(start < began for _, start, _ in found[:number] if alone), "nobody is overtaken"
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_task_that_stops_waiting_blocks_no_other() -> None:
     turns = Turns()
     entered = anyio.Event()
@@ -66,8 +63,6 @@ async def _cancel(scope: anyio.CancelScope) -> None:
     scope.cancel()
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_task_that_waits_to_run_alone_goes_before_later_ones() -> None:
     turns, order = Turns(), list[str]()
     first_may_leave = anyio.Event()

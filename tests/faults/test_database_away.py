@@ -34,13 +34,7 @@ from tests.support.population_facts import HEADER, fresh, opened, rollout
 from tests.support.populations import damage_of
 from tests.support.simulated_runs import Simulated, settings, simulated
 
-pytestmark = pytest.mark.anyio
 LOCKED = "the database is locked"
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(autouse=True)

@@ -20,13 +20,6 @@ from tests.support.short_runs import SHAPE, goes_on_to_its_end
 from tests.support.simulated_runs import Simulated, settings, simulated
 from tests.support.small_disk import fill, small_disk
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
 
 @dataclass
 class Waits:

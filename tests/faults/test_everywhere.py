@@ -36,7 +36,6 @@ from tests.support.population_facts import empty_place
 from tests.support.scripted_runs import block, configured
 
 pytestmark = [
-    pytest.mark.anyio,
     pytest.mark.usefixtures("both"),
     pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux"),
 ]
@@ -129,8 +128,3 @@ async def test_a_service_that_fails_between_two_answers_is_asked_for_the_second_
         assert [tuple(row.values()) for row in reader.query(UNPAID)] == [(0,)]
         assert reader.query("select kind from faults where kind = 'stage_paused'")
         assert [line for check in check_population(reader) for line in check.wrong] == []
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"

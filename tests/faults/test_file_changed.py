@@ -14,13 +14,6 @@ from tests.support.command_line import Shell
 from tests.support.finished_runs import make_run
 from tests.support.population_facts import advised, evaluated, fresh, opened, rollout
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
 
 def flip_pages(file: Path) -> None:
     """Make every page but the first one unreadable. The size and the header stay."""

@@ -25,14 +25,8 @@ from tests.support.finished_runs import make_run
 from tests.support.population_facts import HEADER
 from tests.support.small_disk import fill, small_disk
 
-pytestmark = pytest.mark.anyio
 FIRST, SECOND = (Key("task", seed, "program", "here") for seed in (1, 2))
 GOOD = Evaluation("ok", 1.0, 2.0)
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @contextmanager

@@ -18,13 +18,6 @@ from pace_async.simulate.stages import World
 from tests.support.changed_stages import change_stages
 from tests.support.simulated_runs import settings, simulated
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
 
 class Removing(InTaskEvaluator):
     """An evaluator during whose tenth call the folder is removed, or replaced by one in which a run began."""

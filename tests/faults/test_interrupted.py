@@ -24,13 +24,6 @@ from tests.support.command_line import Shell
 from tests.support.short_runs import SHAPE, goes_on_to_its_end, hold
 from tests.support.simulated_runs import Simulated, settings, simulated
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
 
 async def states(run: Simulated) -> list[str]:
     return [row["state"] for row in await run.store.query("select state from run_states order by number")]

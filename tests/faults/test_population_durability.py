@@ -26,13 +26,7 @@ from pace_async.population.writing.outage import ignore_news
 from tests.support.population_facts import fresh, opened, rollout
 from tests.support.populations import damage_of
 
-pytestmark = pytest.mark.anyio
 CHECKOUT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 def _child(database: Place, *more: str) -> subprocess.Popen[str]:

@@ -27,13 +27,6 @@ from tests.support.postgres import PostgresServer
 from tests.support.postgres_runs import run_of
 from tests.support.simulated_runs import settings
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
 
 async def test_a_run_on_a_server_is_the_run_in_a_file_and_every_command_reads_it(
     tmp_path: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -30,13 +30,6 @@ from tests.support.postgres import PostgresServer
 from tests.support.postgres_runs import run_of
 from tests.support.simulated_runs import settings
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
 
 class Way:
     """A proxy to the server on a loopback port, in a separate thread. From `swallow` on it accepts all bytes of present

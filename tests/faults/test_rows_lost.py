@@ -144,7 +144,6 @@ def test_rows_whose_advisor_cannot_be_rebuilt_are_refused_and_nothing_is_written
 
 
 @LOST
-@pytest.mark.anyio
 @pytest.mark.usefixtures("both")
 async def test_a_loss_is_found_in_every_table_and_on_every_database(tmp_path: Path) -> None:
     """As where an older backup is put back, also on a server."""
@@ -165,11 +164,6 @@ async def test_a_loss_is_found_in_every_table_and_on_every_database(tmp_path: Pa
         await store.commit(*rollout(4))
         log(paths, rollout(4))
         assert await lost_rows(store, paths.events) is None
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 def test_a_log_that_is_missing_torn_or_of_another_program_tells_of_nothing(tmp_path: Path) -> None:

@@ -43,11 +43,6 @@ from tests.support.simulated_runs import Simulated, settings, simulated
 DEADLINE_S = 240.0
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @given(st.lists(st.sampled_from(["well", "ill", "silent"]), max_size=30), st.floats(0.1, 1000.0))
 def test_a_process_is_hung_only_after_four_failed_health_checks_in_a_row(looks: list[str], hung_s: float) -> None:
     """In virtual time. What follows the list is silence."""
@@ -96,7 +91,6 @@ def told_by(run: Simulated) -> Told:
 
 
 @pytest.mark.long
-@pytest.mark.anyio
 @pytest.mark.fault("Sick, not dead", "an engine that hangs is killed, told and started again")
 async def test_an_engine_that_is_stopped_is_killed_after_its_deadline_and_serves_again(tmp_path: Path) -> None:
     model = save_tiny_model(tmp_path / "model", seed=0)
@@ -196,7 +190,6 @@ def test_a_learner_is_waited_for_while_it_gives_signs_of_life(
 
 
 @pytest.mark.long
-@pytest.mark.anyio
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("words", [0, 1], ids=["before its first sign of life", "while it imports"])
 @pytest.mark.fault(
@@ -242,7 +235,6 @@ def child_of(learner: ProcessLearner) -> psutil.Process:
 
 
 @pytest.mark.long
-@pytest.mark.anyio
 @pytest.mark.timeout(300)
 @pytest.mark.fault("Sick, not dead", "a learner lost while it is idle, dead or hung, leaves a row and comes back")
 async def test_a_learner_lost_while_idle_is_reported_and_the_next_request_starts_another(
@@ -297,7 +289,6 @@ def ended_at_start(patch: pytest.MonkeyPatch, folder: Path, times: int, how: str
 
 
 @pytest.mark.long
-@pytest.mark.anyio
 @pytest.mark.fault("Sick, not dead", "an engine killed while it starts is started again, as long as patience lasts")
 async def test_an_engine_that_is_killed_while_it_starts_is_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -320,7 +311,6 @@ async def test_an_engine_that_is_killed_while_it_starts_is_started_again(
     ] * 2
 
 
-@pytest.mark.anyio
 @pytest.mark.fault("Sick, not dead", "an engine killed while it starts is started again, as long as patience lasts")
 @pytest.mark.parametrize(
     ("how", "words"),
@@ -344,7 +334,6 @@ async def test_a_start_that_is_not_tried_again_is_a_fault_of_the_engine(
 
 
 @pytest.mark.long
-@pytest.mark.anyio
 @pytest.mark.timeout(600)
 @pytest.mark.fault("Sick, not dead", "a learner killed while it starts is started again, as long as patience lasts")
 async def test_a_learner_that_is_killed_while_it_starts_is_started_again(

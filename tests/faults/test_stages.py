@@ -24,14 +24,8 @@ from tests.faults.invariants import assert_sound
 from tests.support.changed_stages import change_stages
 from tests.support.simulated_runs import settings, simulated
 
-pytestmark = pytest.mark.anyio
 SHAPE: dict[str, Any] = {"search__threads": 6, "learner__group_size": 4, "learner__k": 2}
 LONG_S = 100.0
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @dataclass

@@ -36,14 +36,8 @@ from tests.support.implementing import PARENT, TASK
 from tests.support.process_tasks import make_process_task
 from tests.support.simulated_runs import settings
 
-pytestmark = pytest.mark.anyio
 EXPERIMENT = Experiment(1, "a better start", 'Set layout to "hex".')
 SECRET = "canary-0123456789abcdef"
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 def command(*way: str) -> list[str]:

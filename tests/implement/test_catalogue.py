@@ -17,8 +17,6 @@ from pace_async.implement.catalogue import (
 from pace_async.search.state import Member
 from pace_async.task import load_task, split_block
 
-pytestmark = pytest.mark.anyio
-
 CATALOGUE = Catalogue.model_validate(
     {
         "mechanisms": [
@@ -28,11 +26,6 @@ CATALOGUE = Catalogue.model_validate(
     }
 )
 BLOCK = 'layout = "grid"  # where\nstep = 0.1\n'
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.mark.parametrize(

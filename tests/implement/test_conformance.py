@@ -13,13 +13,6 @@ from pace_async.task import split_block
 from tests.support.implementing import PARENT, TASK, implementing
 from tests.support.simulated_runs import settings
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
 
 @pytest.fixture(params=["catalogue", "pool", "simulated"])
 async def implementer(request: pytest.FixtureRequest) -> AsyncGenerator[Implementer]:

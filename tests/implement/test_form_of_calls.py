@@ -16,7 +16,6 @@ from pace_async.runtime.start.machine_checks import advisors, implementers
 from tests.support.implementing import configured, implement, implementing
 from tests.support.raw_provider import answering, anthropic_body, openai_body
 
-pytestmark = pytest.mark.anyio
 NO_PRICE = {"implementer__price_per_million_in": None, "implementer__price_per_million_out": None}
 WORDS = {
     "vLLM before": "This model's maximum context length is 8192 tokens. However, you requested 9500 tokens (1308 in "
@@ -30,11 +29,6 @@ WORDS = {
     "Anthropic": "input length and `max_tokens` exceed context limit: 1,308 + 8,192 > 9,000, decrease input length",
     "TGI": "`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 1308 `inputs` tokens and 8192 `max_new_tokens`",
 }
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(autouse=True)

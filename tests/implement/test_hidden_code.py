@@ -30,11 +30,6 @@ SEEN = folded(TASK.program, {"forecast"})
 ONE_CALL = Path(__file__).parents[1] / "data" / "one_call"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def experiment(specification: str, **changed: object) -> Experiment:
     return replace(Experiment(9, "an idea", specification, briefing=BRIEFING), **changed)  # type: ignore[arg-type]
 
@@ -156,7 +151,6 @@ def test_a_hidden_function_that_is_written_anew_counts_and_one_of_three_dots_doe
         made(f"```python\n{block.replace(line, stub)}```")
 
 
-@pytest.mark.anyio
 async def test_a_helper_makes_the_same_program() -> None:
     answer = edit("recent = 1.0", "recent = 0.5")
     assert await made_of(answer, TASK.program, entry="place", seen=SEEN) == made(answer)

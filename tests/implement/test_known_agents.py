@@ -19,15 +19,9 @@ from tests.doubles.implementers import PlainLedger
 from tests.support.implementing import PARENT, TASK
 from tests.support.simulated_runs import settings
 
-pytestmark = pytest.mark.anyio
 EXPERIMENT = Experiment(1, "a better start", 'Set layout to "hex".')
 STAND_IN = Path(__file__).parents[1] / "doubles" / "known_agents.py"
 PRICES = {"implementer__price_per_million_in": 1.0, "implementer__price_per_million_out": 10.0}
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(autouse=True)

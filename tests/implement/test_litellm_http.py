@@ -23,13 +23,6 @@ from tests.doubles.implementers import PlainLedger
 from tests.support.implementing import CANARY, PARENT, TASK, configured, implement, implementing
 from tests.support.simulated_runs import settings
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
 
 @pytest.fixture(autouse=True)
 def key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,13 +16,6 @@ from research.rivals.local_implementer_server import LocalProvider, serving
 from tests.support.command_line import Shell
 from tests.support.implementing import CANARY, TASK, configured
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
 
 @pytest.fixture(autouse=True)
 def key(monkeypatch: pytest.MonkeyPatch) -> None:

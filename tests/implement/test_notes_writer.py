@@ -17,13 +17,7 @@ from tests.doubles.implementers import PlainLedger
 from tests.support.implementing import CANARY, TASK, configured
 from tests.support.simulated_runs import settings
 
-pytestmark = pytest.mark.anyio
 QUESTION = Rendered("You keep notes.", f"# Request\nWrite the first notes.{NOTES} please.", {}, cut=False)
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(autouse=True)

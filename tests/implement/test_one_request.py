@@ -14,7 +14,6 @@ from tests.doubles.implementers import PlainLedger
 from tests.support.implementing import configured
 from tests.support.raw_provider import Break, answering, breaking, ollama_body, openai_body
 
-pytestmark = pytest.mark.anyio
 MESSAGES = ({"role": "system", "content": "You write code."}, {"role": "user", "content": "Change the program."})
 PATHS = {
     "openai/local": "/v1",
@@ -34,11 +33,6 @@ PATHS = {
     "cohere_chat/command-a-03-2025": "",
     "bedrock/anthropic.claude-3-5-sonnet-20240620-v1:0": "",
 }
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(autouse=True)

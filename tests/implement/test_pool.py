@@ -1,20 +1,12 @@
 """The health of models in the pool, where calls of several leases overlap."""
 
 import anyio
-import pytest
 
 from pace_async.config import FaultsConfig
 from pace_async.providers.base import IMPLEMENTER, Share
 from pace_async.providers.failures import CallFailed
 from pace_async.providers.pool import CallLimits, ModelPool, ModelQuestion
 from tests.doubles.implementers import PlainLedger
-
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 class SlowLedger(PlainLedger):

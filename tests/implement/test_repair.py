@@ -20,14 +20,6 @@ from pace_async.simulate.runs import TINY_TASK
 from pace_async.task import load_task
 from tests.doubles.evaluators import scored
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 PAPER = RepairConfig()
 PARENT = Member(0, TINY_TASK.program, 0.5)
 PROGRAM = (

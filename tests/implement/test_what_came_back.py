@@ -22,7 +22,6 @@ from tests.support.raw_provider import (
     openai_body,
 )
 
-pytestmark = pytest.mark.anyio
 MESSAGES = ({"role": "system", "content": "You write code."}, {"role": "user", "content": "Change the program."})
 EDIT = '<<<<<<< SEARCH\nlayout = "rings"\n=======\nlayout = "hex"\n>>>>>>> REPLACE\n'
 USD_IN, USD_OUT = 2e-6, 8e-6
@@ -44,11 +43,6 @@ FORMS: dict[str, tuple[str, Callable[[str, str], dict[str, Any]]]] = {
 }
 """Below which path of its address each model is asked, and the form of its answers."""
 KEYS = ["OPENAI", "OPENROUTER", "DEEPSEEK", "MISTRAL", "GROQ", "XAI", "TOGETHERAI", "ANTHROPIC", "GEMINI", "COHERE"]
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(autouse=True)

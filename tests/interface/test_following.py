@@ -14,14 +14,8 @@ from pace_async.population.lock import RunLock
 from tests.support.finished_runs import copy_run, make_run
 from tests.support.population_facts import fresh, rollout
 
-pytestmark = pytest.mark.anyio
 FEW = {"stop.candidates": 3, "search.threads": 2, "learner.objective": "none", "advisor.model": "bandit"}
 SHOWN = {kind.__name__ for kind in get_args(TransientEvent)}
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 async def events(run: pace.Run, after: int = 0) -> list[dict[str, Any]]:

@@ -24,13 +24,6 @@ from tests.support.command_line import Shell
 from tests.support.finished_runs import make_run
 from tests.support.population_facts import HEADER, advised, evaluated, fresh, opened
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
 
 @asynccontextmanager
 async def remembering(folder: Path) -> AsyncGenerator[tuple[Store, pace_async.Run]]:

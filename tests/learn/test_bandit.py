@@ -16,11 +16,6 @@ GROUPS = 40
 SETTINGS = TrainerConfig(learning_rate=3e-3, checkpoint_every=1000)
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(scope="session")
 def novice(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_novice(tmp_path_factory.mktemp("bandit") / "model")
@@ -55,7 +50,6 @@ def test_the_novice_answers_each_mechanism_about_equally_often(novice: Path) -> 
 
 
 @pytest.mark.long
-@pytest.mark.anyio
 async def test_the_learner_process_finds_the_one_rewarded_mechanism_in_40_groups(novice: Path, tmp_path: Path) -> None:
     bandit = Bandit(model_of(novice), seed=1)
     async with ProcessLearner(novice, tmp_path / "out", SETTINGS) as learner:

@@ -16,12 +16,7 @@ from tests.doubles.learners import ScriptedLearner
 from tests.support.learn_toys import written_groups
 
 VOCAB = 40
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]  # a start imports torch and TRL
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+pytestmark = pytest.mark.timeout(300)  # a start imports torch and TRL
 
 
 @pytest.fixture(params=["process", "simulated", "scripted"])

@@ -14,13 +14,7 @@ from pace_async.learn.client import ChildLimits, ProcessLearner
 from pace_async.learn.rank_processes import RankProcess
 from pace_async.learn.settings import TrainerConfig
 
-pytestmark = pytest.mark.anyio
 START_S, STEP_S = 300.0, 4000.0
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 class Child:

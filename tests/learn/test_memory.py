@@ -50,7 +50,6 @@ def learner(
     return ProcessLearner(toy, out, SETTINGS, limits=ChildLimits(cards=("",) * ranks if ranks > 1 else (None,)))
 
 
-@pytest.mark.anyio
 async def test_after_the_first_failure_the_next_child_takes_passes_of_half_the_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -61,7 +60,6 @@ async def test_after_the_first_failure_the_next_child_takes_passes_of_half_the_s
         assert (await scarce.train(tmp_path / "group")).version == 1
 
 
-@pytest.mark.anyio
 async def test_the_second_time_the_run_ends_and_names_one_setting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,7 +104,6 @@ def trained(toy: Path, out: Path, settings: TrainerConfig, group: Path) -> tuple
 
 
 @pytest.mark.long
-@pytest.mark.anyio
 async def test_several_ranks_without_memory_begin_again_and_train_the_group_once(
     toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,7 +145,6 @@ def test_passes_of_half_the_size_help_only_where_no_call_fills_one() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.anyio
 async def test_a_learner_that_the_kernel_gives_no_memory_ends_the_run_with_what_would_help(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

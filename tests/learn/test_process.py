@@ -27,12 +27,7 @@ VOCAB = 40
 SETTINGS = TrainerConfig(learning_rate=1e-3, checkpoint_every=2)
 METRICS = {"loss", "grad_norm", "entropy", "clip_fraction", "mean_ratio", "ess", "k3", "tokens"}
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]  # each start imports torch and TRL
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+pytestmark = pytest.mark.timeout(300)  # each start imports torch and TRL
 
 
 @pytest.fixture(scope="session")

@@ -27,12 +27,7 @@ TWO = ChildLimits(cards=("", ""), start_s=900.0)
 THREE = replace(TWO, cards=("", "", ""))
 EQUAL = 1e-6
 
-pytestmark = [pytest.mark.anyio, pytest.mark.long, pytest.mark.timeout(1800)]
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")

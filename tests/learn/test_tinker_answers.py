@@ -12,16 +12,10 @@ from pace_async.errors import GaveUp, InfrastructureFault
 from pace_async.providers.tinker.sdk import SdkService, _Calls
 from pace_async.providers.tinker.service import Adam, SampledTokens, Saved, TrainingRun, WeightedCall
 
-pytestmark = pytest.mark.anyio
 URL = "http://127.0.0.1:1"
 ADAM = Adam(1e-4, (0.9, 0.98), 0.0, 1.0)
 CALLS = [((3, 4), (5, 6, 7)), ((3,), (8,))]
 GONE: Any = object()
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 class TinkerError(Exception):

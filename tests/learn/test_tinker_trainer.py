@@ -23,12 +23,6 @@ from tests.support.learn_toys import random_group, written_groups
 
 VOCAB = 40
 SETTINGS = TrainerConfig(lora_rank=8, learning_rate=1e-2, warmup=4)
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 def service_with(*fails: tuple[str, int]) -> SimulatedService:

@@ -13,13 +13,7 @@ from tests.doubles.displays import Broken, Recorder, Stuck
 from tests.support.observe_facts import fold_all, life
 from tests.support.population_facts import HEADER, opened
 
-pytestmark = pytest.mark.anyio
 EMPTY = RunView(HEADER)
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 async def test_a_watcher_gets_every_event_in_order_with_the_view_just_after_it() -> None:

@@ -25,7 +25,6 @@ from tests.doubles.watchers import KeptRecords
 from tests.support.observe_facts import BEGIN, fold_all, life
 from tests.support.population_facts import HEADER, empty_population
 
-pytestmark = pytest.mark.anyio
 EMPTY = RunView(HEADER)
 
 
@@ -46,11 +45,6 @@ MAKERS: dict[str, Callable[[Path], Display]] = {
     ),
     "double": lambda folder: Recorder(),
 }
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(params=MAKERS)

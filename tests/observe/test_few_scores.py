@@ -102,7 +102,6 @@ def test_the_most_frequent_cause_is_said() -> None:
     assert found.cause == "unknown_idea"
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("text", ["nothing to try", "layout to nowhere from hex."])
 async def test_what_the_catalogue_implementer_says_of_an_unknown_edit_is_known_as_that(text: str) -> None:
     parent = Member(0, TASK.program, 1.0)
@@ -140,7 +139,6 @@ def test_the_plain_display_says_it_once_at_sixteen_candidates_and_at_a_resume(tm
     assert [line.split(",")[0] for line in said] == [f"None of {n} candidates has a score" for n in (16, 39)]
 
 
-@pytest.mark.anyio
 async def test_the_rows_give_what_was_seen(tmp_path: Path) -> None:
     ended = [failed(lease, CAUSES[lease % len(CAUSES)]) for lease in range(1, 30)]
     async with fresh(tmp_path) as store:

@@ -47,11 +47,6 @@ STOP = StopConfig(candidates=24)
 RUN = replace(HEADER, config={**HEADER.config, "stop": {"candidates": 24}})
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def entries(tmp_path: Path, facts: list[Fact]) -> list[Entered]:
     """The facts as a follower gets them."""
     async with Store.open(empty_population(tmp_path)) as store:
@@ -74,7 +69,6 @@ def kept(view: RunView) -> RunView:
     return replace(view, latest=None, threads={}, learner=replace(view.learner, stage="waiting"))
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("seed", [0, 3])
 async def test_at_every_commit_the_view_of_a_follower_is_the_one_on_the_runs_screen(tmp_path: Path, seed: int) -> None:
     facts = list(life(seed, rollouts=12))
@@ -84,7 +78,6 @@ async def test_at_every_commit_the_view_of_a_follower_is_the_one_on_the_runs_scr
         assert kept(followed) == kept(view), fact
 
 
-@pytest.mark.anyio
 async def test_an_ended_run_has_an_end_and_a_killed_one_ends_with_its_last_fact(tmp_path: Path) -> None:
     [*_, before, after] = await views(tmp_path, [*life(1), RunStateChanged("done", "candidates", BEGIN + 500)])
     assert after.ended_at == BEGIN + 500
@@ -93,7 +86,6 @@ async def test_an_ended_run_has_an_end_and_a_killed_one_ends_with_its_last_fact(
     assert cut_off(before).elapsed(BEGIN + 10_000) == before.last_at - BEGIN
 
 
-@pytest.mark.anyio
 async def test_what_a_resume_changed_is_on_the_screen(tmp_path: Path) -> None:
     changes: list[Fact] = [
         SettingChanged("stop.candidates", "24", "60", BEGIN + 400),
@@ -104,7 +96,6 @@ async def test_what_a_resume_changed_is_on_the_screen(tmp_path: Path) -> None:
     assert view.header.config["stop"] == {"candidates": 60}
 
 
-@pytest.mark.anyio
 async def test_a_stage_that_fails_and_a_pause_are_on_the_screen_until_they_end(tmp_path: Path) -> None:
     down = FaultSeen("evaluate", "stage_paused", "no disk", None, BEGIN + 400)
     up = FaultSeen("evaluate", "stage_back", "", None, BEGIN + 401)
@@ -113,7 +104,6 @@ async def test_a_stage_that_fails_and_a_pause_are_on_the_screen_until_they_end(t
     assert not back.failing
 
 
-@pytest.mark.anyio
 async def test_every_improvement_has_a_note_however_many_candidates_came_after_it(tmp_path: Path) -> None:
     facts = list(life(2, rollouts=90))
     followed = Followed(RUN)
@@ -124,7 +114,6 @@ async def test_every_improvement_has_a_note_however_many_candidates_came_after_i
     assert len(best) == len(direct.improvements) - 1  # the task's own program has a note of another kind
 
 
-@pytest.mark.anyio
 async def test_a_follower_gets_each_fact_once_from_where_it_begins_and_reads_nothing_between_commits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,7 +143,6 @@ async def test_a_follower_gets_each_fact_once_from_where_it_begins_and_reads_not
             assert reads == [0, 7, 11, 11]
 
 
-@pytest.mark.anyio
 async def test_after_another_evaluator_scored_the_candidates_a_follower_shows_its_scores(tmp_path: Path) -> None:
     facts = [fact for fact in life(1) if not isinstance(fact, LeaseOpened | Advised) or fact.lease < 23]
     place, scores = empty_population(tmp_path), {0: 1.0, 1: 9.0}

@@ -118,7 +118,6 @@ def test_a_panel_fits_its_terminal_and_has_the_height_of_the_overview(columns: i
     assert not any("\x1b" in line.plain or "\u202e" in line.plain for line in lines)
 
 
-@pytest.mark.anyio
 async def test_a_watched_run_obeys_keys_at_once() -> None:
     stream = io.StringIO()
     display = RichDisplay(Output(stream), {"TERM": "xterm"})

@@ -10,8 +10,6 @@ from pace_async.observe.learning_sections import learner
 from pace_async.observe.model import LearnerView, RunView
 from tests.support.population_facts import HEADER, fresh, rollout, shipped, skipped, trained
 
-pytestmark = pytest.mark.anyio
-
 BY_AGE = {
     "loss": 0.1,
     "tokens_age_0": 90.0,
@@ -24,11 +22,6 @@ BY_AGE = {
     "clip_fraction_age_12": 0.25,
     "mean_ratio_age_12": 1.5,
 }
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 async def test_figures_by_age_and_skips_by_reason_can_be_selected(tmp_path: Path) -> None:

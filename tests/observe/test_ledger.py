@@ -22,13 +22,6 @@ from pace_async.population.reading.timings import timings_of
 from pace_async.runtime.run_paths import RunPaths
 from tests.support.population_facts import HEADER, advised, evaluated, fresh, opened
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
 
 def from_to(lease: int, begin: float, end: float, island: int = 1) -> tuple[Fact, Fact]:
     return replace(opened(lease, island), at=begin), replace(evaluated(lease, island), at=end, seconds=4.0)

@@ -45,15 +45,9 @@ from tests.support.population_facts import (
     trained,
 )
 
-pytestmark = pytest.mark.anyio
 STOP = StopConfig(candidates=24)
 EMPTY = RunView(HEADER, STOP)
 SCREENSHOT = Path(__file__).parents[2] / "scripts" / "documentation" / "screenshot.py"
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 async def plain_lines(facts: list[Fact], view: RunView = EMPTY, every: int = 20) -> list[str]:

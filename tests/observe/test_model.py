@@ -103,7 +103,6 @@ def specified(text: str, chosen: int) -> tuple[Fact, ...]:
     return opened(1), advised(1, ideas=(idea,), idea=chosen, experiment=text), evaluated(1)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("text", SPECIFICATIONS)
 async def test_of_a_long_specification_the_idea_is_shown(text: str, tmp_path: Path) -> None:
     view = fold_all(EMPTY, specified(text, 1))

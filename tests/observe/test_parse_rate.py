@@ -131,7 +131,6 @@ def test_nothing_is_said_of_answers_where_no_model_gives_any(advisor: str, says:
     assert ("answers cannot be parsed" in file.read_text()) is says
 
 
-@pytest.mark.anyio
 async def test_the_rows_give_what_was_seen(tmp_path: Path) -> None:
     told = events([True] * 40 + [False] * 32)
     async with fresh(tmp_path) as store:

@@ -38,11 +38,6 @@ SIZES = st.tuples(st.integers(1, 220), st.integers(1, 70))
 VIEWS = st.integers(0, 40)
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def moments(seed: int) -> list[RunView]:
     """The view after each fact of a life, in which every name and text is hostile."""
     objective = "none" if seed % 4 == 0 else EVIL
@@ -270,7 +265,6 @@ async def draw(screen: Screen, environment: dict[str, str], *views: RunView) -> 
     return screen.text()
 
 
-@pytest.mark.anyio
 async def test_frames_are_redrawn_in_place_and_the_last_one_stays() -> None:
     views = moments(2)
     with terminal(100, 30) as screen:
@@ -284,7 +278,6 @@ async def test_frames_are_redrawn_in_place_and_the_last_one_stays() -> None:
 
 
 @pytest.mark.fault("Configuration and terminal", "NO_COLOR")
-@pytest.mark.anyio
 async def test_no_color_means_no_color() -> None:
     view = moments(2)[-1]
     for environment, coloured in ((XTERM, True), ({**XTERM, "NO_COLOR": "1"}, False)):
@@ -295,7 +288,6 @@ async def test_no_color_means_no_color() -> None:
 
 
 @pytest.mark.fault("Configuration and terminal", "hostile text cannot steer the terminal")
-@pytest.mark.anyio
 async def test_nothing_but_our_own_control_sequences_reaches_the_terminal() -> None:
     with terminal(120, 40) as screen:
         text = await draw(screen, XTERM, moments(1)[-1])
@@ -304,7 +296,6 @@ async def test_nothing_but_our_own_control_sequences_reaches_the_terminal() -> N
     assert "[bold]x[/bold]" in rest
 
 
-@pytest.mark.anyio
 async def test_a_terminal_that_is_resized_is_cleared_and_fitted() -> None:
     view = moments(2)[-1]
     with terminal(120, 40) as screen, anyio.fail_after(20):
@@ -319,7 +310,6 @@ async def test_a_terminal_that_is_resized_is_cleared_and_fitted() -> None:
     assert max(cell_len(line) for line in re.split("[\r\n]+", plain)) <= 20
 
 
-@pytest.mark.anyio
 async def test_a_terminal_that_takes_nothing_does_not_hold_up_the_run() -> None:
     views = moments(3)
     with terminal(120, 40, watched=False) as screen, anyio.fail_after(60):
@@ -333,7 +323,6 @@ async def test_a_terminal_that_takes_nothing_does_not_hold_up_the_run() -> None:
         assert not await screen.output.drain(0.01)
 
 
-@pytest.mark.anyio
 async def test_a_pipe_without_a_reader_buffers_lines_and_drops_the_rest() -> None:
     reader, writer = os.pipe()
     with os.fdopen(writer, "w") as stream:
@@ -353,7 +342,6 @@ async def test_a_pipe_without_a_reader_buffers_lines_and_drops_the_rest() -> Non
 
 
 @pytest.mark.fault("Configuration and terminal", "standard output closed")
-@pytest.mark.anyio
 @pytest.mark.parametrize("kind", ["plain", "rich"])
 async def test_a_closed_standard_output_is_no_error(kind: str) -> None:
     reader, writer = os.pipe()
@@ -369,7 +357,6 @@ async def test_a_closed_standard_output_is_no_error(kind: str) -> None:
     assert output.gone
 
 
-@pytest.mark.anyio
 async def test_an_encoding_without_blocks_gets_plain_characters() -> None:
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii")

@@ -27,14 +27,8 @@ from tests.doubles.watchers import Down, Hangs, KeptRecords, Late, Refuses
 from tests.support.observe_facts import BEGIN, fold_all, life
 from tests.support.population_facts import HEADER, empty_population
 
-pytestmark = pytest.mark.anyio
 EMPTY = RunView(HEADER)
 LOGGED = LoggedRun("demo", "toy", BEGIN, None, {})
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(autouse=True)

@@ -32,7 +32,6 @@ def test_no_host_name_is_looked_up_beyond_this_machine() -> None:
         socket.create_connection(("example.org", 80), timeout=0.01)
 
 
-@pytest.mark.anyio
 async def test_the_event_loop_is_guarded_too_and_loopback_is_allowed() -> None:
     with pytest.RaisesGroup(REFUSED):
         await anyio.connect_tcp("192.0.2.1", 80)
@@ -40,11 +39,6 @@ async def test_the_event_loop_is_guarded_too_and_loopback_is_allowed() -> None:
     port = listener.extra(anyio.abc.SocketAttribute.local_port)
     async with listener, await anyio.connect_tcp("127.0.0.1", port) as stream:
         assert stream.extra(anyio.abc.SocketAttribute.remote_port) == port
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 def test_nothing_is_raised_within_except_star() -> None:

@@ -84,7 +84,6 @@ def test_a_run_whose_evaluator_returns_such_a_score_goes_on(tmp_path: Path) -> N
 
 
 @BEYOND
-@pytest.mark.anyio
 async def test_metrics_without_end_are_cut_whichever_evaluator_has_them() -> None:
     """A trusted evaluator may name its metrics by what a program returned."""
 
@@ -96,11 +95,6 @@ async def test_metrics_without_end_are_cut_whichever_evaluator_has_them() -> Non
     found = await scored(Many(), "a = 1")
     assert found.outcome == "ok"
     assert list(found.metrics) == [str(n) for n in range(MOST_METRICS)]
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @BEYOND

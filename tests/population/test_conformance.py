@@ -12,13 +12,6 @@ from pace_async.population.memory import MemoryPopulation
 from tests.doubles.populations import Interrupting
 from tests.support.population_facts import HEADER, evaluated, fresh, opened, populations_on, rollout, seed_program
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
 
 @pytest.fixture(params=["file", "server", "memory", "double"])
 async def population(request: pytest.FixtureRequest) -> AsyncGenerator[Population]:

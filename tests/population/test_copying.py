@@ -29,13 +29,6 @@ from tests.support.postgres import PostgresServer
 from tests.support.postgres_runs import run_of
 from tests.support.simulated_runs import settings
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
 
 def files_of(folder: Path) -> dict[str, bytes]:
     """What is in a run's folder besides its population."""

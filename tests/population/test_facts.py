@@ -48,12 +48,7 @@ from tests.support.population_facts import (
     trained,
 )
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("both")]
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+pytestmark = pytest.mark.usefixtures("both")
 
 
 async def test_every_fact_has_a_writer() -> None:

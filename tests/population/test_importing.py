@@ -16,13 +16,7 @@ from pace_async.population.store import Store
 from tests.support.every_fact import change, committed, one_of_each, problems
 from tests.support.population_facts import HEADER, fresh, opened, rollout, seed_program
 
-pytestmark = pytest.mark.anyio
 FORGET = "delete from journal"
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 def facts_in(place: Place, after: int = 0) -> list[Entered]:

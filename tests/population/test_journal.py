@@ -26,14 +26,9 @@ from tests.support.population_facts import (
     skipped,
 )
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("both")]
+pytestmark = pytest.mark.usefixtures("both")
 HEADER_AND_SEED = 2
 """Facts of a fresh run."""
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 async def test_every_kind_of_fact_comes_back_equal_in_the_order_of_commits(tmp_path: Path) -> None:

@@ -3,19 +3,11 @@
 import re
 import sqlite3
 
-import pytest
 from sqlalchemy import CheckConstraint
 
 from pace_async.population.memory import MemoryPopulation
 from pace_async.population.models import Base
 from tests.support.population_facts import HEADER
-
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 def _lists() -> dict[str, str]:

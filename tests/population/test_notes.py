@@ -20,14 +20,9 @@ from pace_async.population.store import Store
 from pace_async.state.notes import page_seen
 from tests.support.population_facts import HEADER, fresh, rescored, rollout
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("both")]
+pytestmark = pytest.mark.usefixtures("both")
 REMEMBERS = replace(HEADER, config={"search": {"memory": "run"}, "seed": 7})
 PAGE = NotesPage(1, 2, None, "Worked:\n'hex'; drop table notes_pages\nFailed:\nrings\nOpen:\nmore")
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 def reserved(number: int, lease: int) -> ImplementerReserved:

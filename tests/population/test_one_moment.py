@@ -10,12 +10,7 @@ from pace_async.population.reading.reader import Reader, open_readonly
 from pace_async.web.runs import OpenRun
 from tests.support.population_facts import fresh, rollout
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("both")]
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+pytestmark = pytest.mark.usefixtures("both")
 
 
 async def test_answers_within_one_moment_do_not_see_a_later_commit(tmp_path: Path) -> None:

@@ -33,13 +33,6 @@ SEED = Program.of_files({"src/a.py": "VALUE = 3\n" * 40, "src/b.py": "", "README
 CHANGED = Program.of_files({**SEED.files, "src/b.py": "x = 1\n"})
 UNLIKELY = f"{MANIFEST_LINE}{'0' * 32} a.py\n"
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
 
 @pytest.fixture(params=BOTH, autouse=True)
 def populations(request: pytest.FixtureRequest) -> Iterator[None]:

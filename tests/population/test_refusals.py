@@ -32,12 +32,7 @@ from tests.support.population_facts import (
     trained,
 )
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("both")]
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+pytestmark = pytest.mark.usefixtures("both")
 
 
 READY: tuple[Fact, ...] = (*rollout(1), *rollout(2, 2), *rollout(3), opened(4, 2), opened(5), advised(5))

@@ -15,12 +15,7 @@ from tests.support.population_facts import (
     seed_program,
 )
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("both")]
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+pytestmark = pytest.mark.usefixtures("both")
 
 
 async def test_a_run_name_is_taken_once_and_several_runs_share_a_database(tmp_path: Path) -> None:

@@ -8,13 +8,6 @@ import pytest
 
 from pace_async.population.writing.uncut import Uncut
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
 
 async def test_the_work_of_a_cancelled_caller_completes() -> None:
     uncut, begun, may_end, ended = Uncut(), anyio.Event(), anyio.Event(), anyio.Event()

@@ -13,13 +13,6 @@ from pace_async.population.connect import Place, engine
 from pace_async.population.writing.writer import MOST, Writer
 from tests.support.population_facts import empty_place
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
 
 class Counted(Writer):
     """Counts its commits."""

@@ -29,7 +29,7 @@ from pace_async.task import load_task
 from tests.doubles.evaluators import scored
 
 SLOW = pytest.mark.fault("Programs as weapons", "a text that is slow to compile or to edit")
-pytestmark = pytest.mark.anyio
+
 
 HOSTILE: dict[str, Callable[[int], str]] = {
     "keyword arguments": lambda size: f"f({','.join(f'a{i:x}=1' for i in range(size // 8))})\n",
@@ -46,11 +46,6 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "functions": lambda size: "".join(f"def a{i}():0\n" for i in range(size // 16)),
     "empty lines": lambda size: "\n" * size,
 }
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture

@@ -19,11 +19,6 @@ from tests.support.tensor_files import load_file, save_file
 A, B = "base_model.model.layer.q.lora_A.weight", "base_model.model.layer.k.lora_B.weight"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def adapter(folder: Path, seed: int) -> Path:
     generator = torch.Generator().manual_seed(seed)
     tensors = {A: torch.randn(2, 6, generator=generator), B: torch.randn(4, 2, generator=generator)}
@@ -78,7 +73,6 @@ async def push(publisher: AdapterPublisher, labels: PushLabels, version: int, we
     return name
 
 
-@pytest.mark.anyio
 async def test_requests_name_the_newest_adapter_and_an_old_one_goes_when_no_request_needs_it(tmp_path: Path) -> None:
     server, held, labels = Server(), LoadedAdapters(), PushLabels(numbered=True)
     transport = httpx.MockTransport(server)
@@ -109,7 +103,6 @@ async def test_requests_name_the_newest_adapter_and_an_old_one_goes_when_no_requ
     assert BASE not in server.asked
 
 
-@pytest.mark.anyio
 async def test_an_adapter_whose_receipt_differs_is_unloaded_and_never_named(tmp_path: Path) -> None:
     server, held, labels = Server(), LoadedAdapters(), PushLabels(numbered=True)
     weights = adapter(tmp_path / "1", 1)

@@ -13,13 +13,6 @@ from tests.doubles.engine_servers import EngineServer
 from tests.doubles.publishers import PushedEngine
 from tests.support.engine_models import save_tiny_model
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
 
 @pytest.fixture(scope="module")
 def version(tmp_path_factory: pytest.TempPathFactory) -> Path:

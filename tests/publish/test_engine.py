@@ -18,14 +18,7 @@ from tests.doubles.engine_servers import EngineServer
 from tests.support.engine_models import plain_logprobs, save_tiny_model
 from tests.support.tensor_files import load_file, save_file
 
-pytestmark = pytest.mark.anyio
-
 PROMPT = tuple(range(70, 100))
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(scope="module")

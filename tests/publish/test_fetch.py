@@ -25,14 +25,7 @@ from tests.doubles.engine_servers import EngineServer
 from tests.support.engine_models import plain_logprobs, save_tiny_model
 from tests.support.fetching import NAME, Elsewhere, source
 
-pytestmark = pytest.mark.anyio
-
 PROMPT = tuple(range(70, 100))
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(scope="module")

@@ -17,13 +17,6 @@ from pace_async.weights import checkpoint_digests
 from tests.doubles.publishers import Failure, PushedEngine, breaking, refusing
 from tests.support.publishing import ASKED_BY_IPC, BEFORE, PHASES
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
 
 class SimulatedSharer:
     """A learner that holds one version. It notes in the engine's own list when it shares it, and how that ended."""

@@ -37,15 +37,8 @@ from tests.doubles.engine_servers import own_tokens, server
 from tests.doubles.publishers import Failure, PushedEngine, breaking, refusing
 from tests.support.publishing import ASKED_OVER_NCCL, BEFORE, PHASES
 
-pytestmark = pytest.mark.anyio
-
 LEARNER = "pace_async.learn.process"
 """Stands in the command line of a learner's process."""
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 def learner_child() -> psutil.Process:

@@ -9,12 +9,7 @@ from tests.support.engine_models import save_tiny_model
 from tests.support.fetching import fetched_by_another_machine
 from tests.support.other_machine import EngineThere, other_machine
 
-pytestmark = [pytest.mark.anyio, pytest.mark.long]
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+pytestmark = pytest.mark.long
 
 
 async def test_an_engine_on_another_machine_fetches_versions_and_keeps_the_old_one_if_a_fetch_breaks_off(

@@ -19,13 +19,6 @@ from tests.doubles.publishers import Failure, PushedEngine, breaking, refusing
 from tests.support.publishing import BEFORE, PHASES
 from tests.support.tensor_files import save_file
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
 
 @pytest.mark.fault("Weights", "cached prefixes of old weights")
 async def test_the_phases_are_those_of_the_protocol_in_order(weights: Path) -> None:

@@ -17,14 +17,7 @@ from tests.doubles.engine_servers import EngineServer
 from tests.support.engine_models import END, plain_logprobs, save_tiny_model
 from tests.support.tensor_files import load_file, save_file
 
-pytestmark = pytest.mark.anyio
-
 CERTAIN = 1000.0
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 def ends_at_once(folder: Path, seed: int) -> Path:

@@ -23,16 +23,10 @@ from tests.support.fetching import NAME
 
 MISSING = any(importlib.util.find_spec(one) is None for one in ("s3fs", "moto"))
 pytestmark = [
-    pytest.mark.anyio,
     pytest.mark.long,
     pytest.mark.skipif(MISSING and "PACE_NEEDS_EXTRAS" not in os.environ, reason="pip install '.[s3]' moto"),
 ]
 BUCKET = "versions"
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(scope="module")

@@ -179,7 +179,6 @@ def test_a_correction_and_a_mask_that_are_added_weigh_tokens(monkeypatch: pytest
     assert weighed.weights_BT.tolist() == [[0.0, 1.0, 1.0]]
 
 
-@pytest.mark.anyio
 async def test_a_transport_that_is_added_makes_the_publisher(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     added(monkeypatch, TRANSPORTS, PublisherTransport("post", "a toy", lambda: toys.by_post))
     async with Replica("http://engine", probing=Probing(), delivery=Delivery(transport="post")) as replica:
@@ -200,7 +199,6 @@ def test_an_engine_that_is_added_is_checked_and_may_serve_adapters(monkeypatch: 
         refuse_unless_served("abacus")
 
 
-@pytest.mark.anyio
 async def test_a_sandbox_tier_that_is_added_is_tried_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SANDBOX_TIERS, "_entries", {})
     SANDBOX_TIERS.add(SandboxTier("first", "a toy", lambda: toys.not_here))

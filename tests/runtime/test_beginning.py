@@ -23,11 +23,6 @@ from tests.support.population_facts import HEADER
 TASK = load_task("circle_packing")
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def asked(folder: Path, sql: str) -> list[tuple[object, ...]]:
     with closing(sqlite3.connect(folder / "population.db")) as database:
         return database.execute(sql).fetchall()
@@ -105,7 +100,6 @@ def test_a_run_that_starts_from_another_begins_with_its_best_program_and_goes_on
         assert not [line for check in check_population(reader) for line in check.wrong]
 
 
-@pytest.mark.anyio
 async def test_what_a_run_begins_with_is_there_as_soon_as_there_is_a_run(tmp_path: Path) -> None:
     upgrade(tmp_path / "population.db")
     async with Store.open(tmp_path / "population.db") as store:

@@ -21,13 +21,7 @@ from pace_async.task import Task
 from tests.support.changed_stages import change_stages
 from tests.support.simulated_runs import Simulated, settings, simulated
 
-pytestmark = pytest.mark.anyio
 WORST = 0.03
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 class Paid:

@@ -30,12 +30,6 @@ from tests.support.simulated_runs import settings
 from tests.support.tensor_files import save_file
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.mark.anyio
 async def test_a_name_means_its_version_once_its_push_is_proven() -> None:
     labels = PushLabels()
     name = labels.begin(7)
@@ -53,7 +47,6 @@ async def test_a_name_means_its_version_once_its_push_is_proven() -> None:
     assert found == [7]
 
 
-@pytest.mark.anyio
 async def test_weights_named_by_a_failed_push_stay_void_after_the_next_push() -> None:
     labels = PushLabels()
     failed = labels.begin(7)
@@ -67,7 +60,6 @@ async def test_weights_named_by_a_failed_push_stay_void_after_the_next_push() ->
         await labels.version(failed)
 
 
-@pytest.mark.anyio
 async def test_weight_names_of_other_runs_mean_no_version() -> None:
     ours, others = PushLabels(), PushLabels()
     name = others.begin(3)
@@ -82,7 +74,6 @@ async def test_weight_names_of_other_runs_mean_no_version() -> None:
             await managed.version(label)
 
 
-@pytest.mark.anyio
 async def test_the_oldest_between_two_names_is_void_where_a_push_between_them_was() -> None:
     labels = PushLabels()
     names: list[str] = []
@@ -137,7 +128,6 @@ WRONG_SERVERS: list[tuple[dict[str, Callable[[dict[str, object]], object]], str]
 ]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("answers", "sentence"),
     WRONG_SERVERS,
@@ -158,7 +148,6 @@ async def test_a_wrong_server_is_refused_in_one_sentence(
         listening.kill()
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("version", "transport", "sentence"),
     [
@@ -197,7 +186,6 @@ async def test_the_version_of_vllm_is_what_the_server_reports(
         listening.kill()
 
 
-@pytest.mark.anyio
 async def test_a_server_that_is_down_is_refused_at_the_start_and_waited_for_on_resume(tmp_path: Path) -> None:
     listening = server({"/weight_info": lambda body: {"weight_version": "none"}, "/tokenize": own_tokens})
     try:
@@ -210,7 +198,6 @@ async def test_a_server_that_is_down_is_refused_at_the_start_and_waited_for_on_r
         listening.kill()
 
 
-@pytest.mark.anyio
 async def test_a_bucket_is_refused_at_the_start_where_its_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     there = {"advisor__engine": "http://127.0.0.1:9", "advisor__transport": "fetch"}
     config = settings(**there, advisor__fetch_from="s3://bucket/folder")
@@ -231,7 +218,6 @@ def state() -> RunState:
     return RunState(Terms(4, 2, rules_of(SearchConfig(), UP)))
 
 
-@pytest.mark.anyio
 async def test_a_server_by_url_serves_the_runs_own_weights_from_the_first_token(
     stranger: EngineServer, tmp_path: Path
 ) -> None:
@@ -249,7 +235,6 @@ async def test_a_server_by_url_serves_the_runs_own_weights_from_the_first_token(
 
 
 @pytest.mark.long
-@pytest.mark.anyio
 async def test_a_server_of_another_architecture_with_the_same_tokenizer_is_refused(
     stranger: EngineServer, tmp_path: Path
 ) -> None:

@@ -246,7 +246,6 @@ def _fresh(judge: OutcomeOfSeed) -> FreshInstances:
     return FreshInstances(judge, task, Member(0, "own", 0.0), (11, 12, 13))
 
 
-@pytest.mark.anyio
 async def test_the_first_try_that_holds_ends_it_and_the_own_program_is_scored_once_a_seed() -> None:
     judge = OutcomeOfSeed({11: "timeout"})
     fresh = _fresh(judge)
@@ -257,7 +256,6 @@ async def test_the_first_try_that_holds_ends_it_and_the_own_program_is_scored_on
     assert [program for program, _ in judge.calls] == ["own", "new", "own", "new", "newer", "newer"]
 
 
-@pytest.mark.anyio
 async def test_messages_of_a_program_on_fresh_instances_are_not_passed_on() -> None:
     fresh = _fresh(OutcomeOfSeed(dict.fromkeys((11, 12, 13), "candidate_error")))
     found, tries = await fresh.confirmed(_claim(1, "new", 0.9))
@@ -265,7 +263,6 @@ async def test_messages_of_a_program_on_fresh_instances_are_not_passed_on() -> N
     assert "detail" not in found.detail and "claimed 0.9" in found.detail
 
 
-@pytest.mark.anyio
 async def test_a_machine_failure_on_fresh_instances_is_not_the_programs_fault() -> None:
     with pytest.raises(EvaluationLost) as lost:
         await _fresh(OutcomeOfSeed({11: "infrastructure_error"})).confirmed(_claim(1, "new", 0.9))
@@ -273,7 +270,6 @@ async def test_a_machine_failure_on_fresh_instances_is_not_the_programs_fault() 
     assert told == [(0, 1, "infrastructure_error", "")]
 
 
-@pytest.mark.anyio
 async def test_an_evaluation_of_the_own_program_that_was_lost_is_another_attempt_the_next_time() -> None:
     """Also for another claim, before the first attempt is recorded."""
     fresh = _fresh(OutcomeOfSeed({11: "infrastructure_error"}))
@@ -285,7 +281,6 @@ async def test_an_evaluation_of_the_own_program_that_was_lost_is_another_attempt
     assert numbers == [1, 2]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("outcomes", [{}, dict.fromkeys((11, 12, 13), "timeout")], ids=["held", "refuted"])
 async def test_the_wait_of_a_claim_for_a_slot_is_that_of_its_evaluation(outcomes: dict[int, str]) -> None:
     found, _ = await _fresh(OutcomeOfSeed(outcomes)).confirmed(replace(_claim(1, "new", 0.9), queue_seconds=4.5))

@@ -73,7 +73,6 @@ def test_no_command_page_log_or_view_shows_a_fresh_seed_or_its_secret(
 
 
 @SHOWN_NOWHERE
-@pytest.mark.anyio
 async def test_each_run_stores_its_own_secret_and_never_prints_it(tmp_path: Path) -> None:
     drawn: list[str] = []
     async with Store.open(empty_population(tmp_path)) as store:
@@ -88,7 +87,6 @@ async def test_each_run_stores_its_own_secret_and_never_prints_it(tmp_path: Path
 
 
 @SHOWN_NOWHERE
-@pytest.mark.anyio
 async def test_an_evaluator_that_names_the_seed_as_it_fails_does_not_reveal_it(tmp_path: Path) -> None:
     evaluator = tmp_path / "evaluator.py"
     evaluator.write_text(
@@ -103,8 +101,3 @@ async def test_an_evaluator_that_names_the_seed_as_it_fails_does_not_reveal_it(t
             await scorer.instances(1)
         with pytest.raises(InfrastructureFault, match="no file for a fresh seed"):
             await scorer.score(Outputs(SECRET_SEEDS, [b"0"]))
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"

@@ -24,13 +24,7 @@ from tests.doubles.keyboards import Typed
 from tests.support.simulated_runs import settings, simulated
 from tests.support.virtual_runs import ROLLOUTS, durations
 
-pytestmark = pytest.mark.anyio
 CONFIG = settings(stop__candidates=12, search__threads=3, learner__group_size=4, learner__k=2)
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 def driven(folder: Path, *, paused: bool) -> list[tuple[object, ...]]:

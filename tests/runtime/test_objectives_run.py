@@ -14,13 +14,6 @@ from pace_async.simulate.runs import HORIZON, SimulatedFaults
 from pace_async.simulate.stages import World
 from tests.support.simulated_runs import settings, simulated
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
 
 @pytest.mark.parametrize("schedule", ["compression", "code"])
 async def test_alpha_follows_from_the_groups_recorded_before_it_also_after_a_resume(

@@ -39,8 +39,6 @@ def test_a_runtime_that_grows_ends_itself() -> None:
 
 
 @needs_groups
-@pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_children_are_outside_the_runtimes_limit(tmp_path: Path) -> None:
     before = place_of("self")
     with own_memory(None) as group:

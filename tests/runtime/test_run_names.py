@@ -14,13 +14,6 @@ from pace_async.simulate.runs import header_of
 from pace_async.task import load_task
 from tests.support.postgres import PostgresServer
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
 
 async def test_a_run_takes_no_name_of_another_machine_unless_it_is_told_to(
     postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -17,13 +17,6 @@ from pace_async.simulate.runs import SimulatedFaults
 from pace_async.simulate.stages import World
 from tests.support.simulated_runs import Simulated, settings, simulated
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
 
 async def counts(run: Simulated) -> dict[str, Any]:
     """Leases by state, and the stalest trained one."""

@@ -33,17 +33,12 @@ from tests.support.population_facts import empty_place, rescored
 from tests.support.simulated_runs import settings
 from tests.support.virtual_runs import REACH, SEARCH
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("both")]
+pytestmark = pytest.mark.usefixtures("both")
 EVERY = 30
 RUNS: dict[str, dict[str, object]] = {
     "pools": {"search__parents": "puct"},
     "memory": {"search__memory": "run", "advisor__calls": "one"},
 }
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(autouse=True)

@@ -11,13 +11,6 @@ from pace_async.population.reading.timings import recorded_seconds
 from pace_async.simulate.recorded import recorded_durations
 from tests.support.population_facts import advised, evaluated, fresh, opened, seed_program
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
 
 def tried(seed: int, held: bool) -> FreshScore:
     return FreshScore(seed, 2.6, "ok", 2.5, 0.96, held, 8.0)

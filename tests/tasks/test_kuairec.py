@@ -28,11 +28,6 @@ SMALL = {**TASK.spec.settings, "data": "synthetic", "users": 200, "history": 24,
 TINY = {**SMALL, "users": 30, "width": 8, "epochs": 1}
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
     """As in the sandbox."""
@@ -351,7 +346,6 @@ def recommend(instance):
 """
 
 
-@pytest.mark.anyio
 async def test_a_program_that_looks_for_the_answers_does_not_find_them(tmp_path: Path) -> None:
     write_matrix(tmp_path)
     hunt = f"PLACES = {[str(tmp_path), str(TASK.folder), '/tmp', '/proc/self/cwd', '/proc/1/cwd']!r}\n{HUNT}"
@@ -361,7 +355,6 @@ async def test_a_program_that_looks_for_the_answers_does_not_find_them(tmp_path:
         namespace_of(f"PLACES = {[str(tmp_path)]!r}\n{HUNT}")["recommend"](None)
 
 
-@pytest.mark.anyio
 async def test_a_model_of_constant_scores_or_of_nan_scores_nothing_in_the_sandbox(tmp_path: Path) -> None:
     tier = await pick_tier(False)
     async with open_evaluator(TASK, EvaluationConfig(settings=TINY), tier=tier, log=tmp_path / "log") as evaluator:
@@ -376,7 +369,6 @@ async def test_a_model_of_constant_scores_or_of_nan_scores_nothing_in_the_sandbo
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-@pytest.mark.anyio
 async def test_the_seed_program_beats_popularity_twice_on_the_whole_synthetic_set(tmp_path: Path) -> None:
     settings = {**TASK.spec.settings, "data": "synthetic"}
     found = await evaluate(TASK.program, settings, tmp_path / "log")

@@ -39,11 +39,6 @@ needs_gb1 = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def program_of(edits: dict[str, Any]) -> str:
     """The seed program with these settings."""
     before, block, after = split_block(TASK.program)
@@ -314,7 +309,6 @@ async def evaluate(program: str, settings: dict[str, Any], log: Path) -> Evaluat
         return await scored(evaluator, program, 0)
 
 
-@pytest.mark.anyio
 async def test_a_program_that_looks_for_the_labels_does_not_find_them(tmp_path: Path) -> None:
     data = tmp_path / "assays"
     data.mkdir()
@@ -330,14 +324,12 @@ async def test_a_program_that_looks_for_the_labels_does_not_find_them(tmp_path: 
         namespace["predict"](EVALUATOR.instances(0, twelve(data))[0])
 
 
-@pytest.mark.anyio
 async def test_a_run_without_the_data_says_what_to_get(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"^There is no GB1 data .*=FOLDER\.$"):
         await evaluate(TASK.program, {"data": "gb1", "path": str(tmp_path)}, tmp_path / "log")
 
 
 @needs_gb1
-@pytest.mark.anyio
 async def test_the_seed_program_on_gb1_reaches_a_quarter_through_the_sandbox(tmp_path: Path) -> None:
     found = await evaluate(TASK.program, {"data": "gb1", "path": str(GB1)}, tmp_path / "log")
     assert found.outcome == "ok", found.detail

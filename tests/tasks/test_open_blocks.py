@@ -175,11 +175,6 @@ COUNTS = """
 """A block of kuairec that learns how often items are watched, and nothing about a user."""
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def found_of(name: str, block: str, log: Path) -> tuple[Evaluation, Evaluation]:
     """What the real evaluator says of the seed program, and of it with another block, in the sandbox."""
     task, tier = load_task(name), await pick_tier(False)
@@ -207,7 +202,6 @@ def test_a_block_holds_entry_helpers_and_settings_and_outside_stand_only_imports
         assert {len(assigned[each]) for each in mechanism.assigned} == {1}
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("name", sorted(OTHERS))
 async def test_another_algorithm_in_the_block_gets_another_score(name: str, tmp_path: Path) -> None:
     seed, other = await found_of(name, OTHERS[name], tmp_path / "log")
@@ -223,7 +217,6 @@ async def test_another_algorithm_in_the_block_gets_another_score(name: str, tmp_
         assert other.score != pytest.approx(SEEDS[name], rel=1e-3)
 
 
-@pytest.mark.anyio
 @pytest.mark.long
 async def test_another_model_in_the_block_of_the_recommender_gets_another_score(tmp_path: Path) -> None:
     seed, other = await found_of("kuairec", COUNTS, tmp_path / "log")

@@ -28,7 +28,7 @@ from tests.doubles.token_ledger import Ledger
 from tests.support.learn_toys import written_groups
 from tests.support.skyrl_server import TOY_VOCAB
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]  # compilation on a busy machine
+pytestmark = pytest.mark.timeout(600)  # compilation on a busy machine
 CALL = (3, 4, 5, 6)
 FROZEN = Adam(learning_rate=0.0, betas=(0.9, 0.98), weight_decay=0.0, max_grad_norm=1.0)
 

@@ -16,12 +16,7 @@ from pace_async.web.app import application
 from pace_async.web.runs import OpenRun
 from tests.support.population_facts import fresh, rollout
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("both")]
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+pytestmark = pytest.mark.usefixtures("both")
 
 
 @asynccontextmanager

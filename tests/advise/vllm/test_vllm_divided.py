@@ -29,7 +29,6 @@ from tests.support.transfers import InMemory, begun, receiver, transfer_of
 from tests.support.vllm_servers import SIMULATED_NCCL, Server, installed_vllm, small_server
 
 pytestmark = [
-    pytest.mark.anyio,
     pytest.mark.needs_vllm,
     pytest.mark.timeout(1800),  # of which a start beside heavy load takes most
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # in this process vLLM loads what torch means to drop
@@ -38,11 +37,6 @@ pytestmark = [
 
 TOKENS = 12
 """Of an answer. Ranks on a processor wait for each other by spinning, many times a token, which is slow beside load."""
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(scope="module")

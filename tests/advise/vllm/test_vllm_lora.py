@@ -21,12 +21,7 @@ from pace_async.weights import checkpoint_digests, write_atomically
 from tests.support.tensor_files import load_file, save_file
 from tests.support.vllm_servers import NOISE, installed_vllm, small_server
 
-pytestmark = [pytest.mark.anyio, pytest.mark.needs_vllm, pytest.mark.timeout(900)]
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
+pytestmark = [pytest.mark.needs_vllm, pytest.mark.timeout(900)]
 
 
 def adapter(folder: Path, seed: int, rank: int = 4) -> Path:

@@ -7,11 +7,6 @@ import pytest
 from tests.support.ray_nodes import RayNodes, ray_nodes
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(scope="session")
 def cluster() -> Generator[RayNodes]:
     """Each node has two CPUs."""

@@ -13,7 +13,7 @@ from tests.doubles.evaluators import request
 from tests.support.ray_held import DEADLINE_S, PROGRAM, opened, outcomes, process_ended
 from tests.support.ray_nodes import NEEDS_RAY, RayNodes, ray_nodes
 
-pytestmark = [pytest.mark.anyio, NEEDS_RAY, pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [NEEDS_RAY, pytest.mark.long, pytest.mark.timeout(300)]
 
 
 @pytest.mark.fault("Machines", "no runtime comes back: the evaluator ends its programs and itself")

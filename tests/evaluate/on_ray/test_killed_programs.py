@@ -18,7 +18,7 @@ from tests.doubles.evaluators import request
 from tests.support.ray_held import DEADLINE_S, opened, outcomes
 from tests.support.ray_nodes import NEEDS_RAY, RayNodes
 
-pytestmark = [pytest.mark.anyio, NEEDS_RAY, pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [NEEDS_RAY, pytest.mark.long, pytest.mark.timeout(300)]
 NEEDS_BUBBLEWRAP = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 NAME = f"runs{os.getpid()}"
 WAITS = f"""

@@ -21,7 +21,6 @@ from tests.doubles.evaluators import request
 from tests.doubles.ray_clusters import ClusterOfTests, NodeOfTests, answered
 from tests.support.evaluate_tasks import make_task
 
-pytestmark = pytest.mark.anyio
 OK = Evaluation("ok", 7.0, 0.1)
 LIAR, HONEST = "a" * 2 * MARK, "b" * 2 * MARK
 Answer = Callable[[EvaluationRequest], object]

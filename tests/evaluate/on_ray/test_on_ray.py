@@ -33,7 +33,7 @@ from tests.support.evaluate_tasks import EVALUATOR, make_task
 from tests.support.ray_held import DEADLINE_S, PROGRAM, opened, outcomes, process_ended
 from tests.support.ray_nodes import NEEDS_RAY, RayNodes
 
-pytestmark = [pytest.mark.anyio, NEEDS_RAY]
+pytestmark = NEEDS_RAY
 PACKAGE = Path(sys.modules["pace_async"].__file__ or "").parent
 LOST_ONCE = [(1, "infrastructure_error", False), (2, "ok", True)]
 

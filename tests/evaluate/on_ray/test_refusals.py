@@ -23,13 +23,6 @@ from tests.support.command_line import Shell
 from tests.support.evaluate_tasks import make_task
 from tests.support.ray_nodes import NEEDS_RAY
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
 
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:

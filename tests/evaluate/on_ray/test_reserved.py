@@ -17,7 +17,7 @@ from tests.support.evaluate_tasks import make_task
 from tests.support.ray_held import DEADLINE_S
 from tests.support.ray_nodes import NEEDS_RAY, RayNodes, ray_nodes
 
-pytestmark = [pytest.mark.anyio, NEEDS_RAY, pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [NEEDS_RAY, pytest.mark.long, pytest.mark.timeout(300)]
 OWN = {"num_gpus": 1, "resources": {"licence": 1}}
 
 

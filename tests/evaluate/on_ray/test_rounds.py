@@ -5,7 +5,7 @@ import pytest
 from scripts.checks.cluster_rounds import CANDIDATES, rounds
 from tests.support.ray_nodes import NEEDS_RAY
 
-pytestmark = [pytest.mark.anyio, NEEDS_RAY, pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [NEEDS_RAY, pytest.mark.long, pytest.mark.timeout(600)]
 
 
 @pytest.mark.fault("Machines", "nodes and evaluators killed and stopped at random: nothing lost, nothing counted twice")

@@ -13,13 +13,6 @@ from tests.doubles.evaluators import request
 from tests.support.ray_held import DEADLINE_S, PROGRAM, opened, outcomes
 from tests.support.ray_nodes import NEEDS_RAY, ray_nodes
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
 
 @pytest.mark.parametrize(
     ("has", "waiting", "most", "slots"), [(2, 0, 8, 0), (2, 3, 8, 5), (0, 1, 8, 1), (2, 1000, 8, 8), (8, 5, 8, 8)]

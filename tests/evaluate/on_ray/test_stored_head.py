@@ -19,7 +19,7 @@ from tests.support.redis import redis_server
 NEEDS_REDIS = skipped_without(
     "REDIS", shutil.which("redis-server") is not None, "Redis is not installed (apt install redis-server)"
 )
-pytestmark = [pytest.mark.anyio, NEEDS_RAY, NEEDS_REDIS, pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [NEEDS_RAY, NEEDS_REDIS, pytest.mark.long, pytest.mark.timeout(600)]
 OK, LOST = (1, "ok", True), (1, "infrastructure_error", False)
 
 

@@ -12,7 +12,7 @@ from tests.doubles.evaluators import request
 from tests.support.ray_held import DEADLINE_S, PROGRAM, Opened, opened, outcomes
 from tests.support.ray_nodes import NEEDS_RAY, ray_nodes
 
-pytestmark = [pytest.mark.anyio, NEEDS_RAY, pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [NEEDS_RAY, pytest.mark.long, pytest.mark.timeout(600)]
 
 
 async def all_scored(on_ray: Opened, count: int) -> None:

@@ -28,7 +28,6 @@ from tests.doubles.evaluators import request
 from tests.doubles.ray_clusters import ClusterOfTests, NodeOfTests
 from tests.support.evaluate_tasks import make_task
 
-pytestmark = pytest.mark.anyio
 DEADLINE_S = 120.0
 UNFIT, FIT = "a" * 24, "b" * 24
 OTHER_MACHINE = "x86_64 a faster processor"
@@ -38,11 +37,6 @@ def instances(seed):
 def score(instances, outputs, seconds):
     return {"score": seconds[0]}
 """
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(autouse=True)

@@ -18,11 +18,6 @@ def parents() -> Generator[None]:
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def parent() -> AsyncGenerator[WarmParent]:
     """A warm parent of the test's own, which may be killed, or have its processes counted. Needs bubblewrap."""
     made = start_warm_parent(Bubblewrap(BWRAP or ""), (), [])

@@ -16,7 +16,7 @@ from tests.evaluate.sandbox.tiers import (
     value_of,
 )
 
-pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 each_sandbox = pytest.mark.parametrize("sandbox", SANDBOXES)
 OF_NUL = SyntaxError if sys.version_info >= (3, 11, 4) else ValueError
 """What Python raises for a program with a NUL."""

@@ -13,7 +13,7 @@ from tests.evaluate.sandbox.cheats import BY_HEART, HONEST, OWN, corpus, run_cor
 TASKS = ("eplb", "circle_packing")
 FORGED = "a forged result gets no score"
 STOPPED = "a program that stops its clock is stopped"
-pytestmark = [pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 
 
 @pytest.fixture(scope="module")

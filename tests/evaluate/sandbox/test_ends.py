@@ -26,7 +26,7 @@ from tests.evaluate.sandbox.tiers import (
 )
 from tests.support.descriptors import no_descriptor_left
 
-pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 each_sandbox = pytest.mark.parametrize("sandbox", SANDBOXES)
 
 

@@ -22,7 +22,7 @@ from tests.doubles.evaluators import scored
 from tests.evaluate.sandbox.tiers import SANDBOXES, TIERS, Sandbox, run_program, value_of
 from tests.support.evaluate_tasks import make_task
 
-pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 each_sandbox = pytest.mark.parametrize("sandbox", SANDBOXES)
 each_tier = pytest.mark.parametrize("tier", TIERS)
 REFUSED = 1  # EPERM

@@ -21,7 +21,7 @@ from tests.doubles.evaluators import scored
 from tests.evaluate.sandbox.tiers import SANDBOXES, Sandbox, run_program
 from tests.support.evaluate_tasks import DOUBLE, EVALUATOR, make_task
 
-pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 TIMED = """
 def instances(seed):
     return [{"x": 100 + i} for i in range(4)]

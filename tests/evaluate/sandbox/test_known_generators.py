@@ -13,7 +13,7 @@ import pytest
 from pace_async.task import Task, load_task
 from tests.evaluate.sandbox.cheats import OWN, run_corpus
 
-pytestmark = [pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 SETTINGS = {"data": "synthetic", "users": 30, "history": 24, "width": 8, "blocks": 1, "epochs": 1}
 
 ANSWER = """

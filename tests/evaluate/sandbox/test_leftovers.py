@@ -22,7 +22,7 @@ from tests.evaluate.sandbox.tiers import BWRAP, left_alive
 from tests.support.descriptors import no_descriptor_left
 from tests.support.evaluate_tasks import make_task
 
-pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 NAME = f"left{os.getpid()}"
 HANGING = "import time\ndef f(instance):\n    time.sleep(600)\n"
 KINDS = {

@@ -18,7 +18,7 @@ from tests.evaluate.sandbox.tiers import (
     run_program,
 )
 
-pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 each_sandbox = pytest.mark.parametrize("sandbox", SANDBOXES)
 
 

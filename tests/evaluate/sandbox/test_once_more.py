@@ -27,7 +27,7 @@ from tests.doubles.evaluators import scored
 from tests.evaluate.sandbox.tiers import BWRAP, SANDBOXES, Sandbox, run_program
 from tests.support.evaluate_tasks import DOUBLE, make_task
 
-pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 needs_bwrap = pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed")
 COLD: list[Any] = [
     pytest.param(Bubblewrap(BWRAP or ""), id="bubblewrap", marks=needs_bwrap),

@@ -21,7 +21,7 @@ from tests.evaluate.sandbox.tiers import TIERS, left_alive
 from tests.support.evaluate_tasks import make_task
 from tests.support.evaluating import evaluating
 
-pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 SECRET = f"hidden{secrets.token_hex(8)}"
 NAME = f"wait{os.getpid()}"
 

@@ -23,7 +23,6 @@ from tests.evaluate.sandbox.tiers import BWRAP, LIMITS
 from tests.support.evaluate_tasks import DOUBLE, make_task
 
 pytestmark = [
-    pytest.mark.anyio,
     pytest.mark.skipif(sys.platform != "linux" or BWRAP is None, reason="a warm parent needs bubblewrap"),
 ]
 TIER = Bubblewrap(BWRAP or "")

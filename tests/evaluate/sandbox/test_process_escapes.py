@@ -23,7 +23,7 @@ from tests.evaluate.sandbox.hostile import EVERYWHERE, named
 from tests.evaluate.sandbox.tiers import TIERS, left_below
 from tests.support.process_tasks import needs_gcc
 
-pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 each_tier = pytest.mark.parametrize("tier", TIERS)
 LIMITS = Limits(seconds=30.0, memory_mb=256, output_bytes=1 << 20)
 PYTHON = "/usr/bin/python3"

@@ -25,7 +25,6 @@ from pace_async.evaluate.sandbox.warm import WarmParent, WarmProcess
 from tests.evaluate.sandbox.tiers import BWRAP, LIMITS, SHORT, Sandbox, left_alive, run_program, value_of
 
 pytestmark = [
-    pytest.mark.anyio,
     pytest.mark.skipif(sys.platform != "linux" or BWRAP is None, reason="a warm parent needs bubblewrap"),
 ]
 TIER = Bubblewrap(BWRAP or "")

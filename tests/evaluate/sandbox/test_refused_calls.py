@@ -13,7 +13,6 @@ from tests.evaluate.sandbox.plain_user import FilterAlone
 from tests.evaluate.sandbox.tiers import SANDBOXES, Sandbox, run_program, value_of
 
 pytestmark = [
-    pytest.mark.anyio,
     pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux"),
     pytest.mark.skipif(not calls.MACHINE, reason="the system-call filter does not know this processor"),
 ]

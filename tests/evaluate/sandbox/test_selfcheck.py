@@ -23,20 +23,17 @@ needs_bwrap = pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not instal
 @pytest.mark.fault("Sandbox", "abstract sockets")
 @pytest.mark.fault("Sandbox", "signals its parent")
 @needs_bwrap
-@pytest.mark.anyio
 async def test_bubblewrap_lets_nothing_through() -> None:
     check = await check_tier(Bubblewrap(BWRAP or ""))
     assert (check.proven, check.gaps, check.broken) == (True, (), "")
 
 
 @needs_bwrap
-@pytest.mark.anyio
 async def test_the_strongest_proven_tier_is_picked_and_named() -> None:
     tier = await pick_tier(False)
     assert describe(tier) == "sandbox: bubblewrap, proven by its self-check"
 
 
-@pytest.mark.anyio
 async def test_the_lower_tier_holds_memory_and_the_process_group_and_says_what_it_does_not_hold() -> None:
     check = await check_tier(Rlimits())
     assert check.proven, check
@@ -44,20 +41,17 @@ async def test_the_lower_tier_holds_memory_and_the_process_group_and_says_what_i
     assert line == "sandbox: rlimits; a candidate can still use the network, read this machine's files"
 
 
-@pytest.mark.anyio
 async def test_the_probe_escapes_without_a_sandbox() -> None:
     check = await check_tier(NoSandbox())
     assert {"files", "writes", "network", "signals", "memory"} <= set(check.gaps)
     assert not check.proven
 
 
-@pytest.mark.anyio
 async def test_no_sandbox_is_used_only_with_its_flag() -> None:
     assert (await pick_tier(True)).name == "none"
     assert describe(NoSandbox()) == "sandbox: none; candidates run as you do"
 
 
-@pytest.mark.anyio
 async def test_a_bubblewrap_that_does_not_start_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = tmp_path / "bwrap"
     broken.write_text("#!/bin/sh\necho no namespaces here >&2\nexit 1\n")
@@ -68,7 +62,6 @@ async def test_a_bubblewrap_that_does_not_start_is_passed_over(tmp_path: Path, m
 
 
 @pytest.mark.fault("Sandbox", "no sandbox on the machine")
-@pytest.mark.anyio
 async def test_without_any_proven_tier_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("pace_async.evaluate.sandbox.tiers.rlimits", lambda: [Bubblewrap("/no/such/bwrap")])
@@ -97,7 +90,6 @@ FILTERED = {"network", "signals", "locks", "watches", "cache", "core", "group"}
     [("seccomp", FILTERED), ("limits", {"memory", "core"}), ("landlock", {"files"})],
     ids=["filter", "limits", "landlock"],
 )
-@pytest.mark.anyio
 async def test_a_tier_that_does_not_stop_what_it_claims_is_not_used(measure: str, missed: set[str]) -> None:
     check = await check_tier(Without(measure=measure))
     assert missed <= set(check.gaps), check
@@ -107,7 +99,6 @@ async def test_a_tier_that_does_not_stop_what_it_claims_is_not_used(measure: str
 
 @pytest.mark.fault("Programs as weapons", "candidates as root")
 @pytest.mark.skipif(os.getuid() != 0, reason="a candidate can only be root where the runtime is")
-@pytest.mark.anyio
 async def test_a_tier_in_which_candidates_would_be_root_is_not_used() -> None:
     check = await check_tier(Without(measure="uid"))
     assert (check.proven, "keep user id 0" in check.reason) == (False, True)

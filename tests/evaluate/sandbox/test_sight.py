@@ -15,7 +15,7 @@ from tests.evaluate.sandbox.tiers import (
     value_of,
 )
 
-pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 BORN_WITH = Path("/proc/self/environ").read_text(errors="replace").split("\0")
 each_sandbox = pytest.mark.parametrize("sandbox", SANDBOXES)
 

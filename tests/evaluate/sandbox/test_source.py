@@ -14,7 +14,7 @@ from pace_async.evaluate.sandbox.verdict import judge
 from pace_async.programs.compiled import compiled, parts_of
 from tests.evaluate.sandbox.tiers import LIMITS, SANDBOXES, Sandbox
 
-pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 each_sandbox = pytest.mark.parametrize("sandbox", SANDBOXES)
 
 PROGRAM = '''\

@@ -33,7 +33,6 @@ def test_the_scratch_folder_comes_before_everything_below_it_and_covers_after_wh
     assert order.count(("--tmpfs", "/tmp")) == 1
 
 
-@pytest.mark.anyio
 @pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed")
 async def test_packages_that_lie_below_tmp_can_be_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     folder = tmp_path / "site-packages"

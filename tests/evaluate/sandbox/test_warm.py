@@ -25,7 +25,6 @@ from tests.evaluate.sandbox.tiers import BWRAP, LIMITS, Sandbox, run_program, va
 from tests.support.evaluate_tasks import DOUBLE, make_task
 
 pytestmark = [
-    pytest.mark.anyio,
     pytest.mark.skipif(sys.platform != "linux" or BWRAP is None, reason="a warm parent needs bubblewrap"),
 ]
 TIER = Bubblewrap(BWRAP or "")

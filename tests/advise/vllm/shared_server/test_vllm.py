@@ -19,7 +19,7 @@ from tests.support.noisy_versions import version_of
 from tests.support.tensor_files import load_file
 from tests.support.vllm_servers import NOISE, SharedServer
 
-pytestmark = [pytest.mark.anyio, pytest.mark.needs_vllm, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.needs_vllm, pytest.mark.timeout(900)]
 
 
 @pytest.mark.fault("Weights", "an engine restarted with old weights")

@@ -12,7 +12,7 @@ from tests.support.needed import without
 from tests.support.noisy_versions import version_of
 from tests.support.vllm_servers import SharedServer
 
-pytestmark = [pytest.mark.anyio, pytest.mark.needs_vllm, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.needs_vllm, pytest.mark.timeout(900)]
 
 
 async def test_a_vllm_server_that_sees_no_version_fetches_one_and_keeps_the_old_one_if_a_fetch_breaks_off(

@@ -29,7 +29,6 @@ from tests.support.tensor_files import load_file
 from tests.support.vllm_servers import NOISE, SharedServer
 
 pytestmark = [
-    pytest.mark.anyio,
     pytest.mark.needs_vllm,
     pytest.mark.timeout(900),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # in this process vLLM loads what torch means to drop

@@ -38,7 +38,6 @@ from tests.support.transfers import InMemory, begun, receiver, transfer_of
 from tests.support.vllm_servers import NOISE, SharedServer
 
 pytestmark = [
-    pytest.mark.anyio,
     pytest.mark.needs_vllm,
     pytest.mark.timeout(900),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # in this process vLLM loads what torch means to drop

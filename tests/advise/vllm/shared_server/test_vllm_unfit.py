@@ -11,7 +11,7 @@ from pace_async.publish.base import PushFailed
 from tests.support.noisy_versions import version_of
 from tests.support.vllm_servers import SharedServer
 
-pytestmark = [pytest.mark.anyio, pytest.mark.needs_vllm, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.needs_vllm, pytest.mark.timeout(900)]
 
 
 async def test_a_checkpoint_that_does_not_fit_is_never_labelled(
