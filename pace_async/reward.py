@@ -6,6 +6,10 @@ In a cascade, a candidate stopped by a cheap stage has reward 0, that of no prog
 has a lower reward. The score of the cheap stage earns nothing because it is another measure: otherwise a stop just
 below the threshold could be worth more than passing it.
 
+A candidate whose evaluation was stopped early has the reward of the last value that it reported, as if that were its
+score. It did not fail either. The value is of the score's own measure, and lies below the bar at which it was stopped:
+what earlier programs had at that step. So a stop is never worth more than the earlier program that it is measured by.
+
 The paper's reward measures progress from the task's bounds. A `RewardRule` may measure it from another score, which is
 credit to what the experiment changed rather than to the parent that it was given:
 

@@ -72,6 +72,28 @@ class EvaluationConfig(Section):
         "its own, and what models are told of it. metrics: its score and metrics there. output: also the end of what "
         "it printed.",
     )
+    prune: Annotated[Literal["none", "median", "asha"], MAY_CHANGE] = Field(
+        default="none",
+        description="Whether an evaluation ends early that falls behind the earlier ones, by the values that the "
+        "evaluator of a command task reports. median: its best value so far is worse than the median of the completed "
+        "ones at this step. asha: at some steps only the best 1/prune_factor of all that came so far go on.",
+    )
+    prune_warmup: Annotated[int, MAY_CHANGE] = Field(
+        default=0, ge=0, description="No evaluation ends early before this step, which is the first rung of asha."
+    )
+    prune_least: Annotated[int, MAY_CHANGE] = Field(
+        default=5, ge=1, description="None ends early at a step that fewer earlier evaluations have reached."
+    )
+    prune_margin: Annotated[float, MAY_CHANGE] = Field(
+        default=0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="None ends early for being worse by at most this, in the unit of scores: above the noise of the "
+        "values.",
+    )
+    prune_factor: Annotated[int, MAY_CHANGE] = Field(
+        default=4, ge=2, description="With asha each rung is this times the one before, and 1/this goes on."
+    )
     memo: Annotated[Path | None, MAY_CHANGE] = Field(
         default=None, description="SQLite file that keeps scores of deterministic tasks across runs."
     )

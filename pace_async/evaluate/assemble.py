@@ -85,10 +85,11 @@ async def open_evaluator(
     that proves itself on this machine is used. `log` receives the output of the task's evaluator. Without one, the
     output is kept only for the note of an error. Nothing on this machine carries the name of the run. Raises UsageError
     if no tier is proven, if the machine lacks a resource of the task, if the task's evaluator cannot be loaded, or if
-    practice is asked for and not possible."""
+    practice or an early end is asked for and not possible."""
     granted = resources_of(task, evaluation, run.taken)
     chosen = tier if tier is not None else await pick_tier(evaluation.unsafe_no_sandbox)
     refuse_unless_confined(task, evaluation, chosen)
+    refuse_unless_reporting(task, evaluation)
     if granted.models:
         await refuse_unless_owned(chosen, [slot.limits(Limits.of(task.spec)) for slot in granted.slots])
     hierarchy = cgroup.find()
@@ -127,6 +128,15 @@ async def open_evaluator(
             setting = f"{setting} {toolchain.identity}"
         parts = Parts(runner, scorers, memo, setting, builds, say)
         yield await stack.enter_async_context(LocalEvaluator(task, evaluation, _with(granted, parts)))
+
+
+def refuse_unless_reporting(task: Task, evaluation: config.EvaluationConfig) -> None:
+    """Raises UsageError if evaluations are to end early, and the task's evaluator has no way to report values."""
+    if evaluation.prune != "none" and task.spec.of_kind.hides_scorer:
+        raise UsageError(
+            f"evaluation.prune is {evaluation.prune}, and only the evaluator of a command task can report values while "
+            f"it runs, which task {task.name!r} is not: leave evaluation.prune at none."
+        )
 
 
 def _with(granted: Resources, parts: Parts) -> Parts:

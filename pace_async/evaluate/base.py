@@ -13,7 +13,8 @@ from typing import Protocol
 import anyio
 
 from pace_async.errors import InfrastructureFault
-from pace_async.events import CascadeScore, EvaluationAttempted, Outcome
+from pace_async.evaluate.pruning import Bar
+from pace_async.events import CascadeScore, Curve, EvaluationAttempted, Outcome
 from pace_async.frozen_values import fast_init
 from pace_async.outside import LARGEST, LONGEST_NAME, MOST_METRICS, is_bounded, sound
 from pace_async.task import FULL, PRACTICE, TaskSpec
@@ -102,18 +103,22 @@ class EvaluationId:
 @dataclass(frozen=True, slots=True)
 class EvaluationRequest:
     """One program to be scored. `seed` and the stage choose the instances. A seed from SECRET_SEEDS on is secret, so
-    no representation of the request contains it."""
+    no representation of the request contains it. With a `bar` the evaluator listens to what a program's evaluation
+    reports, and stops it where that falls below. It is no part of what the identity names."""
 
     id: EvaluationId
     program: str = field(repr=False)
     seed: int = field(repr=False)
     limits: Limits
     needs: Needs = Needs()
+    bar: Bar | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, spec: TaskSpec, identity: EvaluationId, program: str, seed: int) -> "EvaluationRequest":
+    def of(
+        cls, spec: TaskSpec, identity: EvaluationId, program: str, seed: int, bar: Bar | None = None
+    ) -> "EvaluationRequest":
         """A request with the task's limits for the stage, and its needs."""
-        return cls(identity, sound(program), seed, Limits.of(spec, identity.stage), Needs.of(spec))
+        return cls(identity, sound(program), seed, Limits.of(spec, identity.stage), Needs.of(spec), bar)
 
     @property
     def lease(self) -> int:
@@ -136,7 +141,7 @@ class Evaluation:
     `evaluator_error` gives the place of an error in the task's evaluator itself, for a person and never for a model.
     `attempts` are those that led to this result and are not recorded yet, in their order. `feedback` is text for the
     author of the next program: of a command task's evaluator, or printed in practice. It is data, at most some thousand
-    characters."""
+    characters. `curve` is what the evaluation reported while it ran: data too."""
 
     outcome: Outcome
     score: float | None
@@ -149,6 +154,7 @@ class Evaluation:
     queue_seconds: float = 0.0
     attempts: tuple[EvaluationAttempted, ...] = ()
     feedback: str = ""
+    curve: Curve | None = None
 
     def with_attempts(self, attempts: tuple[EvaluationAttempted, ...]) -> "Evaluation":
         """The same evaluation as the result of these attempts."""
@@ -164,6 +170,7 @@ class Evaluation:
             self.queue_seconds,
             attempts,
             self.feedback,
+            self.curve,
         )
 
 

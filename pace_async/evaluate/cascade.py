@@ -57,8 +57,8 @@ def _of_stage(
     if stage == FULL and number(request.id) == request.id.attempt:  # nearly every request
         return request
     identity = replace(request.id, stage=stage)
-    limits = request.limits if stage == FULL else Limits.of(spec, stage)
-    return replace(request, id=replace(identity, attempt=number(identity)), limits=limits)
+    limits, bar = (request.limits, request.bar) if stage == FULL else (Limits.of(spec, stage), None)
+    return replace(request, id=replace(identity, attempt=number(identity)), limits=limits, bar=bar)
 
 
 def _after(before: Evaluation, found: Evaluation) -> Evaluation:

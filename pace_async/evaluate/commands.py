@@ -85,9 +85,14 @@ class Commands(AbstractContextManager["Commands"]):
             removed=removed,
             folder=spec.program if spec.has_folder and not spec.python_function else "",
         )
-        return Job("", "", ["null"], command=command)
+        return Job("", "", ["null"], command=command, bar=request.bar)
 
     def evaluation(self, ended: Ended) -> Evaluation:
+        """The evaluation of a run, with what its evaluator reported."""
+        found = self._evaluation(ended)
+        return found if ended.curve is None else replace(found, curve=ended.curve)
+
+    def _evaluation(self, ended: Ended) -> Evaluation:
         verdict, spec = judge(ended), self._task.spec
         if verdict.outcome != "ok":
             said = _last_lines(ended.stderr) if verdict.outcome == "candidate_error" else ""

@@ -218,6 +218,7 @@ class Attempts:
                 ended_at=ended_at,
                 detail=came.detail,
                 accepted=accepted,
+                curve=came.curve,
             )
         )
 

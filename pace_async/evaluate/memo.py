@@ -102,7 +102,7 @@ class ScoreMemo:
             await self._say(f"the score memo {self._path} is not used from here on ({error})")
 
     def _keep(self, key: Key, evaluation: Evaluation) -> None:
-        self._known[key] = replace(evaluation, attempts=(), queue_seconds=0.0)
+        self._known[key] = replace(evaluation, attempts=(), queue_seconds=0.0, curve=None)
         if len(self._known) > IN_MEMORY:
             self._known.popitem(last=False)
 

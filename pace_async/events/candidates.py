@@ -8,6 +8,8 @@ from pace_async.events.literals import Kind, Outcome, Role
 from pace_async.events.notes import NotesPage
 from pace_async.frozen_values import fast_init
 
+Curve = tuple[tuple[int, float], ...]
+"""The values that one evaluation reported while it ran, (step, value) each. Steps increase, values are finite."""
 GIVEN_UP = "cancelled"
 """The outcome of a call that the run itself gave up."""
 
@@ -151,7 +153,8 @@ class EvaluationAttempted:
     within (lease, stage, fresh). `seconds` is the time in the sandbox, `queue_seconds` the wait for a slot before it.
     Both are 0 if nothing ran. `accepted`: its outcome became the result. An attempt that is not accepted is followed by
     a retry after an infrastructure failure, or by a second run alone. `node` is the name of the machine of a cluster on
-    which it ran, and `machine` the class of that machine. Both are None on the runtime's own machine."""
+    which it ran, and `machine` the class of that machine. Both are None on the runtime's own machine. `curve` is what
+    its evaluator reported, None if nothing or if nobody listened."""
 
     lease: int
     stage: str
@@ -166,6 +169,7 @@ class EvaluationAttempted:
     accepted: bool
     node: str | None = None
     machine: str | None = None
+    curve: Curve | None = None
 
     @property
     def at(self) -> float:

@@ -21,6 +21,7 @@ Cause = Literal[
     "invalid_score",
     "suspicious",
     "below_threshold",
+    "pruned",
 ]
 
 Answers = Literal["parsed", "unparsed", "cut_off"]
@@ -53,6 +54,7 @@ _ALIKE: dict[str, Cause] = {
     "invalid_score": "invalid_score",
     "suspicious": "suspicious",
     "below_threshold": "below_threshold",
+    "pruned": "pruned",
 }
 
 

@@ -37,6 +37,7 @@ _OWN_WORDS = (
     "not_implemented",
     "unchanged",
     "below_threshold",
+    "pruned",
     "timeout",
     "out_of_memory",
     "output_overflow",

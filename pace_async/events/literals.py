@@ -21,4 +21,5 @@ Outcome = Literal[
     "not_implemented",
     "unchanged",
     "below_threshold",
+    "pruned",
 ]

@@ -58,6 +58,10 @@ _SAID: Mapping[Cause, tuple[str, str]] = {
         "a cheap stage of the cascade stopped the program",
         "set the stage's threshold to a score that the seed program reaches",
     ),
+    "pruned": (
+        "its evaluation fell behind the earlier ones and was stopped",
+        "set evaluation.prune to none, or raise evaluation.prune_margin",
+    ),
 }
 """What happened to the candidate, and the remedy."""
 

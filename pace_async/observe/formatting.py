@@ -73,6 +73,7 @@ OUTCOMES: Mapping[str, str] = {
     "not_implemented": "could not be implemented",
     "unchanged": "changed nothing",
     "below_threshold": "was stopped by a cheap stage",
+    "pruned": "was stopped early",
 }
 COLLAPSED = " branch collapsed"
 """End of the reason of a group in which a branch of the advantage did not vary. Its name stands before it."""

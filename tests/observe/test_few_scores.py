@@ -45,6 +45,7 @@ DETAIL: dict[Cause, tuple[Outcome, str]] = {
     "invalid_score": ("invalid_score", "a tour must hold each point once"),
     "suspicious": ("suspicious", ""),
     "below_threshold": ("below_threshold", ""),
+    "pruned": ("pruned", "stopped at step 2 with 0.5, where earlier programs had 0.75"),
 }
 WORDS: dict[Cause, tuple[str, str]] = {
     "unparsed": ("format", "without --advisor"),
@@ -60,6 +61,7 @@ WORDS: dict[Cause, tuple[str, str]] = {
     "invalid_score": ("evaluator refused", "coding_requirements"),
     "suspicious": ("fresh instances", "more of them"),
     "below_threshold": ("cheap stage", "threshold"),
+    "pruned": ("fell behind", "evaluation.prune"),
 }
 
 

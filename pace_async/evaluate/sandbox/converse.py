@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pace_async.evaluate.pruning import Bar
 from pace_async.evaluate.sandbox.cgroup import Group
 from pace_async.evaluate.sandbox.cold import FirstProcess
 from pace_async.evaluate.sandbox.inside.frame import ECHO, KINDS, LOADED, LONGEST_HEADER, MALFORMED, READY, RESULT
@@ -74,7 +75,8 @@ class Job:
     one thread, and the overhead of sending an instance and receiving an output is measured first, without the program.
     With `process`, that command is run instead of a function. With `command`, the task's evaluator is run, and its one
     output is a JSON mapping of the files that it left: their text, or their size if they are too long. `variables` are
-    in the environment of all of these. A `cold` job is never run in a fork of a warm parent."""
+    in the environment of all of these. A `cold` job is never run in a fork of a warm parent. A `bar` stops the command
+    where what it reports falls below it."""
 
     program: str
     entry: str
@@ -85,6 +87,7 @@ class Job:
     command: Command | None = None
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
     cold: bool = False
+    bar: Bar | None = None
 
     @property
     def following(self) -> bytes:

@@ -28,6 +28,7 @@ import anyio
 import anyio.to_thread
 
 from pace_async.errors import InfrastructureFault
+from pace_async.evaluate.pruning import Reports
 from pace_async.evaluate.sandbox import cold, leftovers
 from pace_async.evaluate.sandbox.cgroup import Group
 from pace_async.evaluate.sandbox.converse import ECHOES, Command, Conversation, Job, Process
@@ -181,13 +182,14 @@ async def _run(plan: Plan, job: Job, limits: Limits, wiring: Wiring, start: _Sta
     if job.command is not None:
         kept, drained = EVALUATOR_TAIL_BYTES, EVALUATOR_TIMES * most
         streams = tuple(f"{stream}: more than {drained >> 20} MiB, which output_mb sets" for stream in streams)
-    stdout = Sink(wiring.stdout, streams[0], drained, kept)
+    reports = Reports(job.bar) if job.bar is not None else None
+    stdout = Sink(wiring.stdout, streams[0], drained, kept, reports.hear if reports is not None else None)
     stderr = Sink(wiring.stderr, streams[1], drained, kept)
     talk = Conversation(job, nonce, result, "seccomp" in plan.confinement, wiring.group)
     began = time.monotonic()
     talk.open(wiring.job, head)
     process = await start.process()
-    watch = _Watch(process, wiring, limits, talk, (result, stdout, stderr))
+    watch = _Watch(process, wiring, limits, talk, (result, stdout, stderr), reports)
     usage: Usage | None = None
     try:
         wiring.hand_over()
@@ -215,22 +217,26 @@ async def _run(plan: Plan, job: Job, limits: Limits, wiring: Wiring, start: _Sta
         seconds=seconds,
         usage=usage,
         lost=process.lost,
+        curve=reports.curve or None if reports is not None else None,
+        missed=reports.missed if watch.pruned and reports is not None else None,
     )
 
 
 @dataclass(slots=True)
 class _Watch:
     """Watches one candidate until its first process ends or a limit is reached. `sinks` are the result, standard output
-    and standard error. `exited`: the first process ended. `used_up`: the processor time is used up. `timed_out`: the
-    watch ended by neither of them, nor by a pipe with too much data."""
+    and standard error. `exited`: the first process ended. `used_up`: the processor time is used up. `pruned`: what it
+    reported fell below its bar. `timed_out`: the watch ended by none of them, nor by a pipe with too much data."""
 
     process: cold.FirstProcess
     wiring: Wiring
     limits: Limits
     talk: Conversation
     sinks: tuple[Sink, Sink, Sink]
+    reports: Reports | None = None
     exited: bool = False
     used_up: bool = False
+    pruned: bool = False
     timed_out: bool = False
 
     @property
@@ -248,7 +254,7 @@ class _Watch:
                 await anyio.wait_readable(self.process.ended)
                 self.exited = True
                 tg.cancel_scope.cancel()
-        ended = self.exited or self.used_up or self.talk.done
+        ended = self.exited or self.used_up or self.pruned or self.talk.done
         self.timed_out = not ended and self.overflowed is None
 
     async def drained(self) -> bool:
@@ -269,8 +275,10 @@ class _Watch:
             scope.cancel()
 
     async def _read(self, sink: Sink, scope: anyio.CancelScope) -> None:
-        await sink.read_on()
-        if sink.full:
+        while not sink.done and not self.pruned:
+            await sink.read()
+            self.pruned = self.reports is not None and self.reports.missed is not None
+        if sink.full or self.pruned:
             scope.cancel()
 
 

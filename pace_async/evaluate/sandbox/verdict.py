@@ -15,9 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from pace_async.evaluate.pruning import in_words
 from pace_async.evaluate.sandbox.converse import Answers
 from pace_async.evaluate.sandbox.usage import Usage, starved
-from pace_async.events import Outcome
+from pace_async.events import Curve, Outcome
 
 DETAIL_CHARACTERS = 300
 LAST_BYTES = 8192
@@ -29,6 +30,7 @@ EndReason = Literal[
     "never_ready",
     "forged",
     "overflow",
+    "pruned",
     "wall_clock",
     "processor_time",
     "answered",
@@ -40,17 +42,19 @@ EndReason = Literal[
     "exited",
 ]
 """lost: the sandbox was ended from outside, where no candidate reaches. never_ready: the driver ended before it was
-ready to load the program. forged: the result pipe carried something else than the frames that were due. overflow: more
-than the output limit came through a pipe. wall_clock, processor_time: the time limit was reached. answered: every
-instance has its output. raised: the program raised. malformed: an output is not JSON. memory_error: Python had no
-memory. out_of_memory: the control group killed. killed: SIGKILL or SIGTERM by an unknown sender. exited: the program
-ended itself, or a signal that only a program causes ended it."""
+ready to load the program. forged: the result pipe carried something else than the frames that were due. overflow:
+more than the output limit came through a pipe. pruned: what it reported fell below its bar. wall_clock,
+processor_time: the time limit was reached. answered: every instance has its output. raised: the program raised.
+malformed: an output is not JSON. memory_error: Python had no memory. out_of_memory: the control group killed. killed:
+SIGKILL or SIGTERM by an unknown sender. exited: the program ended itself, or a signal that only a program causes
+ended it."""
 
 OUTCOMES: Mapping[EndReason, Outcome] = {
     "lost": "infrastructure_error",
     "never_ready": "infrastructure_error",
     "forged": "suspicious",
     "overflow": "output_overflow",
+    "pruned": "pruned",
     "wall_clock": "timeout",
     "processor_time": "timeout",
     "answered": "ok",
@@ -72,7 +76,8 @@ class Ended:
     group was killed. `stopped`: the supervisor ended the run. `out_of_time`: the processor time was used up, by all
     processes together if a control group counts them. `out_of_memory`: the control group killed and an output is
     missing. `usage` is known if the run timed out. `lost` is the kind and detail of the fault if the sandbox was ended
-    from outside."""
+    from outside. `curve` is what a command task's evaluator reported, and `missed` the value that its last report would
+    have needed where the supervisor stopped it for that."""
 
     answers: Answers
     calls: Sequence[float]
@@ -89,6 +94,8 @@ class Ended:
     seconds: float
     usage: Usage | None = None
     lost: tuple[str, str] | None = None
+    curve: Curve | None = None
+    missed: float | None = None
 
     @property
     def reason(self) -> EndReason:
@@ -104,6 +111,8 @@ class Ended:
             return "forged"
         if self.overflowed is not None:
             return "overflow"
+        if self.missed is not None and not self.answers.complete:
+            return "pruned"
         if self.timed_out:
             return "wall_clock"
         return "processor_time" if self.out_of_time else None
@@ -177,6 +186,8 @@ def _detail(ended: Ended, reason: EndReason) -> str:
             return f"the result pipe carried {ended.answers.forged}"
         case "overflow":
             return f"too much on {ended.overflowed}"
+        case "pruned":
+            return in_words(ended.curve or (), ended.missed or 0.0)
         case "wall_clock" | "processor_time":
             return f"stopped after {ended.seconds:.1f} s"
         case "answered":

@@ -11,7 +11,7 @@ import contextlib
 import os
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -57,10 +57,18 @@ class Descriptors:
 
 class Sink:
     """The data of one pipe, read until it has carried more than `limit` bytes. `keep` is how many of the last bytes
-    stay in `data`. None keeps them all, which is at most the limit and one chunk."""
+    stay in `data`. None keeps them all, which is at most the limit and one chunk. `hear` gets each chunk first."""
 
-    def __init__(self, descriptor: int, name: str, limit: int, keep: int | None = None) -> None:
+    def __init__(
+        self,
+        descriptor: int,
+        name: str,
+        limit: int,
+        keep: int | None = None,
+        hear: Callable[[bytes], None] | None = None,
+    ) -> None:
         os.set_blocking(descriptor, False)
+        self._hear = hear
         self.descriptor, self.name, self.limit, self.keep = descriptor, name, limit, keep
         self.data, self.seen, self.open = bytearray(), 0, True
 
@@ -80,6 +88,8 @@ class Sink:
             chunk = os.read(self.descriptor, CHUNK)
             self.open = bool(chunk)
             self.seen += len(chunk)
+            if self._hear is not None:
+                self._hear(chunk)
             self.data += chunk
             if self.keep is not None:
                 del self.data[: -self.keep]

@@ -13,9 +13,10 @@ LEASE_STAGES = ("admitted", "advised", "complete", "shipped")
 GROUP_STATES = ("shipped", "trained", "skipped")
 RUN_STATES = ("running", "draining", "done", "stopped_by_budget", "interrupted", "gave_up", "crashed")
 ATTEMPT_OUTCOMES = tuple(word for word in get_args(Outcome) if word != "below_threshold")
+PRACTICE_OUTCOMES = tuple(word for word in ATTEMPT_OUTCOMES if word != "pruned")
 SCORED_OUTCOMES = tuple(word for word in get_args(Outcome) if word != "infrastructure_error")
-STAGE_OUTCOMES = tuple(word for word in SCORED_OUTCOMES if word != "below_threshold")
-"""Outcomes of one evaluation. A cascade's combined outcome belongs to the candidate."""
+STAGE_OUTCOMES = tuple(word for word in SCORED_OUTCOMES if word not in ("below_threshold", "pruned"))
+"""Outcomes of one evaluation that nothing stops. A cascade's combined outcome belongs to the candidate."""
 
 
 def one_of(column: str, words: tuple[str, ...]) -> CheckConstraint:

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from pace_async.population.columns import CleanJson
 from pace_async.population.models.base import (
     ATTEMPT_OUTCOMES,
+    PRACTICE_OUTCOMES,
     SCORED_OUTCOMES,
     STAGE_OUTCOMES,
     Base,
@@ -62,7 +63,7 @@ class CandidateRow(Base):
 
 class EvaluationAttemptRow(Base):
     """One attempt to evaluate a program: the fields of `events.EvaluationAttempted`. Lease 0 has no row in `leases`, so
-    `lease` is not a foreign key."""
+    `lease` is not a foreign key. `curve` is a list of [step, value]."""
 
     __tablename__ = "evaluation_attempts"
     run_id: Mapped[int] = mapped_column(primary_key=True)
@@ -79,6 +80,7 @@ class EvaluationAttemptRow(Base):
     accepted: Mapped[bool]
     node: Mapped[str | None]
     machine: Mapped[str | None]
+    curve: Mapped[list[Any] | None] = mapped_column(CleanJson)
     __table_args__ = (
         ForeignKeyConstraint(("run_id",), ["runs.run_id"]),
         one_of("outcome", ATTEMPT_OUTCOMES),
@@ -105,7 +107,7 @@ class PracticeRow(Base):
     at: Mapped[float]
     __table_args__ = (
         ForeignKeyConstraint(("run_id",), ["runs.run_id"]),
-        one_of("outcome", ATTEMPT_OUTCOMES),
+        one_of("outcome", PRACTICE_OUTCOMES),
         CheckConstraint("(outcome = 'ok') = (score IS NOT NULL)", name="score_if_and_only_if_ok"),
         finite("score"),
     )

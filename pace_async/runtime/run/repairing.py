@@ -16,6 +16,7 @@ from pace_async.config import Config
 from pace_async.context.practice import practice_text
 from pace_async.evaluate.base import HIDDEN, Evaluation, EvaluationId, EvaluationLost, EvaluationRequest, evaluate
 from pace_async.evaluate.cascade import cascaded
+from pace_async.evaluate.pruning import Bar, bar_of, rules_of
 from pace_async.events import (
     CascadeScore,
     CascadeStageEnded,
@@ -28,6 +29,7 @@ from pace_async.events import (
 from pace_async.implement.base import Experiment, Implemented, Unusable
 from pace_async.implement.repair import asks_again
 from pace_async.implement.shares import parse_shares
+from pace_async.population.reading.curves import curves_before
 from pace_async.runtime.run.core import Core
 from pace_async.runtime.run.patience import EVALUATE, IMPLEMENT, Patience
 from pace_async.runtime.run.practising import practise
@@ -35,7 +37,7 @@ from pace_async.runtime.run.work import Decision
 from pace_async.search.bandit import choose_arm, kind_of
 from pace_async.search.draws import generator
 from pace_async.search.state import Idea, Member
-from pace_async.state.apply import practice_with
+from pace_async.state.apply import practice_with, shows_at_once
 from pace_async.state.run_state import RunState
 from pace_async.task import FULL
 
@@ -125,7 +127,7 @@ class _Evaluating:
         attempt = self.core.state.next_attempt((self.lease, FULL, HIDDEN))
         identity = EvaluationId(self.core.run, self.lease, attempt=attempt)
         program, seed = self.made.program, self.core.config.evaluation.seed
-        request = EvaluationRequest.of(self.core.task.spec, identity, program, seed)
+        request = EvaluationRequest.of(self.core.task.spec, identity, program, seed, await _bar(self.core))
         found = await self._evaluation(request)
         if found.outcome == "infrastructure_error":
             raise EvaluationLost(found.detail, found.attempts)
@@ -147,6 +149,16 @@ class _Evaluating:
         number, made, now = len(self.passed), self.made, self.core.stages.clock.now()
         ended = CascadeStageEnded(self.lease, number, score, made.program, made.mechanism, now)
         await self.core.record(ended, *attempts)
+
+
+async def _bar(core: Core) -> Bar | None:
+    """What the evaluation must keep up with, None where none ends early. It rests on the evaluations that ended before,
+    behind a barrier on those of closed leases."""
+    rules = rules_of(core.config.evaluation)
+    if rules is None:
+        return None
+    earlier = await curves_before(core.recorder.population, core.run, closed=not shows_at_once(core.state))
+    return bar_of(rules, earlier, core.task.spec.fitness)
 
 
 def _ran(evaluation: Evaluation) -> bool:

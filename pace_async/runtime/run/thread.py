@@ -290,7 +290,8 @@ async def _ended(core: Core, work: LeaseWork, decision: Decision, tried: Tried, 
     state, lease, rule, seed = core.state, work.lease.lease, core.reward, core.state.seed_program
     if seed is None:
         raise PaceBug("a candidate was scored before the seed program")
-    value = rule.of_score(evaluation.score, parent=decision.parent.score, seed=seed.score)
+    counts = evaluation.curve[-1][1] if evaluation.outcome == "pruned" and evaluation.curve else evaluation.score
+    value = rule.of_score(counts, parent=decision.parent.score, seed=seed.score)
     program = implemented.program if implemented else None
     score, parent = evaluation.score, decision.parent
     return Evaluated(

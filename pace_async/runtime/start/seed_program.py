@@ -7,6 +7,7 @@ from pace_async.errors import SeedProgramFails
 from pace_async.evaluate.assemble import of_this_machine, open_evaluator
 from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest
 from pace_async.evaluate.cascade import cascaded
+from pace_async.evaluate.pruning import bar_of, rules_of
 from pace_async.evaluate.resources import OfRun
 from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.evaluate.scorer.scorer_log import scorer_log
@@ -24,7 +25,9 @@ async def score_seed_program(
     """Candidate 0, the attempts to evaluate it, and its practice. Raises SeedProgramFails, and UsageError if no new
     best could be confirmed. Nothing is written before that."""
     cold = of_this_machine(config.evaluation).model_copy(update={"warm": False})  # for one program
-    request = EvaluationRequest.of(task.spec, EvaluationId("seed", 0), task.program, config.evaluation.seed)
+    rules = rules_of(config.evaluation)
+    bar = bar_of(rules, (), task.spec.fitness) if rules is not None else None  # its curve counts for the others
+    request = EvaluationRequest.of(task.spec, EvaluationId("seed", 0), task.program, config.evaluation.seed, bar)
     practice: tuple[EvaluationAttempted | Practised, ...] = ()
     with scorer_log() as log:
         run = OfRun(taken=taken_cards(config))

@@ -96,7 +96,8 @@ class Rollouts:
     def _before_the_end(self) -> Iterator[Step]:
         """What an open lease goes through. Those of the task's own program have no lease."""
         for row in self._all(EvaluationAttemptRow, EvaluationAttemptRow):
-            attempted = fact_of(EvaluationAttempted, EvaluationAttemptRow, row)
+            curve = None if row.curve is None else tuple((step, value) for step, value in row.curve)
+            attempted = fact_of(EvaluationAttempted, EvaluationAttemptRow, row, curve=curve)
             key = (f"attempted {row.stage} {row.fresh}", row.lease, row.attempt)
             after = (("opened", row.lease, 0), (key[0], row.lease, row.attempt - 1))
             yield self._of_lease(key, row.ended_at, row.lease, attempted, after)
