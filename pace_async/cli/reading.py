@@ -33,7 +33,7 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
     if as_json:
         print_json(found)
         return
-    from pace_async.observe.formatting import SHARED_MEANS  # only here: a mistake is refused without rich
+    from pace_async.observe.formatting import SHARED_MEANS, saved  # only here: a mistake is refused without rich
 
     fails = "; ".join(f"{one['stage']}: {one['why']}" for one in found["failing"])
     leases = " ".join(f"{name} {found[name]}" for name in _CONSERVED[1:])
@@ -47,6 +47,7 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
             "candidates": found["candidates"],
             **({"few scores": found["few_scores"]} if found["few_scores"] else {}),
             **({"answers": found["parse_alarm"] or f"parsed: {found['parse_share']}"} if found["parse_share"] else {}),
+            **({"saved": saved(found["evaluation_saved"])} if found["evaluation_saved"] is not None else {}),
             "best score": found["best_score"],
             **_stands(found["best_score"], found["best_fresh_score"], found["best_known"], header),
             **_learned(found, header),

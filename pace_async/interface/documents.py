@@ -56,7 +56,8 @@ class Status(TypedDict):
     """How far a run is. `candidates` leaves out the task's own program. `admitted` leases are the sum of `trained`,
     `skipped`, `aborted`, `expired` and `open`. `updates` counts ended groups. Speeds are candidates an hour, None
     before the first candidate. Costs are None where the price of a model is not known, and `spend_known_usd` is what
-    the others cost. Shares of answers that parse are None for an advisor without a model."""
+    the others cost. Shares of answers that parse are None for an advisor without a model. `evaluation_saved` is the
+    estimated share of the seconds of evaluations that early ends saved, None if none ended early."""
 
     candidates: int
     scored: int
@@ -89,6 +90,7 @@ class Status(TypedDict):
     longest_stall_ms: float | None
     longest_turn_cpu_ms: float | None
     nodes: list[NodeUsed]
+    evaluation_saved: float | None
     groups_trained: int
     groups_skipped: int
     rollbacks: list[Rollback]
@@ -228,7 +230,8 @@ class ShownPractice(TypedDict):
 
 
 class ShownCandidate(_Program):
-    """One candidate, with all that led to it. `queue_seconds` is its wait for a slot."""
+    """One candidate, with all that led to it. `queue_seconds` is its wait for a slot. `curve` is what its evaluation
+    reported, [step, value] each."""
 
     program: str | None
     metrics: dict[str, float]
@@ -237,6 +240,7 @@ class ShownCandidate(_Program):
     practice: ShownPractice | None
     cascade: list[ShownStage]
     fresh_scores: list[ShownFreshScore]
+    curve: list[tuple[int, float]]
     calls: list[AdvisorCallShown]
     implementer_calls: list[PaidCall]
     advisor_calls: list[PaidCall]

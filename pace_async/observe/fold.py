@@ -264,6 +264,7 @@ def _evaluated(view: RunView, event: Evaluated) -> RunView:
             outcomes=_more(view.outcomes, event.outcome),
             recent_answers=(*view.recent_answers, _answered(event))[-RECENT:],
             memoised=view.memoised + event.memoised,
+            saved=view.saved.after(event.outcome, event.seconds, event.memoised),
             causes=_causes(view, event),
             times=(*view.times, event.at)[-TIMES_KEPT:],
             leases=changed(view.leases, buffered=view.leases.buffered + 1),

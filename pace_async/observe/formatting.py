@@ -149,6 +149,11 @@ def seed_program(event: Evaluated) -> str:
     )
 
 
+def saved(share: float | None) -> str:
+    """The share of the seconds of evaluations that early ends saved, empty if none ended early."""
+    return "" if share is None else f"about {100 * share:.0f} % of evaluation time"
+
+
 def bound(policy: str, most: int) -> str:
     """What the staleness bound limits: under `soft` not the age itself."""
     return f"{'at most' if policy_of(policy).bounds_maximum else 'mean at most'} {most}"

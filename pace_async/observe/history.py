@@ -22,6 +22,7 @@ from pace_async.population.reading.record import RunRecord
 
 OF_THE_RUN = (
     *("seed_score", "best", "improvements", "candidates", "outcomes", "recent_answers", "memoised", "causes"),
+    "saved",
     *("experiments", "leases", "staleness", "shipped", "learner", "spend_usd", "calls", "spent", "unpriced", "faults"),
 )
 """The fields of a view that go on in a new process. The others begin anew with it."""

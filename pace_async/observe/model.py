@@ -15,6 +15,7 @@ from pace_async.events import CallUnaffordable, Cause, GroupShipped, NodesSeen, 
 from pace_async.events.causes import Answered
 from pace_async.observe.ledger import Ledger
 from pace_async.observe.roofline import Roofline
+from pace_async.population.reading.curves import Saved
 
 RATE_WINDOW_S = 120.0
 TIMES_KEPT = 256
@@ -124,6 +125,7 @@ class RunView:
     outcomes: Mapping[str, int] = field(default_factory=dict[str, int])
     recent_answers: tuple[Answered, ...] = ()
     memoised: int = 0
+    saved: Saved = field(default_factory=Saved)
     causes: Mapping[Cause, int] = field(default_factory=dict[Cause, int])
     finished_here: int = 0
     times: tuple[float, ...] = ()

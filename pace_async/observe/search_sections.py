@@ -30,10 +30,10 @@ def search(view: RunView, now: float, width: int, rows: int = ALL_ROWS) -> Secti
     done = figure(f"{view.candidates:,}", "candidate" + ("" if view.candidates == 1 else "s"))
     if rows < ALL_ROWS:
         quick = f"{formatting.number(rate)}/min" if rate is not None else ""
-        lines = [labelled("finished", joined([done, quick, *_outcomes(view)]))]
+        lines = [labelled("finished", joined([done, quick, *outcomes_of(view)]))]
     else:
         paced = figure(formatting.number(rate), "a minute") if rate is not None else ""
-        lines = [labelled("finished", joined([done, paced])), labelled("outcomes", joined(_outcomes(view)))]
+        lines = [labelled("finished", joined([done, paced])), labelled("outcomes", joined(outcomes_of(view)))]
     lines.append(labelled("threads", _threads(view, room)))
     if rows >= ALL_ROWS:
         lines.append(labelled("leases", _leases(view)))
@@ -85,13 +85,15 @@ def bottleneck(limits: Roofline | None, room: int) -> Text:
     return next((form for form in forms if form.cell_len <= room), forms[-1])
 
 
-def _outcomes(view: RunView) -> list[Text]:
+def outcomes_of(view: RunView) -> list[Text]:
+    """How many candidates ended in which way, and what early ends saved."""
     failed = sorted(((amount, name) for name, amount in view.outcomes.items() if name != "ok"), reverse=True)
     named = [figure(amount, name.replace("_", " ")) for amount, name in failed]
     told, _ = answers_of(view.header.advisor, view.outcomes, view.recent_answers)
     rate = parse_rate(told)
     parsed = [figure(f"{100 * rate:.0f} %", "parsed")] if rate is not None else []
-    return [figure(view.outcomes.get("ok", 0), "scored"), *parsed, *named]
+    saved = [Text(f"{said} saved")] if (said := formatting.saved(view.saved.share)) else []
+    return [figure(view.outcomes.get("ok", 0), "scored"), *parsed, *named, *saved]
 
 
 def _leases(view: RunView) -> Text:

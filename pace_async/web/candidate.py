@@ -70,6 +70,9 @@ def _outcome(row: Row) -> list[Markup]:
     if row["metrics"]:
         rows = [{"metric": str(key), "value": str(value)} for key, value in row["metrics"].items()]
         parts += [tag("h2", "Metrics"), card(table(rows, "None."))]
+    if row["curve"]:
+        points = [{"step": str(step), "value": str(value)} for step, value in row["curve"]]
+        parts += [tag("h2", "What its evaluation reported"), card(table(points, "None."))]
     if row["fresh_scores"]:
         parts += [tag("h2", "Scores in further evaluations"), card(table(_flat(row["fresh_scores"]), "None."))]
     if row["cascade"]:

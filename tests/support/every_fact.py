@@ -77,7 +77,11 @@ def one_of_each() -> tuple[tuple[Fact, ...], ...]:
         (paid, TryEvaluated(4, 1, "timeout", "stopped", 1.0, 6001.0, "too slow"), page),
         (CascadeStageEnded(4, 1, CascadeScore("quick", "ok", 1.0, 0.5, True, 0.1, False), "x = 1\n" * 99, None, 1.0),),
         (printed(4),),
-        (EvaluationAttempted(4, "full", 0, 1, "ok", 1.0, 0.1, 1.0, 2.0, "", True, "node-1", "large"),),
+        (
+            EvaluationAttempted(
+                4, "full", 0, 1, "ok", 1.0, 0.1, 1.0, 2.0, "", True, "node-1", "large", ((1, 0.5), (3, -0.25))
+            ),
+        ),
         (Claimed(4, 1, "x = 2\n" * 99, "layout", 2.5, {"a": 1.0}, 1.0, False, 1.0, (TRIED,), 0.5),),
         (replace(evaluated(4), fresh=(TRIED,)), *rollout(5), LeaseReleased(5, "expired", 1.0)),
         (IdeaGiven(3, "spirals from the middle", 5, 6010.0),),

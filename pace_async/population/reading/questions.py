@@ -24,6 +24,7 @@ from pace_async.population.models import (
 )
 from pace_async.population.reading.candidates import candidates_with_experiments, columns
 from pace_async.population.reading.confirmed import best_candidate, equal_to_best
+from pace_async.population.reading.curves import curve_of, saved_by
 from pace_async.population.reading.epochs import last_lease_before
 from pace_async.population.reading.implementers_chosen import choices_of, models_of_bandit, results_of, tally
 from pace_async.population.reading.load import closings_of, find_run, state_of_run
@@ -85,7 +86,9 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
     `spend_usd` is null if the price of some calls is not known, and `spend_known_usd` is the cost of the others.
     `trust` is "shared" if programs can reach what scores them, else "hidden". `longest_stall_ms` and
     `longest_turn_cpu_ms` are the longest turns of the event loop, null until measured. `implementers` has the results
-    of the models that a bandit chose, by kind of experiment, and `nodes` what ran on each machine of a cluster."""
+    of the models that a bandit chose, by kind of experiment, and `nodes` what ran on each machine of a cluster.
+    `evaluation_saved` is the estimated share of the seconds of evaluations that early ends saved, null if none ended
+    early."""
     run_id = find_run(connection, run)
     complete = (CandidateRow.run_id == run_id,)
     counted = select(GroupRow.state, func.count()).where(GroupRow.run_id == run_id).group_by(GroupRow.state)
@@ -124,6 +127,7 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
         "longest_stall_ms": run_row.longest_stall_ms,
         "longest_turn_cpu_ms": run_row.longest_turn_cpu_ms,
         "nodes": machines_of(connection, run_id),
+        "evaluation_saved": saved_by(connection, run_id).share,
         "groups_trained": groups.get("trained", 0),
         "groups_skipped": groups.get("skipped", 0),
         "rollbacks": [
@@ -197,8 +201,8 @@ def show(connection: Connection, candidate: int, run: str | None = None) -> dict
     """One candidate: the program, its idea and experiment, its parent, its reward, its wait for a slot, the advisor's
     calls (text, versions as [version, start, end] by token), the calls that were paid for the advisor and for the
     implementer, the model that a bandit chose with the reason (null without a bandit), the models' answers, try by try,
-    and its results in practice, in the cheap stages of a cascade and on fresh instances, if there are any. Raises
-    UsageError if there is no such candidate."""
+    its results in practice, in the cheap stages of a cascade and on fresh instances, and what its evaluation reported,
+    if there is any of it. Raises UsageError if there is no such candidate."""
     run_id = find_run(connection, run)
     last = select(func.coalesce(func.max(CandidateRow.candidate), -1)).where(CandidateRow.run_id == run_id)
     newest = connection.execute(last).scalar_one()
@@ -229,6 +233,7 @@ def show(connection: Connection, candidate: int, run: str | None = None) -> dict
             for ended in stages_of(connection, run_id, [candidate]).get(candidate, ())
         ],
         "fresh_scores": [asdict(tried) for tried in evaluated.fresh],
+        "curve": curve_of(connection, run_id, candidate),
         "calls": [
             {
                 "purpose": call.purpose,
