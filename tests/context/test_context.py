@@ -313,7 +313,7 @@ def test_no_word_that_a_program_wrote_in_a_scored_evaluation_is_told() -> None:
         assert f"candidate_error{f' ({expected})' if expected else ''}: idea of lease 1 / experiment 1" in text
     for outcome, said in (("invalid_score", f"circle {HIDDEN} overlaps"), ("suspicious", f"claimed 2.5: {HIDDEN}")):
         assert in_short(cast("Outcome", outcome), said, PROGRAM) == ""
-    for outcome in ("timeout", "output_overflow", "below_threshold"):
+    for outcome in ("timeout", "output_overflow", "below_threshold", "pruned"):
         assert in_short(cast("Outcome", outcome), "stopped after 1.0 s", PROGRAM) == "stopped after 1.0 s"
 
 

@@ -140,7 +140,7 @@ def test_nothing_is_heard_after_the_stop() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10_000), st.booleans(), st.sampled_from(["median", "asha"]), st.integers(0, 3))
 def test_the_rules_decide_as_optuna_does(seed: int, higher: bool, rule: Rule, warmup: int) -> None:
-    optuna = pytest.importorskip("optuna")
+    optuna = pytest.importorskip("optuna", reason="needs optuna (pip install optuna)")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     draw, fitness = random.Random(seed), HIGHER if higher else LOWER
     least = draw.randint(1, 4) if rule == "median" else 1

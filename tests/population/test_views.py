@@ -196,6 +196,7 @@ def test_status_counts_everything_once(database: Place) -> None:
             "steps_undone": 0,
             "failing": [],
             "nodes": [],
+            "evaluation_saved": None,
         }
         assert reader.status("empty")["max_trained_staleness"] == 0
         assert reader.runs() == ("demo", "empty")
