@@ -11,7 +11,7 @@ WORKERS := 5
 # SkyRL 0.3.0 asks for a newer torch and for its CUDA packages, which its JAX backend does not import.
 SKYRL := "jax>=0.8,<0.11" flax==0.12.8 optax==0.2.8 transformers==5.8.0 peft==0.18.1 hf_transfer "cloudpathlib>=0.23" \
 	fastapi sqlmodel psutil asyncpg
-EXTRAS := tests/cli/test_loggers.py tests/publish/test_s3.py
+EXTRAS := tests/cli/test_loggers.py tests/publish/test_s3.py tests/search/test_front.py
 SHARED = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: run test test-long test-faults test-vllm test-extras test-tinker check format docs setup setup-vllm clean
@@ -80,7 +80,7 @@ setup-vllm: .venv/.ready
 	touch $@
 
 .venv-extras/.ready: .venv/.ready-dev
-	LINKED=1 VENV=.venv-extras bash scripts/setup.sh dev,trackio,wandb,s3,s3-server
+	LINKED=1 VENV=.venv-extras bash scripts/setup.sh dev,trackio,wandb,s3,s3-server,pymoo
 	touch $@
 
 .venv-tinker/.ready: .venv/.ready-dev

@@ -2,14 +2,17 @@
 
 A `Fitness` alone knows whether a higher or a lower score is better. Whatever ranks programs, chooses the best, measures
 a gain or says one of these in words asks the fitness of its task (`TaskSpec.fitness`) or run (`RunHeader.fitness`).
-`OneNumber` is the only kind so far: one number, its direction, and the bounds of its task.
+`OneNumber` is the usual kind: one number, its direction, and the bounds of its task. `SeveralAims` is that of a task
+with several objectives: its one number is what they come to, and programs have costs besides (see `aims`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import itemgetter
 from typing import Literal, Protocol, TypeVar
+
+from pace_async.aims import Aim, Costs, costs_of, value_of
 
 Direction = Literal["maximize", "minimize"]
 DIRECTIONS: tuple[Direction, ...] = ("maximize", "minimize")
@@ -50,6 +53,19 @@ class Fitness(Protocol):
     def goal(self) -> float:
         """The better bound: the score with the full reward."""
         ...
+
+    @property
+    def aims(self) -> Sequence[Aim]:
+        """The objectives, none where a score is one number of the task's own."""
+        return ()
+
+    def costs(self, metrics: Mapping[str, float]) -> Costs:
+        """The costs of a program with these metrics. Empty without objectives."""
+        return costs_of(self.aims, metrics)
+
+    def score_of(self, costs: Costs, weights: Sequence[float] | None = None) -> float:
+        """The score of these costs, by default with equal weights of the objectives. Only where there are some."""
+        return value_of(costs, weights)
 
     def merit(self, score: float) -> float:
         """A number that is higher for a better score. The merit of a merit is the score."""
@@ -128,6 +144,17 @@ class OneNumber(Fitness):
         return score / known if self.higher else known / score
 
 
+@dataclass(frozen=True, slots=True)
+class SeveralAims(OneNumber):
+    """The one number that several objectives come to."""
+
+    aims: tuple[Aim, ...]  # pyright: ignore[reportIncompatibleMethodOverride]
+
+    @property
+    def in_words(self) -> str:
+        return f"higher is better, of what {len(self.aims)} objectives come to"
+
+
 def ranks_above(
     fitness: Fitness, a: tuple[float, float | None], b: tuple[float, float | None], *, by_confirmed: bool
 ) -> bool:
@@ -139,6 +166,7 @@ def ranks_above(
 
 
 @lru_cache(maxsize=256)
-def fitness_of(direction: str, lower: float, upper: float) -> Fitness:
-    """The fitness of a task or run with this direction and these bounds."""
-    return OneNumber(direction == "maximize", lower, upper)
+def fitness_of(direction: str, lower: float, upper: float, aims: tuple[Aim, ...] = ()) -> Fitness:
+    """The fitness of a task or run with this direction, these bounds and these objectives."""
+    higher = direction == "maximize"
+    return SeveralAims(higher, lower, upper, aims) if aims else OneNumber(higher, lower, upper)

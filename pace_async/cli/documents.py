@@ -10,7 +10,14 @@ from typing_extensions import TypedDict
 
 from pace_async.cli.prompt_history import Again, Prompt
 from pace_async.events import Outcome
-from pace_async.interface.documents import BestProgram, GivenIdeaShown, ListedRun, NotesShown, ShownCandidate
+from pace_async.interface.documents import (
+    BestProgram,
+    FrontShown,
+    GivenIdeaShown,
+    ListedRun,
+    NotesShown,
+    ShownCandidate,
+)
 from pace_async.population.copying import TableCopied
 from pace_async.population.reading.island_types import IslandNow
 
@@ -33,6 +40,9 @@ class BestWithFile(BestProgram):
     """The best candidate, and the file that its program was written to."""
 
     path: str
+
+
+Best = BestWithFile | FrontShown
 
 
 class PromptsShown(TypedDict):
@@ -243,7 +253,7 @@ ERROR = f"{_HERE}:ErrorShown"
 DOCUMENTS = {
     "run": "pace_async.cli.dry_run:Planned",
     "status": f"{_INTERFACE}.documents:Status",
-    "best": f"{_HERE}:BestWithFile",
+    "best": f"{_HERE}:Best",
     "show": f"{_HERE}:Shown",
     "idea list": f"{_HERE}:GivenIdeas",
     "list": f"{_HERE}:Listed",

@@ -9,7 +9,7 @@ import typer
 from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_fields, print_json, print_table, tell
 from pace_async.cli.showing import origin
 from pace_async.interface.opening import open_run
-from pace_async.interface.standing import best_of, standing_of
+from pace_async.interface.standing import best_of, front_shown, standing_of
 
 if TYPE_CHECKING:
     from pace_async.cli.documents import BestWithFile
@@ -158,12 +158,20 @@ def best(
     branch: str | None = typer.Option(
         None, "--branch", help="New branch for it, in the Git repository that the task was made of.", metavar="NAME"
     ),
+    front: bool = typer.Option(
+        False, "--front", help="All programs that no other one surpasses, in a run with several objectives."
+    ),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """The best program: its score, where it came from, and where it is.
 
+    With several objectives the best is the program that comes nearest to the better bounds of all of them.
+
     Example: pace best circle_packing-1
     """
+    if front:
+        _print_front(run, as_json=as_json)
+        return
     from pace_async.errors import InfrastructureFault, UsageError
     from pace_async.runtime.best_program import how_to_apply, write_best
     from pace_async.task import suffix_of_programs
@@ -195,6 +203,27 @@ def best(
         tell(line)
     if committed:
         tell(committed)
+
+
+def _print_front(run: str | None, *, as_json: bool) -> None:
+    with open_run(run) as (_, reader):
+        found = front_shown(reader)
+    if as_json:
+        print_json(found)
+        return
+    tell(", ".join(f"{metric}: {direction}" for metric, direction in found["objectives"].items()))
+    tell(f"{len(found['front'])} programs, which dominate {found['hypervolume']:.4f} of what lies between the bounds\n")
+    breaks = any(one["violation"] for one in found["front"])
+    print_table(
+        [
+            {
+                **{"candidate": one["candidate"], "score": f"{one['score']:.6g}"},
+                **({"violation": f"{one['violation']:.4g}"} if breaks else {}),
+                **{name: f"{value:.6g}" for name, value in one["metrics"].items()},
+            }
+            for one in found["front"]
+        ]
+    )
 
 
 def _branch(header: "RunHeader", name: str, seed: str, found: Mapping[str, Any]) -> str:

@@ -29,6 +29,7 @@ from pace_async.evaluate.sandbox.converse import Job
 from pace_async.evaluate.sandbox.launch import CandidateRunner
 from pace_async.evaluate.sandbox.verdict import Ended, doubt, judge, one_line
 from pace_async.evaluate.scorer.scorer_client import EvaluatorFailed, Outputs, OverBound, Scored, Scorers
+from pace_async.evaluate.several import come_to
 from pace_async.programs.compiled import compiled_off_loop, digest_as_it_is, longest_of
 from pace_async.programs.text import parted
 from pace_async.task import FULL, PRACTICE, Task
@@ -196,7 +197,7 @@ class LocalEvaluator(BackgroundEvaluator):
 
     async def _scored(self, request: EvaluationRequest, ended: Ended) -> Evaluation:
         if self.parts.commands is not None:
-            return self.parts.commands.evaluation(ended)
+            return come_to(self.task.spec, request.stage, self.parts.commands.evaluation(ended))
         verdict = judge(ended)
         said = printed(ended) if request.stage == PRACTICE else ""
         if verdict.outcome != "ok":
@@ -208,7 +209,8 @@ class LocalEvaluator(BackgroundEvaluator):
         if scored.score is None:
             detail, error = one_line(scored.invalid), one_line(scored.raised)
             return Evaluation("invalid_score", None, ended.seconds, detail, evaluator_error=error, feedback=said)
-        return Evaluation("ok", scored.score, ended.seconds, "", scored.metrics, feedback=said)
+        found = Evaluation("ok", scored.score, ended.seconds, "", scored.metrics, feedback=said)
+        return come_to(self.task.spec, request.stage, found)
 
 
 class Slots:

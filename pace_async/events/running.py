@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
+from pace_async.aims import aims_of
 from pace_async.fitness import Fitness, fitness_of
 
 
@@ -13,7 +14,7 @@ class RunHeader:
     scores them: "hidden" if not, "shared" in a command task. `prompts_digest` is that of the templates of its questions
     at its start, None for advisors with a wording of their own. `task_folder` is absolute, and `task_suffix` the file
     name extension of the task's programs. Both are None in a run of an earlier version. `noisy`: equal programs may get
-    different scores (False in runs of an earlier version)."""
+    different scores (False in runs of an earlier version). `aims`: several objectives, as JSON."""
 
     name: str
     task: str
@@ -37,11 +38,12 @@ class RunHeader:
     task_folder: str | None = None
     task_suffix: str | None = None
     noisy: bool = False
+    aims: str | None = None
 
     @property
     def fitness(self) -> Fitness:
         """How scores of the run compare."""
-        return fitness_of(self.direction, self.lower, self.upper)
+        return fitness_of(self.direction, self.lower, self.upper, aims_of(self.aims))
 
     @property
     def shares_trust(self) -> bool:

@@ -149,6 +149,24 @@ class BestProgram(_Program):
     of_best_known: float | None
 
 
+class FrontProgram(TypedDict):
+    """A program that no other one surpasses in every objective. `violation` is by how much it breaks constraints."""
+
+    candidate: int
+    score: float
+    violation: float
+    metrics: dict[str, float]
+
+
+class FrontShown(TypedDict):
+    """The front of a run with several objectives, the best score first. `hypervolume` is the share of the box between
+    the bounds that it dominates. `objectives` say of each metric which way it is better."""
+
+    objectives: dict[str, str]
+    hypervolume: float
+    front: list[FrontProgram]
+
+
 class ShownStage(StageResult):
     """A candidate's result in a cheap stage of its task's cascade, counted from 1."""
 

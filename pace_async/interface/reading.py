@@ -14,11 +14,18 @@ from pace_async.errors import UsageError
 from pace_async.interface.following import events_of
 from pace_async.interface.ideas import add_idea, add_program, ideas_given
 from pace_async.interface.opening import open_anywhere, open_run
-from pace_async.interface.standing import best_of, notes_of, standing_of
+from pace_async.interface.standing import best_of, front_shown, notes_of, standing_of
 from pace_async.runtime.run_paths import find_run_paths
 
 if TYPE_CHECKING:
-    from pace_async.interface.documents import BestProgram, GivenIdeaShown, NotesShown, ShownCandidate, Status
+    from pace_async.interface.documents import (
+        BestProgram,
+        FrontShown,
+        GivenIdeaShown,
+        NotesShown,
+        ShownCandidate,
+        Status,
+    )
 
 Rows = Literal["candidates", "rollouts", "ideas", "updates"]
 
@@ -44,6 +51,13 @@ class Run:
         UsageError before the first candidate has a score."""
         with open_anywhere(self.name) as (_, reader):
             return best_of(reader)
+
+    @property
+    def front(self) -> "FrontShown":
+        """The programs that no other one surpasses, in a run with several objectives: the keys of `pace best --front
+        --json`. Raises UsageError for another run, and before the first candidate has a score."""
+        with open_anywhere(self.name) as (_, reader):
+            return front_shown(reader)
 
     def candidate(self, number: int) -> "ShownCandidate":
         """One candidate with its idea, experiment, answers and program: the keys of `pace show --json`."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     from pace_async.events import RunHeader
     from pace_async.events.causes import Answered
-    from pace_async.interface.documents import BestProgram, NotesShown, Status
+    from pace_async.interface.documents import BestProgram, FrontShown, NotesShown, Status
     from pace_async.population.lock import Holder
     from pace_async.population.reading.reader import Reader
     from pace_async.runtime.run_paths import RunPaths
@@ -39,6 +39,22 @@ def best_of(reader: "Reader") -> "BestProgram":
     """The best candidate with its program, and the task's best known score. Raises UsageError if there is none."""
     found = reader.best()
     return cast("BestProgram", {**found, **known_of(found["score"], reader.header())})
+
+
+def front_shown(reader: "Reader") -> "FrontShown":
+    """The front of a run with several objectives. Raises UsageError for another run, and before the first score."""
+    from pace_async.population.reading.front import front_of_run, refuse_unless_several
+
+    found = reader.ask(front_of_run)
+    refuse_unless_several(found, reader.header().name)
+    return {
+        "objectives": {aim.metric: "maximize" if aim.higher else "minimize" for aim in found.aims},
+        "hypervolume": found.hypervolume,
+        "front": [
+            {"candidate": one.candidate, "score": one.score, "violation": one.costs[0], "metrics": dict(one.metrics)}
+            for one in found.programs
+        ],
+    }
 
 
 def notes_of(reader: "Reader") -> "list[NotesShown]":

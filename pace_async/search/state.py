@@ -7,6 +7,7 @@ units, and the task says which are better.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pace_async.aims import Costs
 from pace_async.config import SearchConfig
 from pace_async.events import IslandActed, Practised
 from pace_async.fitness import Fitness
@@ -18,13 +19,14 @@ from pace_async.frozen_values import fast_init
 class Member:
     """A program that may be a parent. `candidate` is its id, 0 for the task's own initial program. `feedback` is what
     its evaluator wrote for the author of the next program, if the task allows it, and `practice` is what it did on
-    practice instances, if the run has them."""
+    practice instances, if the run has them. `costs` are empty unless the task has several objectives."""
 
     candidate: int
     program: str
     score: float
     feedback: str | None = None
     practice: Practised | None = None
+    costs: Costs = ()
 
 
 @fast_init

@@ -35,6 +35,7 @@ from pace_async.events import (
     VersionPublished,
 )
 from pace_async.events.causes import answers_of
+from pace_async.fitness import Fitness
 from pace_async.programs.compiled import digest_as_it_is
 from pace_async.search.actions import after_action
 from pace_async.search.bandit import Result
@@ -135,7 +136,7 @@ def rollout_of(state: RunState, fact: Evaluated) -> tuple[Island, Rollout]:
     trial = None
     if advice.experiment is not None:
         trial = Trial(fact.lease, advice.experiment, fact.outcome, fact.score)
-    member = member_of(fact, underway.practice)
+    member = member_of(fact, rules.fitness, underway.practice)
     island = after_evaluation(
         state.islands[fact.island],
         parent=advice.parent,
@@ -169,7 +170,7 @@ def result_of(underway: Underway, fact: Evaluated) -> Result | None:
     return Result(chosen.lease, chosen.kind, chosen.model, fact.gained, paid.get(chosen.model, 0.0))
 
 
-def member_of(ended: Evaluated, practice: Practised | None = None) -> Member | None:
+def member_of(ended: Evaluated, fitness: Fitness, practice: Practised | None = None) -> Member | None:
     """The candidate as a possible parent, None if it has no score. `practice` is the newest of its lease."""
     if ended.program is None or ended.score is None:
         return None
@@ -179,6 +180,7 @@ def member_of(ended: Evaluated, practice: Practised | None = None) -> Member | N
         score=ended.score,
         feedback=ended.feedback,
         practice=practice_with(ended.program, practice),
+        costs=fitness.costs(ended.metrics),
     )
 
 
@@ -283,7 +285,7 @@ def _try_evaluated(state: RunState, fact: TryEvaluated) -> None:
 
 def _evaluated(state: RunState, fact: Evaluated) -> None:
     if fact.lease == 0:
-        state.seed_program = member_of(fact)
+        state.seed_program = member_of(fact, state.terms.rules.fitness)
         state.memory.seed(fact)
         _known_best(state, state.seed_program)
         return

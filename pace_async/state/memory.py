@@ -13,6 +13,7 @@ the leases end.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from pace_async.aims import Costs
 from pace_async.events import Advised, Evaluated, IdeaGiven, IslandActed, Outcome
 from pace_async.events.complaint import in_short
 from pace_async.fitness import Fitness
@@ -44,6 +45,7 @@ class NewScore:
     outcome: Outcome
     score: float | None
     reward: float
+    costs: Costs = ()
 
 
 @dataclass(slots=True)

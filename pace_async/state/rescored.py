@@ -38,7 +38,7 @@ class Rescoring:
     def of_member(self, member: Member) -> Member | None:
         """The program with its new score, None if it has none."""
         new = self.scores.get(member.candidate)
-        return None if new is None or new.score is None else replace(member, score=new.score)
+        return None if new is None or new.score is None else replace(member, score=new.score, costs=new.costs)
 
     def of_pool(self, pool: Pool) -> Pool:
         """The ideas with the new results of their experiments. Those that are only counted keep their count."""

@@ -4,9 +4,11 @@ needs of the machine in `resources`."""
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
+from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from pace_async.aims import Aim
 from pace_async.errors import UsageError
 from pace_async.fitness import Direction, Fitness, fitness_of
 from pace_async.outside import LONGEST_NAME
@@ -16,6 +18,7 @@ from pace_async.registry.task_groups import TASK_GROUPS
 from pace_async.task.kinds import TASK_KINDS, TaskKind
 from pace_async.task.kinds.command import CommandFields
 from pace_async.task.kinds.process import ProcessFields
+from pace_async.task.objectives import Bounds, Objective, completed, refuse_unless_several
 from pace_async.task.resources import ResourceFields
 from pace_async.task.several_files import FileFields
 
@@ -24,20 +27,6 @@ FULL = "full"
 """The `stage` that an evaluator gets when it gives a program its final score."""
 PRACTICE = "practice"
 """The stage of an evaluation on practice instances, which are never scored. The evaluator's `score` gets `full`."""
-
-
-class Bounds(BaseModel):
-    """The scores between which progress is measured. Outside them it is clamped."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-    lower: float = Field(description="Score at which progress is 0 when maximising.")
-    upper: float = Field(description="Score at which progress is 1 when maximising.")
-
-    @model_validator(mode="after")
-    def _ordered(self) -> "Bounds":
-        if not self.lower < self.upper:
-            raise ValueError(f"bounds.lower ({self.lower}) must be below bounds.upper ({self.upper})")
-        return self
 
 
 NOT_YET_KNOWN = Bounds(lower=0.0, upper=1.0)
@@ -73,6 +62,10 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields, FileFields):
         default=NOT_YET_KNOWN,
         description="The scores between which progress is measured. Where a target stands they may be left out: they "
         "are the seed program's score and the target then.",
+    )
+    objectives: tuple[Objective, ...] = Field(
+        default=(),
+        description="Several metrics that count, instead of a direction and bounds. The score is what they come to.",
     )
     target: float | None = Field(default=None, description="The best score known, where there is one.")
     program: str = Field(
@@ -137,12 +130,28 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields, FileFields):
     @property
     def fitness(self) -> Fitness:
         """How scores of the task compare."""
-        return fitness_of(self.direction, self.bounds.lower, self.bounds.upper)
+        return fitness_of(self.direction, self.bounds.lower, self.bounds.upper, self.aims)
+
+    @property
+    def aims(self) -> tuple[Aim, ...]:
+        """The objectives as values."""
+        return tuple(objective.aim for objective in self.objectives)
 
     @property
     def has_bounds(self) -> bool:
         """Whether the bounds are given. Otherwise they are known once the seed program has a score."""
         return "bounds" in self.model_fields_set
+
+    @model_validator(mode="before")
+    @classmethod
+    def _objectives_make_a_score(cls, given: Any) -> Any:
+        return completed(cast("Mapping[str, Any]", given)) if isinstance(given, Mapping) else given
+
+    @field_validator("objectives")
+    @classmethod
+    def _objectives_are_several(cls, objectives: tuple[Objective, ...]) -> tuple[Objective, ...]:
+        refuse_unless_several(objectives)
+        return objectives
 
     @model_validator(mode="after")
     def _progress_has_an_end(self) -> "TaskSpec":

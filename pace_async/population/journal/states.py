@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from pace_async.aims import Costs
 from pace_async.events import (
     Advised,
     CascadeStageEnded,
@@ -55,6 +56,7 @@ class _Member(msgspec.Struct, array_like=True, frozen=True):
     score: float
     feedback: str | None
     practice: str | None
+    costs: Costs = ()
 
 
 class _Open(msgspec.Struct, array_like=True, frozen=True):
@@ -222,7 +224,7 @@ class _Programs:
         if known is None:
             practice = _body(member.practice)
             known = self._places[id(member)] = len(self.members), member
-            self.members.append(_Member(member.candidate, member.score, member.feedback, practice))
+            self.members.append(_Member(member.candidate, member.score, member.feedback, practice, member.costs))
         return known[0]
 
     def named(self, member: Member) -> Member:
@@ -308,7 +310,7 @@ def _members(stored: Sequence[_Member], reading: Reading) -> list[Member]:
         program = programs[each.candidate]
         if program is None:
             raise ValueError(f"candidate {each.candidate} has no program")
-        members.append(Member(each.candidate, program, each.score, each.feedback, practice))
+        members.append(Member(each.candidate, program, each.score, each.feedback, practice, each.costs))
     return members
 
 

@@ -13,7 +13,8 @@ class RunRow(Base):
     """The run's identity and settings, fixed at its start. `config` is the whole resolved configuration. `task_folder`
     is absolute, and `task_suffix` the file name extension of its programs (NULL in runs of an earlier version).
     `trust` is "shared" where programs can reach what scores them (command tasks), else "hidden". `noisy`: equal
-    programs may get different scores (always false in runs of an earlier version). `prompts_digest` is
+    programs may get different scores (always false in runs of an earlier version). `aims` are the objectives of a task
+    with several, as JSON, else NULL. `prompts_digest` is
     that of the templates of its questions, NULL for advisors with a wording of their own. `longest_stall_ms` and
     `longest_turn_cpu_ms` are the longest turns of the event loop, in milliseconds of wall clock and of its thread's
     processor time, over all processes that drove the run. They are NULL until measured."""
@@ -41,6 +42,7 @@ class RunRow(Base):
     config: Mapped[dict[str, Any]]
     trust: Mapped[str] = mapped_column(server_default="hidden")
     noisy: Mapped[bool] = mapped_column(server_default=false())
+    aims: Mapped[str | None]
     prompts_digest: Mapped[str | None]
     created_at: Mapped[float]
     longest_stall_ms: Mapped[float | None]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, select
 
+from pace_async.fitness import Fitness
 from pace_async.population.models import CandidateRow, EpochScoreRow, EvaluationEpochRow, LeaseRow
 from pace_async.population.reading.programs import whole
 from pace_async.search.state import Member
@@ -104,12 +105,12 @@ def last_lease_of(connection: Connection, run_id: int) -> int:
     return connection.execute(select(func.coalesce(func.max(row.lease), 0)).where(row.run_id == run_id)).scalar_one()
 
 
-def rescoring_of(connection: Connection, run_id: int, epoch: int) -> Rescoring:
+def rescoring_of(connection: Connection, run_id: int, epoch: int, fitness: Fitness) -> Rescoring:
     """The results of an epoch for every program that it scored. Scores that were kept in it when the next one came into
     force have the time of their candidates."""
     row, made = EpochScoreRow, CandidateRow
     statement = (
-        select(row.candidate, row.outcome, row.score, row.reward, made.island, made.program)
+        select(row.candidate, row.outcome, row.score, row.reward, row.metrics, made.island, made.program)
         .join(made, (made.run_id == row.run_id) & (made.candidate == row.candidate))
         .where(row.run_id == run_id, row.epoch == epoch, row.at != made.at)
         .order_by(row.candidate)
@@ -118,9 +119,10 @@ def rescoring_of(connection: Connection, run_id: int, epoch: int) -> Rescoring:
 
     def members() -> Iterator[tuple[int, Member]]:
         for found in connection.execute(statement.execution_options(yield_per=500)):
-            scores[found.candidate] = NewScore(found.outcome, found.score, found.reward)
+            costs = fitness.costs(found.metrics)
+            scores[found.candidate] = NewScore(found.outcome, found.score, found.reward, costs)
             if found.score is not None:
                 program = whole(connection, run_id, found.program)
-                yield found.island or 0, Member(found.candidate, program, found.score)
+                yield found.island or 0, Member(found.candidate, program, found.score, costs=costs)
 
     return Rescoring.of(scores, members())

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, func, select
 from pace_async.config import AdvisorConfig, SearchConfig
 from pace_async.errors import PaceBug, UsageError
 from pace_async.events import EpochInForce, RunHeader
+from pace_async.fitness import Fitness
 from pace_async.gc_freeze import rare_collections
 from pace_async.population.journal.bodies import Recorded, fact_of
 from pace_async.population.journal.states import Reading, state_of_bytes
@@ -128,7 +129,7 @@ def _folded(
     _lend(connection, run_id, state, whole)
     for fact in _facts(connection, run_id, whole, after, until):
         if isinstance(fact, EpochInForce):
-            rescored(state, rescoring_of(connection, run_id, fact.epoch))
+            rescored(state, rescoring_of(connection, run_id, fact.epoch, state.terms.rules.fitness))
         elif not isinstance(fact, RunHeader):
             apply(state, fact)
     return state
@@ -150,7 +151,7 @@ def _lend(connection: Connection, run_id: int, state: RunState, whole: Set[int])
             .where(LeaseRow.run_id == run_id, LeaseRow.lease.in_(batch))
         )
         lent = {each for programs in connection.execute(opened).all() for each in programs if each is not None}
-        state.lent_programs.update(_members(connection, run_id, sorted(lent)))
+        state.lent_programs.update(_members(connection, run_id, sorted(lent), state.terms.rules.fitness))
     for underway in state.running.values():
         if underway.advice is not None:
             underway.base = state.lent_programs.get(underway.advice.parent)
@@ -203,16 +204,15 @@ def _batches(numbers: Sequence[T]) -> Iterator[Sequence[T]]:
     return (numbers[start : start + BATCH] for start in range(0, len(numbers), BATCH))
 
 
-def _members(connection: Connection, run_id: int, candidates: Sequence[int]) -> dict[int, Member]:
+def _members(connection: Connection, run_id: int, candidates: Sequence[int], fitness: Fitness) -> dict[int, Member]:
     """The programs with these numbers."""
     row, members = CandidateRow, dict[int, Member]()
     practices = practices_of(connection, run_id, candidates)
-    asked = select(row.candidate, row.program, row.score, row.feedback)
+    asked = select(row.candidate, row.program, row.score, row.feedback, row.metrics)
     for each in connection.execute(asked.where(row.run_id == run_id, row.candidate.in_(candidates))).all():
         program, practice = whole(connection, run_id, each.program), practices.get(each.candidate)
-        members[each.candidate] = Member(
-            each.candidate, program, each.score, each.feedback, practice_with(program, practice)
-        )
+        practice, costs = practice_with(program, practice), fitness.costs(each.metrics)
+        members[each.candidate] = Member(each.candidate, program, each.score, each.feedback, practice, costs)
     if missing := set(candidates) - members.keys():
         raise PaceBug(f"candidates {sorted(missing)} have no row")
     return members

@@ -280,7 +280,7 @@ async def _complete(core: Core, work: LeaseWork, decision: Decision, tried: Trie
         with ClaimedPlace.rollouts(state, rollout):
             await core.record(*facts, LeaseReleased(lease, "skipped", now))
         return
-    member = member_of(ended, state.running[lease].practice) if shows_at_once(state) else None
+    member = member_of(ended, core.task.spec.fitness, state.running[lease].practice) if shows_at_once(state) else None
     with ClaimedPlace.program(state, lease, work.island, member):
         await core.record(*facts)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
+from pace_async.aims import text_of
 from pace_async.config import Config
 from pace_async.configure import dump
 from pace_async.context.bill import NOTHING
@@ -262,4 +263,5 @@ def header_of(config: Config, task: Task, name: str, tier: Tier) -> RunHeader:
         task_folder=str(task.folder),
         task_suffix=task.suffix,
         noisy=not task.spec.deterministic,
+        aims=text_of(task.spec.fitness.aims),
     )

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import anyio
 
+from pace_async.aims import Aim
 from pace_async.config import Config, EvaluationConfig
 from pace_async.errors import CandidateFault, UsageError
 from pace_async.evaluate.assemble import open_evaluator
@@ -151,7 +152,11 @@ async def _answers(task: Task, seed: int, tier: Tier, log: Path, say: Callable[[
         if scorers is not None and scorers.practises:
             practise = partial(scoring.score, task.program, PRACTICE)
             say(Check("practice is apart", *await practice_checked(task, scorers, seed, practise)))
-        say(_bounds(task, first.score))
+        if task.spec.aims:
+            for aim in task.spec.aims:
+                say(_objective(aim, first.metrics[aim.metric]))
+        else:
+            say(_bounds(task, first.score))
         for stage in task.spec.cascade:
             say(_stage(stage, task.spec.fitness, first, await scoring.score(task.program, stage.name)))
         for file in sorted((task.folder / CHEATS_FOLDER).glob(f"*.{task.spec.written_in.suffix or '*'}")):
@@ -280,6 +285,18 @@ def _bounds(task: Task, score: float) -> Check:
     target = spec.target
     if target is not None and fitness.reaches(score, target):
         return Check(name, False, f"{said}; target {target:g}", "set the target to a score better than the seed's")
+    return Check(name, True, said)
+
+
+def _objective(aim: Aim, value: float) -> Check:
+    """Whether something is left to gain in one objective, and its bounds tell programs apart."""
+    name, cost, broken = f"objective {aim.metric}", aim.cost(value), aim.violation(value) > 0
+    better = aim.upper if aim.higher else aim.lower
+    said = f"{value:.6g}{', which breaks its constraint' if broken else ''}; {aim.in_words}"
+    if cost <= 0:
+        return Check(name, False, said, f"nothing is left to gain: set the better bound beyond {value:.6g}")
+    if cost >= 1:
+        return Check(name, False, said, f"set the worse bound beyond {value:.6g}, further from {better:g}")
     return Check(name, True, said)
 
 

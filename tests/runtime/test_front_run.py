@@ -1,0 +1,44 @@
+"""A run with several objectives, in separate processes: its front is that of its candidates, also after a resume."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pace_async.aims import aims_of, costs_of
+from pace_async.search.front import dominates
+from tests.support.command_line import search
+from tests.support.zdt import zdt_task
+
+RUN = ("--advisor", "bandit", "--set", "search.threads=2", "--set", "evaluation.slots=2")
+
+
+@pytest.mark.long
+def test_the_front_of_a_run_is_that_of_its_candidates(tmp_path: Path) -> None:
+    zdt_task(tmp_path / "zdt1", "zdt1")
+    begun = search(tmp_path, ["run", "./zdt1", "--candidates", "20", *RUN])
+    assert begun.code == 0, begun.err
+    assert search(tmp_path, ["resume", "runs/zdt1-1", "--candidates", "40"]).code == 0
+    found = json.loads(search(tmp_path, ["best", "runs/zdt1-1", "--front", "--json"]).out)
+    columns = "select candidate, score, metrics from candidates where score is not null"
+    rows = json.loads(search(tmp_path, ["db", "sql", "runs/zdt1-1", columns, "--json"]).out)
+    aims = aims_of(
+        json.loads(search(tmp_path, ["db", "sql", "runs/zdt1-1", "select aims from runs", "--json"]).out)[0]["aims"]
+    )
+    costs = {row["candidate"]: costs_of(aims, json.loads(row["metrics"])) for row in rows}
+    assert len(costs) == 41
+    unsurpassed = {costs[one] for one in costs if not any(dominates(other, costs[one]) for other in costs.values())}
+    assert {costs[one["candidate"]] for one in found["front"]} == unsurpassed
+    assert found["objectives"] == {"f1": "minimize", "f2": "minimize"}
+    best = json.loads(search(tmp_path, ["best", "runs/zdt1-1", "--json"]).out)
+    assert best["candidate"] == found["front"][0]["candidate"]
+    assert search(tmp_path, ["db", "check", "runs/zdt1-1"]).code == 0
+
+
+@pytest.mark.long
+def test_a_run_of_one_score_has_no_front(tmp_path: Path) -> None:
+    run = ["run", "circle_packing", "--candidates", "2", "--advisor", "bandit"]
+    assert search(tmp_path, run).code == 0
+    refused = search(tmp_path, ["best", "circle_packing-1", "--front"])
+    assert refused.code == 2
+    assert "has one score and no objectives, so it has no front: leave out --front" in refused.err
