@@ -4,6 +4,10 @@ The default is PACEvolve's tournament: draw `size` of the `pool` best members, t
 only the best count. Equal scores go to the older candidate. By default most parents come from a tournament among the
 best programs of all islands, so an island that is stuck goes on from another's best. An island that has gone back to an
 older state of its own takes no such parent. `registry.parent_rules` lists the rules.
+
+With several objectives, the order in a tournament and when an island has too many programs is that of NSGA-II: by rank,
+then by crowding distance (`search.front`). A tournament draws among the whole front at least, and a parent from another
+island is one of the front of all islands. The best score stays the first member and is never dropped.
 """
 
 import random
@@ -16,6 +20,7 @@ from typing import Protocol
 from pace_async.config import SearchConfig
 from pace_async.fitness import Fitness
 from pace_async.registry.parent_rules import PARENT_RULES
+from pace_async.search.front import by_front, least_crowded
 from pace_async.search.state import Island, Member
 
 
@@ -86,7 +91,11 @@ def _rule(name: str) -> ParentRule:
 
 def tournament(island: Island, search: SearchConfig, draw: random.Random) -> Member:
     """The parent rule `tournament`."""
-    return choose_parent(island.members, draw, size=search.tournament_size, pool=search.tournament_pool)
+    members, pool = island.members, search.tournament_pool
+    if members[0].costs:
+        ranked = by_front(members)
+        members, pool = [member for _, member in ranked], max(pool, sum(rank == 0 for rank, _ in ranked))
+    return choose_parent(members, draw, size=search.tournament_size, pool=pool)
 
 
 def top_k(island: Island, search: SearchConfig, draw: random.Random) -> Member:
@@ -114,12 +123,17 @@ def choose_migrant(
     *,
     probability: float,
     size: int,
+    front: Sequence[Member] = (),
 ) -> Member | None:
     """With `probability`, the winner of a tournament among the best programs of all islands: the best of `size`
     different ones. None if the winner is the island's own, and always while the island has gone back. `elites` has the
-    best of each island that shows one."""
+    best of each island that shows one. `front` is that of all islands in a task with several objectives, where the
+    winner is the least crowded one that was drawn."""
     if draw.random() >= probability or island.course.stay > 0:
         return None
+    if front:
+        chosen = choose_parent(least_crowded(front), draw, size=size, pool=len(front))
+        return None if chosen.candidate in {member.candidate for member in island.members} else chosen
     bests = {**elites, island.number: island.members[0]}
     drawn = draw.sample(sorted(bests), min(size, len(bests)))
     winner = fitness.ranked(bests[number] for number in drawn)[0]
@@ -140,19 +154,23 @@ def taken_in(
 ) -> tuple[Member, ...]:
     """At most `kept` of `members` and `new`, in order of rank (as `members` are). They are unchanged if `new` ranks too
     low or its program is there already. If their programs take more than `room` bytes, programs that do not fit beside
-    the better ones are left out, never the best. Worked example, maximising, 2 kept: scores 3 and 1 and a new 2 give 3
+    the better ones are left out, never the best. Of programs with costs the last by rank and crowding goes, whatever
+    its score, and never the best. Worked example, maximising, 2 kept: scores 3 and 1 and a new 2 give 3
     and 2. A new 1 changes nothing, because it is younger."""
 
     def rank_of(member: Member) -> tuple[float, int]:
         return -fitness.merit(member.score), member.candidate
 
     rank = rank_of(new)
-    if len(members) >= kept and rank > rank_of(members[kept - 1]):
+    if not new.costs and len(members) >= kept and rank > rank_of(members[kept - 1]):
         return members
     before = Members.of(members)
     if new.program in before.known.programs:
         return members
-    best = before.with_member(bisect_left(before, rank, key=rank_of), new, kept)
+    best = before.with_member(bisect_left(before, rank, key=rank_of), new, kept + bool(new.costs))
+    if len(best) > kept:
+        last = next(member for _, member in reversed(by_front(best)) if member is not best[0])
+        best = Members(member for member in best if member is not last)
     if room is None or 4 * best.known.characters <= room:
         return best  # as nearly always: no text takes more than four bytes a character
     left, fitting = room, list[Member]()

@@ -223,7 +223,8 @@ def _migrant(state: RunState, fact: LeaseOpened) -> Member | None:
     place = state.claimed.openings.get(fact.lease)
     if place is not None or fact.migrant is None:
         return place.migrant if place is not None else None
-    shown = (member for member in state.visible.elites.values() if member.candidate == fact.migrant)
+    seen = (*state.visible.elites.values(), *state.visible.front)
+    shown = (member for member in seen if member.candidate == fact.migrant)
     return state.lent_programs.get(fact.migrant) or next(shown, None)
 
 

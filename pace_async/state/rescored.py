@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from pace_async.errors import PaceBug
+from pace_async.search.front import front_of
 from pace_async.search.ideas import Pool
 from pace_async.search.islands import snapshot_of
 from pace_async.search.parents import fitter, taken_in
@@ -68,6 +69,8 @@ def rescored(state: RunState, new: Rescoring) -> RunState:
     state.complete = {lease: _rollout(rollout, new, scored.get(lease)) for lease, rollout in state.complete.items()}
     seen = state.visible
     seen.elites = {number: state.islands[number].members[0] for number in seen.elites}
+    shown = (member for number in seen.elites for member in state.islands[number].members)
+    seen.front = front_of(list(shown)) if seed.costs else ()
     seen.pools = {number: Shown(shown.lease, new.of_pool(shown.ideas)) for number, shown in seen.pools.items()}
     if state.memory.active:
         state.memory.rescored(new.scores)

@@ -26,6 +26,7 @@ from pace_async.fitness import Fitness
 from pace_async.objectives import NO_SPREADS, Spreads
 from pace_async.search.bandit import WINDOW, Result, latest
 from pace_async.search.edit_bandit import Arm, Tries, with_try
+from pace_async.search.front import with_point
 from pace_async.search.ideas import Pool
 from pace_async.search.parents import fitter
 from pace_async.search.state import Idea, Island, Member, Rules, Shown
@@ -142,22 +143,26 @@ class Opening:
 class Visible:
     """What islands see of one another: the best program of each among its complete rollouts (with a bound of 0 those
     whose lease is closed, so under `--sync` as of the last group), the ideas of each as of the newest lease that is
-    closed, and the results of choosing implementers and edits in closed ones."""
+    closed, and the results of choosing implementers and edits in closed ones. `front` is that of the same rollouts in a
+    task with several objectives."""
 
     fitness: Fitness
     elites: dict[int, Member] = field(default_factory=dict[int, Member])
     pools: dict[int, Shown] = field(default_factory=dict[int, Shown])
     results: dict[int, Result] = field(default_factory=dict[int, Result])
     edits: dict[Arm, Tries] = field(default_factory=dict[Arm, Tries])
+    front: tuple[Member, ...] = ()
 
     def copy(self) -> "Visible":
         """A copy. Changes of one do not affect the other."""
-        return Visible(self.fitness, dict(self.elites), dict(self.pools), dict(self.results), dict(self.edits))
+        tables = dict(self.elites), dict(self.pools), dict(self.results), dict(self.edits)
+        return Visible(self.fitness, *tables, self.front)
 
     def show_program(self, island: int, member: Member | None) -> None:
         """The other islands may go on from this program of `island`."""
         if member is not None:
             self.elites[island] = fitter(self.fitness, self.elites.get(island), member)
+            self.front = with_point(self.front, member) if member.costs else self.front
 
     def show(self, rollout: Rollout) -> None:
         """The other islands may see all that this rollout found. The order of calls does not matter."""

@@ -4,13 +4,32 @@ import json
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection, select
 
 from pace_async.aims import aims_of, costs_of
+from pace_async.population.journal.states import Reading, encoding_of, state_of_bytes
+from pace_async.population.models import CandidateRow
+from pace_async.population.reading.journal import Contents
+from pace_async.population.reading.load import header_of
+from pace_async.population.reading.programs import whole_or_none
+from pace_async.population.reading.reader import open_readonly
+from pace_async.population.reading.replay import state_of
 from pace_async.search.front import dominates
+from pace_async.state.run_state import RunState
 from tests.support.command_line import search
+from tests.support.comparing_states import differences
 from tests.support.zdt import zdt_task
 
 RUN = ("--advisor", "bandit", "--set", "search.threads=2", "--set", "evaluation.slots=2")
+
+
+def both_states(connection: Connection, run_id: int) -> tuple[RunState, RunState]:
+    """The state that the facts come to, and the same as bytes and back."""
+    folded = state_of(connection, run_id, header_of(connection, run_id))
+    rows = connection.execute(select(CandidateRow.candidate, CandidateRow.program)).all()
+    programs = {row.candidate: whole_or_none(connection, run_id, row.program) for row in rows}
+    reading = Reading(Contents(connection, run_id).of, lambda _: programs, frozenset())
+    return folded, state_of_bytes(encoding_of(folded)(), folded.terms, reading)
 
 
 @pytest.mark.long
@@ -33,6 +52,11 @@ def test_the_front_of_a_run_is_that_of_its_candidates(tmp_path: Path) -> None:
     best = json.loads(search(tmp_path, ["best", "runs/zdt1-1", "--json"]).out)
     assert best["candidate"] == found["front"][0]["candidate"]
     assert search(tmp_path, ["db", "check", "runs/zdt1-1"]).code == 0
+    with open_readonly(str(tmp_path / "runs" / "zdt1-1" / "population.db")) as reader:
+        folded, read = reader.ask(both_states)
+    assert differences(folded, read) == []
+    assert {member.candidate for member in read.visible.front} <= {one["candidate"] for one in found["front"]}
+    assert read.visible.front
 
 
 @pytest.mark.long

@@ -87,7 +87,7 @@ class _Remembered(msgspec.Struct, array_like=True, frozen=True):
 
 
 class _State(msgspec.Struct, frozen=True):
-    """A `RunState`. `islands` and `elites` name programs."""
+    """A `RunState`. `islands`, `elites` and `front` name programs."""
 
     members: tuple[_Member, ...]
     seed_program: int | None
@@ -122,6 +122,7 @@ class _State(msgspec.Struct, frozen=True):
     first: TriedOut | None = None
     confirmed: dict[int, float] = {}
     newest_given: int = 0
+    front: tuple[int, ...] = ()
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -137,7 +138,7 @@ def encoding_of(state: RunState) -> Callable[[], bytes]:
     islands = tuple(state.islands[number] for number in sorted(state.turns))
     running = tuple(replace(underway, paid=dict(underway.paid)) for underway in state.running.values())
     complete, training = tuple(state.complete.values()), state.training
-    own, best, elites = state.seed_program, state.best, dict(seen.elites)
+    own, best, elites, front = state.seed_program, state.best, dict(seen.elites), seen.front
     visible: dict[str, Any] = {
         "pools": dict(seen.pools),
         "results": dict(seen.results),
@@ -158,6 +159,7 @@ def encoding_of(state: RunState) -> Callable[[], bytes]:
             "complete": tuple(_complete(rollout, programs) for rollout in complete),
             "training": tuple(_complete(rollout, programs) for rollout in training),
             "elites": {number: programs.place(member) for number, member in elites.items()},
+            "front": tuple(programs.place(member) for member in front),
         }
         whole = _State(
             members=tuple(programs.members),
@@ -293,6 +295,7 @@ def _state(stored: _State, terms: Terms, reading: Reading) -> RunState:
     )
     seen, memory = state.visible, state.memory
     seen.elites = {number: members[place] for number, place in stored.elites.items()}
+    seen.front = tuple(members[place] for place in stored.front)
     seen.pools, seen.results, seen.edits = stored.pools, stored.results, dict(stored.edits)
     memory.views = {
         number: Results.of(memory.fitness, view.ideas, view.tested) for number, view in stored.memory.items()

@@ -291,6 +291,7 @@ class Core:
             generator(seed, lease, "migrant"),
             probability=search.migration,
             size=search.tournament_size,
+            front=seen.front,
         )
         return (), migrant, ()
 
