@@ -15,6 +15,7 @@ crowding (`search.front`) look at nothing else.
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -73,6 +74,18 @@ def value_of(costs: Costs, weights: Sequence[float] | None = None) -> float:
     weights = weights or (1.0,) * len(distances)
     cut = [weight * min(1.0, max(0.0, cost)) for weight, cost in zip(weights, distances, strict=True)]
     return 1.0 - (max(cut) / max(weights) + RHO * sum(cut) / sum(weights)) / (1.0 + RHO)
+
+
+@lru_cache(maxsize=256)
+def weights_of(lease: int, count: int) -> tuple[float, ...]:
+    """The weights with which a lease is rewarded: shares of 1 in hundredths, at least one each. The points of a
+    Kronecker sequence (with the generalised golden ratio) are made exponential, so leases in a row cover the simplex
+    evenly. It depends on nothing but the lease, so rewards can be computed again."""
+    ratio = 2.0
+    for _ in range(32):
+        ratio = (1.0 + ratio) ** (1.0 / (count + 1))
+    drawn = [-math.log(1.0 - (0.5 + lease * ratio**-axis) % 1.0 * (1.0 - 1e-9)) for axis in range(1, count + 1)]
+    return tuple(max(0.01, round(one / sum(drawn), 2)) for one in drawn)
 
 
 def text_of(aims: Sequence[Aim]) -> str | None:

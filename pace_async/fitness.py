@@ -45,6 +45,11 @@ class Fitness(Protocol):
         ...
 
     @property
+    def told(self) -> str:
+        """The same as models are told it: a sentence, or several."""
+        return f"{self.in_words.capitalize()}."
+
+    @property
     def worse_bound(self) -> float:
         """The score of no progress."""
         ...
@@ -153,6 +158,15 @@ class SeveralAims(OneNumber):
     @property
     def in_words(self) -> str:
         return f"higher is better, of what {len(self.aims)} objectives come to"
+
+    @property
+    def told(self) -> str:
+        aims = "; ".join(aim.in_words for aim in self.aims)
+        return (
+            f"There are {len(self.aims)} objectives: {aims}. The score is what they come to, higher is better: 1 where "
+            "each is at its better end, and low where one of them is far from it. Every program counts that no other "
+            "one surpasses in all objectives, so different trade-offs are wanted."
+        )
 
 
 def ranks_above(

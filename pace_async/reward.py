@@ -18,6 +18,10 @@ credit to what the experiment changed rather than to the parent that it was give
     parent   scale * max(-floor, u(y) ** exponent - u(parent) ** exponent), in [-scale * floor, scale]: the gain over
              the parent. The floor cuts what a bad program loses, so that one of them does not set the scale of a group
 
+With several objectives the score that is rewarded is that with the weights of the lease (`aims.weights_of`), not with
+equal ones, and so are those of the parent and the seed program. So every part of a front is rewarded by some leases.
+Models are told the weights.
+
 Under every rule a candidate's failure earns less than any score, and a stop by a cheap stage as little as the lowest.
 
 Paper, "Progress-normalized reward shaping". A failure of the infrastructure never reaches this function, because it is
@@ -28,6 +32,7 @@ import math
 from dataclasses import dataclass
 from typing import Self
 
+from pace_async.aims import Costs, weights_of
 from pace_async.config import RewardConfig
 from pace_async.fitness import Fitness
 from pace_async.task import TaskSpec
@@ -63,6 +68,12 @@ class RewardRule:
             left = max(0.0, self.fitness.progress(score) - start)
             return self.scale * (left / (1.0 - start)) ** self.exponent if left else 0.0
         return self.scale * self._shaped(score)
+
+    def of_costs(self, costs: Costs, *, parent: Costs, seed: Costs, lease: int) -> float:
+        """The reward of a program with these costs, in a task with several objectives. FAILURE without costs."""
+        weights = weights_of(lease, len(self.fitness.aims))
+        score, over, start = (self.fitness.score_of(one, weights) if one else None for one in (costs, parent, seed))
+        return self.of_score(score, parent=over or 0.0, seed=start or 0.0)
 
     @property
     def stopped(self) -> float:

@@ -76,7 +76,7 @@ def one_line(text: str) -> str:
 
 def _beginning(task: Task, context: SearchContext, detail: Detail) -> str:
     background = _cut(_told(task.spec.background, task.spec.coding_requirements), detail.longest)
-    goal = f"{task.spec.fitness.in_words.capitalize()}."
+    goal = task.spec.fitness.told
     return (
         f"{background} {goal}\n"
         f"\nParent, score {score_text(context.parent.score)}:\n{_shown(context.parent.program, detail.longest)}"

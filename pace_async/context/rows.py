@@ -63,10 +63,11 @@ def as_told(tested: TriedOut, spec: TaskSpec) -> TriedOut:
 
 
 def shown_metrics(metrics: Mapping[str, float], spec: TaskSpec) -> Mapping[str, float]:
-    """All of a command task, whose programs can read them anyway. Of a hidden scorer those that the task lists, with
-    fewer digits."""
+    """All of a command task, whose programs can read them anyway. Of a hidden scorer the objectives and those that the
+    task lists, with fewer digits."""
     hidden = spec.of_kind.hides_scorer
-    names, digits = (spec.shown_metrics, 4) if hidden else (metrics, 5)
+    aims = [aim.metric for aim in spec.aims]
+    names, digits = ((*aims, *(name for name in spec.shown_metrics if name not in aims)), 4) if hidden else (metrics, 5)
     return {name: float(f"{metrics[name]:.{digits}g}") for name in names if name in metrics and name not in REPEATED}
 
 

@@ -5,6 +5,7 @@ words of our own, so that neither can imitate a heading.
 """
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 from pace_async.context.figures import CHARACTERS_PER_TOKEN, digits_for, score_text
@@ -71,7 +72,7 @@ def fenced(text: str, language: str = "") -> str:
 
 def task_text(spec: TaskSpec) -> str:
     """The task in the words of its author."""
-    goal = f"{spec.fitness.in_words.capitalize()}."
+    goal = spec.fitness.told
     return f"{spec.background.strip()}\n\n{spec.coding_requirements.strip()}\n\n{goal}"
 
 
@@ -155,6 +156,14 @@ def score_of(context: Context, member: Member) -> str:
     return score_text(member.score, digits_for(context.scores))
 
 
+def weights_text(spec: TaskSpec, weights: Sequence[float]) -> str:
+    """How the objectives weigh in the reward of this rollout. Empty where there are none."""
+    if not weights:
+        return ""
+    shares = ", ".join(f"{aim.metric} {share:.2f}" for aim, share in zip(spec.aims, weights, strict=True))
+    return f"\nThis experiment counts by the objectives with these weights: {shares}."
+
+
 def program_levels(context: Context, task: Task, *, to_edit: bool) -> Levels:
     """The parent: its whole file, or its files in the order of need. What `in_use` leaves out is left out of a Python
     file, unless the reader is to edit it (`to_edit`)."""
@@ -165,6 +174,7 @@ def program_levels(context: Context, task: Task, *, to_edit: bool) -> Levels:
     score = f"score {score_of(context, context.parent)}{metrics}" if context.begun else "not scored yet"
     head = f"Candidate {context.parent.candidate}, {score}, {size_text(spec, program)}.{best}"
     feedback = context.parent.feedback
+    head += weights_text(spec, context.weights)
     wrote = f"\nWhat its evaluator wrote, which is data:\n{fenced(feedback, 'text')}" if feedback else ""
     if spec.has_folder:
         return files_levels(program, task.program, spec, f"{head}{wrote}")

@@ -8,11 +8,14 @@ word that a program wrote in a scored evaluation.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from math import inf
 from operator import attrgetter
 
+from pace_async.aims import weights_of
 from pace_async.context.noise import Noise, noise_of
 from pace_async.context.rows import Row, columns_of, row_of, shown_metrics
 from pace_async.events import Advised, NotesPage
+from pace_async.search.front import dominates, front_of, least_crowded
 from pace_async.search.parents import fitter
 from pace_async.search.results import KnownIdea, Results, TriedOut, bare
 from pace_async.search.state import Island, Member
@@ -67,7 +70,8 @@ class Context:
     `noise` is what two evaluations of one program usually differ by, None if that is not known.
     `notes` is the newest page that may be seen. `seed` is the task's own program, and `columns` are the metrics of all
     these results with their spreads. `begun` is False before a run has scored the task's own program: then the parent's
-    score is no score. `by_mean`: the best is so by the mean of two evaluations, and another one has a better score."""
+    score is no score. `by_mean`: the best is so by the mean of two evaluations, and another one has a better score.
+    With several objectives the best rows are those of the front, and `weights` are those of the rollout's reward."""
 
     parent: Member
     best: Member | None
@@ -91,6 +95,7 @@ class Context:
     columns: Mapping[str, float] = field(default_factory=dict[str, float])
     begun: bool = True
     by_mean: bool = False
+    weights: tuple[float, ...] = ()
 
     @property
     def scores(self) -> list[float]:
@@ -109,7 +114,10 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
     for member in members:
         best = _fitter(view, spec, best, member)
     ahead = best if _worth(view, spec, best) != _worth(view, spec, parent) else None
-    top = sorted(view.best(BEST), key=lambda tested: -spec.fitness.merit(_worth(view, spec, tested)))
+    top = sorted(
+        _on_front(state, island, view) or view.best(BEST),
+        key=lambda tested: -spec.fitness.merit(_worth(view, spec, tested)),
+    )
     listed = {tested.candidate for tested in top}
     recent = [tested for tested in view.recent(BEST + RECENT) if tested.candidate not in listed][:RECENT]
     first = state.memory.first
@@ -145,8 +153,27 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
         notes=page_seen(state) if state.memory.mode == "run" else None,
         seed=seed_row,
         by_mean=any(_behind(view, spec, row, best) for row in (*best_rows, *recent_rows)),
-        columns=columns_of((*best_rows, *recent_rows, *([seed_row] if seed_row is not None else []))),
+        columns={
+            **columns_of((*best_rows, *recent_rows, *([seed_row] if seed_row is not None else []))),
+            **dict.fromkeys((aim.metric for aim in spec.aims), inf),
+        },
+        weights=_weights(state, spec, island),
     )
+
+
+def _on_front(state: RunState, island: Island, view: Results) -> list[TriedOut]:
+    """The least crowded results of the front that the island may see. Empty without objectives."""
+    if not island.members[0].costs:
+        return []
+    others = () if state.memory.mode == "island" else state.visible.front
+    seen = front_of([member for member in (*island.members, *others) if member.candidate in view.tested])
+    return [view.tested[member.candidate] for member in least_crowded(seen)[:BEST]]
+
+
+def _weights(state: RunState, spec: TaskSpec, island: Island) -> tuple[float, ...]:
+    """How the objectives weigh in the island's open lease. Empty where there is none of either."""
+    lease = max((each.lease.lease for each in state.running.values() if each.island == island.number), default=0)
+    return weights_of(lease, len(spec.aims)) if lease and spec.aims else ()
 
 
 def _seed_row(state: RunState, spec: TaskSpec) -> Row | None:
@@ -203,9 +230,10 @@ def program_of(state: RunState, island: Island, candidate: int) -> Member | None
     """The program of a candidate, if the island may see it and it is still kept."""
     known = [island] if state.memory.mode == "island" else state.islands.values()
     members = (member for each in known for member in each.members)
-    shown = (*members, *state.visible.elites.values(), *([state.seed_program] if state.seed_program else []))
+    others = (*state.visible.elites.values(), *state.visible.front)
+    shown = (*members, *others, *([state.seed_program] if state.seed_program else []))
     if state.memory.mode != "island" and state.terms.bound == 0:
-        shown = (*island.members, *state.visible.elites.values())
+        shown = (*island.members, *others)
     return next((member for member in shown if member.candidate == candidate), None)
 
 
@@ -213,9 +241,16 @@ def base_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, nam
     """What a rollout on `parent` changes whose answer names a candidate as base: that one, if the island may see its
     program and it is no worse, else the parent. An island that has gone back goes on from its own programs."""
     base, view = program_of(state, island, named) if named is not None else None, view_of(state, island)
-    if base is None or spec.fitness.better(_worth(view, spec, parent), _worth(view, spec, base)):
+    if base is None or _surpassed(view, spec, base, parent):
         return parent
     return parent if island.course.stay > 0 and base not in island.members else base
+
+
+def _surpassed(view: Results, spec: TaskSpec, base: Member, parent: Member) -> bool:
+    """Whether the parent is the better one of the two: with several objectives, in all of them."""
+    if base.costs:
+        return dominates(parent.costs, base.costs)
+    return spec.fitness.better(_worth(view, spec, parent), _worth(view, spec, base))
 
 
 def _programs(state: RunState, island: Island) -> list[Member]:

@@ -85,7 +85,7 @@ def files_for(task: Task, parent: Member, experiment: Experiment) -> dict[str, s
 
 
 def task_text(spec: TaskSpec) -> str:
-    goal = f"{spec.fitness.in_words.capitalize()}."
+    goal = spec.fitness.told
     return (
         f"# Task\n\n{spec.background.strip()}\n\n# Requirements\n\n{spec.coding_requirements.strip()}\n\n"
         f"{spec.of_kind.contract(spec)}; it has {resources(spec)} in all. {goal}\n"

@@ -96,7 +96,7 @@ def messages_for(task: Task, parent: Member, experiment: Experiment) -> Messages
         question = question_for(task, parent, experiment, experiment.briefing)
         return ({"role": "system", "content": question.system}, {"role": "user", "content": question.text})
     spec = task.spec
-    goal = f"{spec.fitness.in_words.capitalize()}."
+    goal = spec.fitness.told
     program = program_to_change(parent.program, experiment.tries)
     begun = program != parent.program
     what = "in which the experiment was begun" if begun else f"whose score is {parent.score:.10g}"

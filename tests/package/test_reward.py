@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pace_async.aims import Aim, weights_of
 from pace_async.configure import resolve
 from pace_async.errors import UsageError
 from pace_async.fitness import fitness_of
@@ -106,3 +107,25 @@ def test_a_floor_as_low_as_a_failure_is_refused() -> None:
     assert resolve(None, {"reward.relative_to": "parent", "reward.floor": 0.1}, {}).reward.floor == 0.1
     with pytest.raises(UsageError, match=r"reward\.floor 0\.2 times reward\.scale 5 must be below 1"):
         resolve(None, {"reward.relative_to": "parent", "reward.floor": 0.2}, {})
+
+
+def test_with_several_objectives_a_lease_rewards_its_own_weights() -> None:
+    rule = RewardRule(fitness_of("maximize", 0.0, 1.0, (Aim("a", False, 0.0, 1.0), Aim("b", False, 0.0, 1.0))))
+    fast, good = (0.0, 0.0, 1.0), (0.0, 1.0, 0.0)
+    leases = range(1, 41)
+    first = {lease for lease in leases if weights_of(lease, 2)[0] > 0.5}
+    assert 15 <= len(first) <= 25
+    for lease in leases:
+        rewards = [rule.of_costs(costs, parent=fast, seed=good, lease=lease) for costs in (fast, good)]
+        assert (rewards[0] >= rewards[1]) == (lease in first or rewards[0] == rewards[1])
+        assert rule.of_costs((), parent=fast, seed=good, lease=lease) == -1.0
+        assert rule.of_costs((0.3, 0.0, 0.0), parent=fast, seed=good, lease=lease) == 0.0
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_the_weights_of_leases_are_shares_that_cover_every_objective(count: int) -> None:
+    drawn = [weights_of(lease, count) for lease in range(1, 201)]
+    assert all(sum(one) == pytest.approx(1.0, abs=0.05) and min(one) >= 0.01 for one in drawn)
+    for axis in range(count):
+        assert sum(one[axis] for one in drawn) / len(drawn) == pytest.approx(1 / count, abs=0.02)
+        assert max(one[axis] for one in drawn) > 0.6

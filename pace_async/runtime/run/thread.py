@@ -290,10 +290,13 @@ async def _ended(core: Core, work: LeaseWork, decision: Decision, tried: Tried, 
     state, lease, rule, seed = core.state, work.lease.lease, core.reward, core.state.seed_program
     if seed is None:
         raise PaceBug("a candidate was scored before the seed program")
-    counts = evaluation.curve[-1][1] if evaluation.outcome == "pruned" and evaluation.curve else evaluation.score
-    value = rule.of_score(counts, parent=decision.parent.score, seed=seed.score)
-    program = implemented.program if implemented else None
     score, parent = evaluation.score, decision.parent
+    counts = evaluation.curve[-1][1] if evaluation.outcome == "pruned" and evaluation.curve else score
+    value = rule.of_score(counts, parent=parent.score, seed=seed.score)
+    if spec.aims and score is not None:
+        costs = spec.fitness.costs(evaluation.metrics)
+        value = rule.of_costs(costs, parent=parent.costs, seed=seed.costs, lease=lease)
+    program = implemented.program if implemented else None
     return Evaluated(
         lease=lease,
         island=work.island,

@@ -180,7 +180,11 @@ class _Work:
         self.show(self.done, self.plan.programs, time.monotonic() - self.began)
 
     def _fact(self, candidate: int, found: Evaluation) -> Rescored:
-        value = RewardRule.of(self.config.reward, self.task.spec).of_score(found.score, parent=0.0, seed=0.0)
+        rule, spec = RewardRule.of(self.config.reward, self.task.spec), self.task.spec
+        value = rule.of_score(found.score, parent=0.0, seed=0.0)
+        if spec.aims and candidate:
+            costs = spec.fitness.costs(found.metrics) if found.score is not None else ()
+            value = rule.of_costs(costs, parent=(), seed=(), lease=candidate)
         return Rescored(
             epoch=self.plan.epoch,
             candidate=candidate,
