@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pace_async.cli.documents import BestWithFile
     from pace_async.events import RunHeader
     from pace_async.interface.documents import Rollback, Waiting
+    from pace_async.population.reading.reader import Reader
 
 _FROM_FRESH = "on instances that no other score comes from"
 _FROM_AGAIN = "from a second evaluation"
@@ -30,6 +31,7 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
     """
     with open_run(run) as (paths, reader):
         found, header = standing_of(paths, reader), reader.header()
+        several = _on_front(reader, paths.folder) if header.aims and not as_json else {}
     if as_json:
         print_json(found)
         return
@@ -50,6 +52,7 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
             **({"saved": saved(found["evaluation_saved"])} if found["evaluation_saved"] is not None else {}),
             "best score": found["best_score"],
             **_stands(found["best_score"], found["best_fresh_score"], found["best_known"], header),
+            **several,
             **_learned(found, header),
             "leases": f"admitted {found['admitted']} = {leases}",
             **({"fails": fails} if fails else {}),
@@ -104,6 +107,14 @@ def _stands(score: float | None, fresh: float | None, known: float | None, heade
     if known is not None:
         lines["best known"] = known if score is None else to_best_known(score, known, header.fitness)
     return lines
+
+
+def _on_front(reader: "Reader", folder: Path) -> dict[str, object]:
+    from pace_async.population.reading.front import front_of_run
+
+    found = reader.ask(front_of_run)
+    said = f"{len(found.programs)} programs, hypervolume {found.hypervolume:.4f}: `pace best {folder} --front`"
+    return {"front": said}
 
 
 def _equal(candidates: "Sequence[int]", noise: float | None) -> dict[str, object]:

@@ -13,6 +13,7 @@ from pace_async.errors import UsageError
 from pace_async.events import IslandActed, RunHeader
 from pace_async.population.reading.account import Account, CompletedCandidate, account_of
 from pace_async.population.reading.candidate_metrics import Measured, measured_of
+from pace_async.population.reading.front import NO_FRONT, Front, front_of_run
 from pace_async.population.reading.money import Money, money_of
 from pace_async.population.reading.read_facts import actions_of
 from pace_async.population.reading.reader import Reader
@@ -42,6 +43,7 @@ class Facts:
     programs: Mapping[int, str] = field(default_factory=dict[int, str])
     beside: Beside | None = None
     measured: tuple[Measured, ...] = ()
+    front: Front = NO_FRONT
 
     @cached_property
     def lineage(self) -> tuple[CompletedCandidate, ...]:
@@ -88,4 +90,5 @@ def gather_parts(reader: Reader, best_known: float | None = None, *, learning: b
         beside=beside_of(header, next((row.score for row in account.candidates if row.candidate == 0), None)),
         seed_program=reader.show(0)["program"] if account.candidates else None,
         notes=reader.ask(notes_of_run),
+        front=reader.ask(front_of_run) if header.aims else NO_FRONT,
     )

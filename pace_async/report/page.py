@@ -15,6 +15,7 @@ from pace_async.population.reading.money import Money
 from pace_async.report import listing, sections
 from pace_async.report.facts import Facts
 from pace_async.report.fault_timeline import fault_timeline
+from pace_async.report.front import front
 from pace_async.report.islands import Link, islands
 from pace_async.report.markup import Content, Markup, tag
 from pace_async.report.metrics import metrics, names_of
@@ -63,6 +64,7 @@ def _sections(facts: Facts) -> list[Markup]:
             if names_of(facts.measured)
             else {}
         ),
+        **({"front": ("Front", found)} if (found := front(facts.front, link)) else {}),
         "best": ("How the best program came to be", [sections.lineage(facts), listing.steps(facts)]),
         "tree": ("Tree of lineage", sections.tree_of_lineage(facts)),
         "candidates": ("Candidates", [listing.candidates(facts)]),

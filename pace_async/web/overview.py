@@ -16,6 +16,7 @@ from pace_async.population.reading.timeline import Timeline, timeline_of
 from pace_async.report import sections
 from pace_async.report.facts import Facts, gather_parts
 from pace_async.report.fault_timeline import fault_timeline
+from pace_async.report.front import front
 from pace_async.report.islands import islands
 from pace_async.report.markup import Markup, tag
 from pace_async.report.metrics import metrics
@@ -71,6 +72,7 @@ def run_page(name: str, facts: Facts) -> str:
         *sections.top(facts),
         tag("h2", "Best score so far"),
         sections.curve(facts),
+        *([tag("h2", "Front"), *found] if (found := front(facts.front, linking(name))) else []),
         tag("h2", "How the best program came to be"),
         best,
         sections.lineage(facts, linking(name)),

@@ -57,6 +57,12 @@ def test_the_front_of_a_run_is_that_of_its_candidates(tmp_path: Path) -> None:
     assert differences(folded, read) == []
     assert {member.candidate for member in read.visible.front} <= {one["candidate"] for one in found["front"]}
     assert read.visible.front
+    status = search(tmp_path, ["status", "runs/zdt1-1"]).out
+    assert f"{len(found['front'])} programs, hypervolume {found['hypervolume']:.4f}: " in status
+    assert search(tmp_path, ["report", "runs/zdt1-1", "--output", "report.html"]).code == 0
+    report = (tmp_path / "report.html").read_text()
+    assert f"{found['hypervolume']:.4f} of what lies between the bounds" in report
+    assert all(f'href="#c{one["candidate"]}"' in report for one in found["front"])
 
 
 @pytest.mark.long

@@ -33,12 +33,15 @@ class Front:
     hypervolume: float
 
 
+NO_FRONT = Front((), (), 0.0)
+
+
 def front_of_run(connection: Connection, run_id: int) -> Front:
     """By the evaluator in force. Empty in a run without objectives. The task's own program may stand on it."""
     fitness, row = header_of(connection, run_id).fitness, CandidateRow
     aims, front = tuple(fitness.aims), tuple[OnFront, ...]()
     if not aims:
-        return Front((), (), 0.0)
+        return NO_FRONT
     scored = select(row.candidate, row.score, row.metrics).where(row.run_id == run_id, row.merit.is_not(None))
     for each in connection.execute(scored.order_by(row.candidate).execution_options(yield_per=BATCH)):
         if costs := fitness.costs(each.metrics):
