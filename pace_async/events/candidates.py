@@ -1,7 +1,8 @@
 """Facts from an experiment to a program and its score."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from pace_async.events.advice import AdvisorCall
 from pace_async.events.literals import Kind, Outcome, Role
@@ -134,7 +135,7 @@ class FreshScore:
     """One try of a claimed new best on the instances of a fresh seed. The seeds are secret: `seed` is the number of the
     run's seed, from 1, or −1, −2 … in runs that began before seeds were secret. `score` is None unless `outcome` is ok.
     `own_score` is the score of the task's own program on the same instances, None if it has none. `held`: whether this
-    try confirms the claim."""
+    try confirms the claim. `metrics` are kept in a task with several objectives, else None."""
 
     seed: int
     claimed: float
@@ -143,6 +144,11 @@ class FreshScore:
     own_score: float | None
     held: bool
     seconds: float
+    metrics: Mapping[str, float] | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Its fields, without metrics where there are none."""
+        return {name: value for name, value in asdict(self).items() if name != "metrics" or value is not None}
 
 
 @fast_init

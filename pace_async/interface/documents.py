@@ -4,6 +4,9 @@ Times are seconds since the epoch, durations seconds, costs USD (None where a pr
 Keys are added, never renamed.
 """
 
+from collections.abc import Mapping
+from typing import NotRequired
+
 from typing_extensions import TypedDict
 
 from pace_async.events import Cause, Kind, Outcome
@@ -174,7 +177,8 @@ class ShownStage(StageResult):
 
 
 class ShownFreshScore(TypedDict):
-    """One try of a claimed best on the instances of a fresh seed. `held`: this try confirms the claim."""
+    """One try of a claimed best on the instances of a fresh seed. `held`: this try confirms the claim. `metrics` stand
+    here only where the task has several objectives."""
 
     seed: int
     claimed: float
@@ -183,6 +187,7 @@ class ShownFreshScore(TypedDict):
     own_score: float | None
     held: bool
     seconds: float
+    metrics: NotRequired[Mapping[str, float] | None]
 
 
 class AdvisorCallShown(TypedDict):

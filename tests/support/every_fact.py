@@ -52,7 +52,7 @@ from tests.support.population_facts import (
 
 TRY = ImplementerTry(1, "coder", "ok", "", "layout = 9\n" * 40, None)
 OURS = "x = 3\n" * 99
-TRIED = FreshScore(1, 2.5, "ok", 2.4, 0.9, True, 0.5)
+TRIED = FreshScore(1, 2.5, "ok", 2.4, 0.9, True, 0.5, {"seconds": 0.25})
 
 
 def printed(lease: int) -> Practised:

@@ -144,7 +144,8 @@ class CascadeScoreRow(Base):
 
 
 class FreshScoreRow(Base):
-    """A try of a claimed new best on fresh instances: the fields of `events.FreshScore`, in the order of the tries."""
+    """A try of a claimed new best on fresh instances: the fields of `events.FreshScore`, in the order of the tries.
+    `metrics` are NULL unless the task has several objectives."""
 
     __tablename__ = "fresh_scores"
     run_id: Mapped[int] = mapped_column(primary_key=True)
@@ -157,6 +158,7 @@ class FreshScoreRow(Base):
     own_score: Mapped[float | None]
     held: Mapped[bool]
     seconds: Mapped[float]
+    metrics: Mapped[dict[str, Any] | None]
     __table_args__ = (
         refers(("candidate",), "candidates", ("candidate",)),
         one_of("outcome", STAGE_OUTCOMES),

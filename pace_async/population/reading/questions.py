@@ -232,7 +232,7 @@ def show(connection: Connection, candidate: int, run: str | None = None) -> dict
             {"number": ended.number, **asdict(ended.score)}
             for ended in stages_of(connection, run_id, [candidate]).get(candidate, ())
         ],
-        "fresh_scores": [asdict(tried) for tried in evaluated.fresh],
+        "fresh_scores": [tried.as_json() for tried in evaluated.fresh],
         "curve": curve_of(connection, run_id, candidate),
         "calls": [
             {

@@ -5,7 +5,6 @@ The condition of each UPDATE enforces the order, so that the database decides it
 """
 
 import json
-from dataclasses import asdict
 from typing import get_args
 
 from sqlalchemy import Integer, bindparam, delete, func, select, update
@@ -142,7 +141,7 @@ def claimed(scope: Scope, fact: Claimed) -> None:
     if scope.value(DECIDED, of_lease=fact.lease) is None:
         raise PaceBug(f"lease {fact.lease} cannot claim a new best: it {scope.lease_is(fact.lease)}")
     _withdraw(scope, fact.lease)
-    scope.record(ClaimRow, fact, tries=[asdict(tried) for tried in fact.tries])
+    scope.record(ClaimRow, fact, tries=[tried.as_json() for tried in fact.tries])
 
 
 def evaluated(scope: Scope, fact: Evaluated) -> None:

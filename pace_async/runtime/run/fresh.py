@@ -144,7 +144,8 @@ class FreshInstances:
         held = found.score is not None and bears_out(
             claim.score, self.own.score, found.score, own, self.task.spec.fitness
         )
-        tried = FreshScore(number, claim.score, found.outcome, found.score, own, held, found.seconds)
+        metrics = found.metrics if self.task.spec.aims else None
+        tried = FreshScore(number, claim.score, found.outcome, found.score, own, held, found.seconds, metrics)
         return tried, (*before, *found.attempts)
 
     async def _own_score(self, number: int) -> tuple[float | None, Told]:
