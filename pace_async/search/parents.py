@@ -5,22 +5,23 @@ only the best count. Equal scores go to the older candidate. By default most par
 best programs of all islands, so an island that is stuck goes on from another's best. An island that has gone back to an
 older state of its own takes no such parent. `registry.parent_rules` lists the rules.
 
-With several objectives, the order in a tournament and when an island has too many programs is that of NSGA-II: by rank,
-then by crowding distance (`search.front`). A tournament draws among the whole front at least, and a parent from another
-island is one of the front of all islands. The best score stays the first member and is never dropped.
+With several objectives, each lease ranks programs by the score under its own weights, with which it is rewarded too: a
+rule sees these scores, and a parent from another island is one of the front of all islands. An island with too many
+programs drops what NSGA-II would, the last by rank and crowding distance (`search.front`), never the best score.
 """
 
 import random
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Protocol
 
+from pace_async.aims import weights_of
 from pace_async.config import SearchConfig
 from pace_async.fitness import Fitness
 from pace_async.registry.parent_rules import PARENT_RULES
-from pace_async.search.front import by_front, least_crowded
+from pace_async.search.front import by_front
 from pace_async.search.state import Island, Member
 
 
@@ -79,9 +80,23 @@ class ParentRule(Protocol):
         ...
 
 
-def parent_of(island: Island, search: SearchConfig, draw: random.Random) -> Member:
-    """The next parent among the island's members."""
-    return _rule(search.parents)(island, search, draw)
+def parent_of(
+    island: Island, search: SearchConfig, draw: random.Random, fitness: Fitness | None = None, lease: int = 0
+) -> Member:
+    """The next parent among the island's members. `fitness` and `lease` decide how several objectives weigh."""
+    if fitness is None or not island.members[0].costs:
+        return _rule(search.parents)(island, search, draw)
+    seen = replace(island, members=weighed(island.members, fitness, lease))
+    chosen = _rule(search.parents)(seen, search, draw).candidate
+    return next(member for member in island.members if member.candidate == chosen)
+
+
+def weighed(members: Sequence[Member], fitness: Fitness, lease: int) -> tuple[Member, ...]:
+    """The members with their scores under the weights of a lease, the best first. Beyond the bounds, where scores are
+    equal, the lower costs come first."""
+    weights = weights_of(lease, len(fitness.aims))
+    other = (replace(member, score=fitness.score_of(member.costs, weights)) for member in members)
+    return tuple(sorted(other, key=lambda member: (-member.score, sum(member.costs), member.candidate)))
 
 
 @cache
@@ -91,11 +106,7 @@ def _rule(name: str) -> ParentRule:
 
 def tournament(island: Island, search: SearchConfig, draw: random.Random) -> Member:
     """The parent rule `tournament`."""
-    members, pool = island.members, search.tournament_pool
-    if members[0].costs:
-        ranked = by_front(members)
-        members, pool = [member for _, member in ranked], max(pool, sum(rank == 0 for rank, _ in ranked))
-    return choose_parent(members, draw, size=search.tournament_size, pool=pool)
+    return choose_parent(island.members, draw, size=search.tournament_size, pool=search.tournament_pool)
 
 
 def top_k(island: Island, search: SearchConfig, draw: random.Random) -> Member:
@@ -124,16 +135,19 @@ def choose_migrant(
     probability: float,
     size: int,
     front: Sequence[Member] = (),
+    pool: int = 1,
+    lease: int = 0,
 ) -> Member | None:
     """With `probability`, the winner of a tournament among the best programs of all islands: the best of `size`
     different ones. None if the winner is the island's own, and always while the island has gone back. `elites` has the
-    best of each island that shows one. `front` is that of all islands in a task with several objectives, where the
-    winner is the least crowded one that was drawn."""
+    best of each island that shows one. `front` is that of all islands in a task with several objectives: there
+    the tournament is among the `pool` best of it under the weights of the lease, and its own members count as own."""
     if draw.random() >= probability or island.course.stay > 0:
         return None
     if front:
-        chosen = choose_parent(least_crowded(front), draw, size=size, pool=len(front))
-        return None if chosen.candidate in {member.candidate for member in island.members} else chosen
+        chosen = choose_parent(weighed(front, fitness, lease), draw, size=size, pool=pool).candidate
+        own = any(member.candidate == chosen for member in island.members)
+        return None if own else next(member for member in front if member.candidate == chosen)
     bests = {**elites, island.number: island.members[0]}
     drawn = draw.sample(sorted(bests), min(size, len(bests)))
     winner = fitness.ranked(bests[number] for number in drawn)[0]

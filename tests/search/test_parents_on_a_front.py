@@ -5,12 +5,12 @@ from random import Random
 
 import pytest
 
-from pace_async.aims import Aim, value_of
+from pace_async.aims import Aim, value_of, weights_of
 from pace_async.config import SearchConfig
 from pace_async.fitness import fitness_of
-from pace_async.search.front import by_front, dominates
+from pace_async.search.front import dominates
 from pace_async.search.islands import after_evaluation, first_island
-from pace_async.search.parents import choose_migrant, parent_of, taken_in
+from pace_async.search.parents import choose_migrant, parent_of, taken_in, weighed
 from pace_async.search.state import Island, Member, rules_of
 
 FITNESS = fitness_of("maximize", 0.0, 1.0, (Aim("a", False, 0.0, 1.0), Aim("b", False, 0.0, 1.0)))
@@ -56,25 +56,35 @@ def test_the_best_score_is_the_first_and_is_kept_whatever_else() -> None:
         assert all(a.score >= b.score for a, b in pairwise(members))
 
 
-def test_parents_are_of_the_whole_front_and_hardly_ever_surpassed() -> None:
-    island = island_of([*BEHIND, *LINE])
-    drawn = [parent_of(island, SearchConfig(), Random(seed)).candidate for seed in range(600)]
-    assert set(drawn) == {member.candidate for member in LINE}
-    assert by_front(island.members)[0][1].candidate in {0, 10}
+def test_each_lease_takes_parents_that_are_good_under_its_weights() -> None:
+    island, search = island_of([*BEHIND, *LINE]), SearchConfig(tournament_pool=1)
+    drawn = {lease: parent_of(island, search, Random(lease), FITNESS, lease) for lease in range(1, 201)}
+    assert len({member.candidate for member in drawn.values()}) >= 8
+    for lease, member in drawn.items():
+        assert member in LINE
+        weights = weights_of(lease, 2)
+        best = max(FITNESS.score_of(one.costs, weights) for one in island.members)
+        assert FITNESS.score_of(member.costs, weights) == best
+        assert member in island.members
 
 
 def test_a_migrant_is_of_the_front_of_all_islands_and_never_ones_own() -> None:
     own, others = island_of([*BEHIND, LINE[0], LINE[10]]), LINE[1:10]
-    front = tuple(LINE)
     drawn = [
-        choose_migrant({}, own, FITNESS, Random(seed), probability=1.0, size=2, front=front) for seed in range(600)
+        choose_migrant({}, own, FITNESS, Random(n), probability=1.0, size=2, front=tuple(LINE), pool=4, lease=n)
+        for n in range(1, 601)
     ]
     assert {member.candidate for member in drawn if member is not None} == {member.candidate for member in others}
     assert None in drawn
 
 
+def test_beyond_the_bounds_lower_costs_come_first() -> None:
+    far, farther = at(2, 3.0, 2.0), at(1, 4.0, 2.0)
+    assert [member.candidate for member in weighed([farther, far], FITNESS, 1)] == [2, 1]
+
+
 @pytest.mark.parametrize("parents", ["tournament", "top_k", "puct"])
 def test_every_rule_takes_a_member(parents: str) -> None:
     island, search = island_of(LINE), SearchConfig.model_validate({"parents": parents})
-    assert all(parent_of(island, search, Random(seed)) in island.members for seed in range(20))
+    assert all(parent_of(island, search, Random(lease), FITNESS, lease) in island.members for lease in range(1, 20))
     assert not any(dominates(one.costs, other.costs) for one in LINE for other in LINE)

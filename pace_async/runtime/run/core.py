@@ -292,6 +292,8 @@ class Core:
             probability=search.migration,
             size=search.tournament_size,
             front=seen.front,
+            pool=search.tournament_pool,
+            lease=lease,
         )
         return (), migrant, ()
 

@@ -96,7 +96,9 @@ async def _decide(core: Core, patience: Patience, work: LeaseWork) -> Decision:
     lease, island = work.lease.lease, core.state.islands[work.island]
     search, spec = core.config.search, core.task.spec
     core.show(StageChanged(work.island, lease, "advise"))
-    parent = work.migrant or parent_of(island, search, generator(core.config.seed, lease, "parent"))
+    parent = work.migrant or parent_of(
+        island, search, generator(core.config.seed, lease, "parent"), spec.fitness, lease
+    )
     context = context_of(island, parent, spec.fitness)
     questions = core.prompts.questions(core.state, island, parent) if core.prompts is not None else None
     advice = await _advice(core, patience, lease, context, questions)

@@ -291,12 +291,11 @@ def _bounds(task: Task, score: float) -> Check:
 def _objective(aim: Aim, value: float) -> Check:
     """Whether something is left to gain in one objective, and its bounds tell programs apart."""
     name, cost, broken = f"objective {aim.metric}", aim.cost(value), aim.violation(value) > 0
-    better = aim.upper if aim.higher else aim.lower
     said = f"{value:.6g}{', which breaks its constraint' if broken else ''}; {aim.in_words}"
     if cost <= 0:
         return Check(name, False, said, f"nothing is left to gain: set the better bound beyond {value:.6g}")
     if cost >= 1:
-        return Check(name, False, said, f"set the worse bound beyond {value:.6g}, further from {better:g}")
+        said += "; beyond its worse bound, so nothing is rewarded there before a program comes within it"
     return Check(name, True, said)
 
 
