@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 JSON = sa.JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
 
 revision = "0039"
-down_revision = "0037"
+down_revision = "0038"
 branch_labels = None
 depends_on = None
 

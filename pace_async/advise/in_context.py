@@ -88,7 +88,9 @@ class _Rollout:
                 self.notes.append(IdeaNote(idea_number(self.lease, place), text, False))
 
     def chosen(self, number: int) -> Idea:
-        """The idea of this number. Raises CandidateFault if there is none."""
+        """The idea of this number. Raises CandidateFault if there is none, or a person has ruled it out."""
+        if any(number == idea.number for idea in self.questions.context.vetoed):
+            raise CandidateFault("unparsed", f"idea {number} was ruled out by a person")
         for note in self.notes:
             if note.number == number:
                 return Idea(number, note.description)

@@ -5,6 +5,8 @@ import typer
 from pace_async.cli.output import JSON_OPTION, NAMED_RUN, RUN_ARGUMENT, print_json, tell
 
 app = typer.Typer(help="Ideas of your own for a run.", no_args_is_help=True)
+NUMBERS: list[int] = typer.Argument(..., help="Numbers of ideas.", metavar="N...")
+UNDO: bool = typer.Option(False, "--undo", help="Take it back.")
 
 
 @app.callback()
@@ -28,13 +30,45 @@ def add(
     tell(f"idea {add_idea(run, text)}: the advisor sees it from the next candidate on")
 
 
+@app.command("veto")
+def veto(run: str = NAMED_RUN, numbers: list[int] = NUMBERS, undo: bool = UNDO) -> None:
+    """Rule ideas out. From the next candidate on they are not shown as untried, and no answer may choose them. What was
+    tried of them stays in the results.
+
+    Example: pace idea veto eplb-1 12 31
+    """
+    _mark(run, numbers, "veto", undo)
+
+
+@app.command("pin")
+def pin(run: str = NAMED_RUN, numbers: list[int] = NUMBERS, undo: bool = UNDO) -> None:
+    """Put ideas first among the untried ones, as pinned by a person, until they are tried. At most five wait at a time.
+
+    Example: pace idea pin eplb-1 12
+
+    Example: pace idea pin eplb-1 12 --undo
+    """
+    _mark(run, numbers, "pin", undo)
+
+
+def _mark(run: str, numbers: list[int], mark: str, undo: bool) -> None:
+    from pace_async.interface.steering import DONE, mark_ideas
+    from pace_async.observe.formatting import count
+
+    goes_on = mark_ideas(run, numbers, mark, undo)
+    told = f"not {DONE[mark]} any more" if undo else DONE[mark]
+    when = "from the next candidate on" if goes_on else "when the run, which has ended, is resumed"
+    tell(f"{count(len(numbers), 'idea')} {told} {when}")
+
+
 @app.command("list")
 def list_ideas(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
-    """The ideas of people in a run, and what came of each.
+    """The ideas of people in a run, and what came of each, and others that were pinned or ruled out.
 
     Example: pace idea list eplb-1
     """
     from pace_async.interface.ideas import ideas_given
+    from pace_async.interface.steering import DONE
     from pace_async.observe.formatting import clean, count, score
 
     ideas = ideas_given(run)
@@ -46,6 +80,8 @@ def list_ideas(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> N
         if each["tried"]:
             came = f"tried {count(each['tried'], 'time')}"
             came += ", no score" if each["score"] is None else f", best {score(each['score'])} ({each['candidate']})"
+        if each["mark"]:
+            came += f", {DONE[each['mark']]}{'' if each['mark_after'] is not None else ' (not taken in yet)'}"
         tell(f"{each['number']}  {came}: {clean(each['text'])}")
     if not ideas:
         tell("nobody has put an idea into this run: `pace idea add RUN IDEA`")

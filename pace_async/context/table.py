@@ -67,6 +67,10 @@ LONGEST_METRIC = 40
 PRACTICE = "practice score"
 """The column of scores on practice instances, which count for nothing."""
 PRACTICE_DIGITS = 4
+MOST_PINNED = 5
+"""Untried ideas that a person may have put first, so that even the shortest list has room for them."""
+MOST_VETOED = 3
+"""Ideas ruled out by people that are named, so that no answer chooses them."""
 MOST_LEFT_OUT = 6
 """Metrics without a column that are named."""
 
@@ -198,9 +202,11 @@ def listed(
     what: str = "",
     one: str = "",
     levels: tuple[tuple[int, int, int], ...] = LISTED,
+    kept: int = 0,
 ) -> Levels:
     """A list of lines, each made for a longest length. `more` of them are not among these. `what` ends
-    the sentence that counts those left out, `one` where it is a single one."""
+    the sentence that counts those left out, `one` where it is a single one. The first `kept` lines go with the whole
+    list only."""
 
     def text(level: int) -> str | None:
         if not lines:
@@ -208,6 +214,7 @@ def listed(
         if level >= len(levels):
             return None
         count, long, short = levels[level]
+        count = max(count, kept)
         gone = more + max(0, len(lines) - count)
         shown = [line(long if place < FIRST else short) for place, line in enumerate(lines[:count])]
         told = what if gone > 1 else one or what
@@ -275,17 +282,37 @@ def _newest(context: Context, shown: Collection[int]) -> list[Row]:
 
 
 def ideas_levels(context: Context) -> Levels:
-    """The untried ideas, with their numbers."""
+    """The untried ideas, with their numbers, and the latest that a person has ruled out."""
     lines: list[Callable[[int], str]] = [
-        (lambda longest, idea=idea: f"- idea {idea.number}{_whose(idea)}: {in_short(idea.text, longest)}")
+        (lambda longest, idea=idea: f"- idea {idea.number}{_whose(idea, context)}: {in_short(idea.text, longest)}")
         for idea in context.ideas
     ]
-    return listed(
-        lines, context.untried - len(context.ideas), "untried ideas are not shown", "untried idea is not shown"
+    rows = listed(
+        lines,
+        context.untried - len(context.ideas),
+        *("untried ideas are not shown", "untried idea is not shown"),
+        kept=min(MOST_PINNED, sum(idea.number in context.pinned for idea in context.ideas)),
     )
+    if not context.vetoed:
+        return rows
+
+    def text(level: int) -> str | None:
+        below = rows(level)
+        if below is None or (level and not lines):
+            return None
+        latest = context.vetoed[-MOST_VETOED:] if level < len(LISTED) - 1 else ()
+        ruled_out = [
+            f"- not idea {idea.number} (ruled out by a person): {in_short(idea.text, LISTED[level][2])}"
+            for idea in reversed(latest)
+        ]
+        return "\n".join(part for part in (below, *ruled_out) if part)
+
+    return text
 
 
-def _whose(idea: KnownIdea) -> str:
+def _whose(idea: KnownIdea, context: Context) -> str:
+    if idea.number in context.pinned:
+        return " (pinned by a person)"
     return " (from a person)" if idea.by_person else ""
 
 

@@ -71,7 +71,8 @@ class Context:
     `notes` is the newest page that may be seen. `seed` is the task's own program, and `columns` are the metrics of all
     these results with their spreads. `begun` is False before a run has scored the task's own program: then the parent's
     score is no score. `by_mean`: the best is so by the mean of two evaluations, and another one has a better score.
-    With several objectives the best rows are those of the front, and `weights` are those of the rollout's reward."""
+    With several objectives the best rows are those of the front, and `weights` are those of the rollout's reward.
+    `pinned` are ideas that a person has put first, and `vetoed` those that a person has ruled out, the latest last."""
 
     parent: Member
     best: Member | None
@@ -96,6 +97,8 @@ class Context:
     begun: bool = True
     by_mean: bool = False
     weights: tuple[float, ...] = ()
+    pinned: frozenset[int] = frozenset()
+    vetoed: tuple[KnownIdea, ...] = ()
 
     @property
     def scores(self) -> list[float]:
@@ -123,7 +126,8 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
     first = state.memory.first
     own = view.tested.get(parent.candidate) or (first if parent.candidate == 0 else None)
     under_way = _under_way(state, island, view)
-    taken = {number for each in under_way for number in (each.idea, *each.covers) if number is not None}
+    pinned, vetoed = state.steering.pinned(), state.steering.vetoed()
+    taken = {number for each in under_way for number in (each.idea, *each.covers) if number is not None} | {*vetoed}
     asked = _asked(state, island)
     seed = first.score if first is not None else None
     best_rows = tuple(_judged(row_of(view, tested, spec, seed), view, spec, best) for tested in top)
@@ -141,7 +145,7 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
         recent_rows=recent_rows,
         lineage=tuple(row_of(view, tested, spec) for tested in view.lineage(parent.candidate, LINEAGE)),
         failed=failed_on(view, parent, spec),
-        ideas=tuple(view.waiting(untried, taken)),
+        ideas=tuple(view.waiting(untried, taken, pinned)),
         under_way=under_way,
         noise=noise_of(view, spec, first),
         tested=len(view.tested),
@@ -158,6 +162,8 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
             **dict.fromkeys((aim.metric for aim in spec.aims), inf),
         },
         weights=_weights(state, spec, island),
+        pinned=frozenset(pinned),
+        vetoed=tuple(view.ideas[number] for number in vetoed if number in view.ideas),
     )
 
 

@@ -28,9 +28,9 @@ from pace_async.events.candidates import (
 )
 from pace_async.events.causes import Cause, cause_of
 from pace_async.events.learning import GroupEnded, GroupShipped, LeaseAborted, LeaseReleased, VersionPublished
-from pace_async.events.literals import Action, Closing, Kind, Outcome, Purpose, Role
+from pace_async.events.literals import Action, Closing, Kind, Outcome, Purpose, Role, Subject
 from pace_async.events.notes import NotesPage
-from pace_async.events.people import IdeaGiven, ProgramGiven
+from pace_async.events.people import IdeaGiven, ProgramGiven, Steered
 from pace_async.events.rescoring import EpochInForce, RescoreBegan, Rescored
 from pace_async.events.running import FaultSeen, LoopMeasured, RunHeader, RunStateChanged, SettingChanged
 from pace_async.events.transient import (
@@ -95,6 +95,8 @@ __all__ = [
     "StageChanged",
     "Stalled",
     "Starting",
+    "Steered",
+    "Subject",
     "TokenSpan",
     "TransientEvent",
     "TryEvaluated",
@@ -131,4 +133,5 @@ Fact = (
     | SettingChanged
     | IdeaGiven
     | ProgramGiven
+    | Steered
 )

@@ -7,6 +7,8 @@ Role = Literal["implementer", "advisor", "notes"]
 """Who asks a model over the network, or what for: `notes` are a page for the whole run."""
 Action = Literal["backtrack", "crossover"]
 Kind = Literal["tuning", "invention", "refinement"]
+Subject = Literal["idea", "candidate", "note"]
+"""What a person's word is about."""
 Closing = Literal["trained", "skipped", "aborted", "expired"]
 Outcome = Literal[
     "ok",

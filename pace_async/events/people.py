@@ -1,9 +1,14 @@
 """What people put into a run while it searches."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from pace_async.events.literals import Subject
 
 GIVEN = 9_000_000
 """Ideas of people are numbered from here on, and those of rollouts below it."""
+MARKS: Mapping[str, tuple[str, ...]] = {"idea": ("pin", "veto"), "candidate": ("pin", "ban")}
+"""What a person may say of an idea, and of a candidate. The last word counts, and an empty one takes it back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +43,17 @@ class ProgramGiven:
     def experiment(self) -> str:
         """What stands in place of an experiment."""
         return self.about or "A program that was given to the run."
+
+
+@dataclass(frozen=True, slots=True)
+class Steered:
+    """A person's word was taken in from the inbox, where it is `entry`: of the idea or the candidate of this `number`
+    its mark, empty if it has none any more, or, with number 0, the person's whole page. `after` as in `IdeaGiven`. The
+    run takes each entry in once."""
+
+    entry: int
+    subject: Subject
+    number: int
+    text: str
+    after: int
+    at: float

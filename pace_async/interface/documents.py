@@ -272,8 +272,10 @@ class ShownCandidate(_Program):
 
 
 class GivenIdeaShown(TypedDict):
-    """An idea that a person put into a run. `after`: the newest lease when the run took it in, None if it has not yet.
-    `tried`: how many candidates tried it out. `candidate` and `score` are those of the best, None without a score."""
+    """An idea that a person put into a run, or marked there. `after`: the newest lease when the run took it in, None if
+    it has not yet. `tried`: how many candidates tried it out. `candidate` and `score` are those of the
+    best, None without a score. `mark`: pin or veto, None without one. `mark_after`: the newest lease when the run took
+    that word in."""
 
     number: int
     text: str
@@ -282,6 +284,8 @@ class GivenIdeaShown(TypedDict):
     tried: int
     candidate: int | None
     score: float | None
+    mark: str | None
+    mark_after: int | None
 
 
 class NotesShown(TypedDict):

@@ -11,6 +11,7 @@ from pace_async.programs.reading import given_text
 
 if TYPE_CHECKING:
     from pace_async.interface.documents import GivenIdeaShown
+    from pace_async.population.reading.reader import Reader
 
 
 def add_idea(run: str | None, text: str) -> int:
@@ -18,7 +19,6 @@ def add_idea(run: str | None, text: str) -> int:
     the number that is returned. A run that has ended takes it in when it is resumed. Raises UsageError for an idea
     that cannot be shown, and for a run whose advisor reads no ideas in words, GaveUp if the database cannot be
     written."""
-    from pace_async.configure import flat
     from pace_async.events.people import GIVEN
     from pace_async.population.reading.inbox import LONGEST_IDEA, one_line
     from pace_async.population.writing.write_people import put
@@ -29,13 +29,21 @@ def add_idea(run: str | None, text: str) -> int:
     if len(" ".join(text.split())) > LONGEST_IDEA:
         raise UsageError(f"An idea may have {LONGEST_IDEA:,} characters at most.")
     with open_anywhere(run) as (_, reader):
-        header, place, run_id = reader.header(), reader.place, reader.run_id()
+        refuse_without_words(reader)
+        place, run_id = reader.place, reader.run_id()
+    return GIVEN + put(place, run_id, idea)
+
+
+def refuse_without_words(reader: "Reader") -> None:
+    """Raises UsageError for a run whose advisor reads no ideas in words."""
+    from pace_async.configure import flat
+
+    header = reader.header()
     if flat(header.config).get("search.memory") not in ("run", "island"):
         raise UsageError(
             f"The advisor of {header.name} ({header.advisor}) reads no ideas in words: they are for runs with a "
             "language model as advisor (search.memory: run or island)."
         )
-    return GIVEN + put(place, run_id, idea)
 
 
 def add_program(run: str | None, program: str | Path, about: str = "") -> bool:
@@ -62,10 +70,9 @@ def add_program(run: str | None, program: str | Path, about: str = "") -> bool:
 
 
 def ideas_given(run: str | None) -> "list[GivenIdeaShown]":
-    """The ideas of people, the oldest first: the keys of `pace idea list --json`. Raises UsageError."""
-    from pace_async.events.people import GIVEN
+    """The ideas of people, the oldest first, and others that a person has pinned or ruled out: the keys of
+    `pace idea list --json`. Raises UsageError."""
     from pace_async.population.reading import inbox
 
     with open_anywhere(run) as (_, reader):
-        given = [asdict(idea) for idea in reader.ask(inbox.ideas_given)]
-    return [cast("GivenIdeaShown", {"number": GIVEN + idea.pop("entry"), **idea}) for idea in given]
+        return [cast("GivenIdeaShown", asdict(idea)) for idea in reader.ask(inbox.ideas_given)]

@@ -15,6 +15,7 @@ from pace_async.interface.following import events_of
 from pace_async.interface.ideas import add_idea, add_program, ideas_given
 from pace_async.interface.opening import open_anywhere, open_run
 from pace_async.interface.standing import best_of, front_shown, notes_of, standing_of
+from pace_async.interface.steering import mark_ideas
 from pace_async.runtime.run_paths import find_run_paths
 
 if TYPE_CHECKING:
@@ -81,8 +82,19 @@ class Run:
         GaveUp if the database cannot be written."""
         return add_program(self.name, program, about)
 
+    def pin_ideas(self, *numbers: int, undo: bool = False) -> bool:
+        """Let these ideas come first among the untried ones, as `pace idea pin` does. Returns whether the run goes on:
+        one that has ended does so when it is resumed. Raises UsageError for a number of no idea, GaveUp if the database
+        cannot be written."""
+        return mark_ideas(self.name, numbers, "pin", undo)
+
+    def veto_ideas(self, *numbers: int, undo: bool = False) -> bool:
+        """Rule these ideas out, as `pace idea veto` does. Returns and raises as `pin_ideas` does."""
+        return mark_ideas(self.name, numbers, "veto", undo)
+
     def ideas(self) -> "list[GivenIdeaShown]":
-        """The ideas that people put into the run, and what came of each: the keys of `pace idea list --json`."""
+        """The ideas that people put into the run, pinned or ruled out, and what came of each: the keys of
+        `pace idea list --json`."""
         return ideas_given(self.name)
 
     async def events(self, after: int = 0) -> AsyncIterator[dict[str, Any]]:

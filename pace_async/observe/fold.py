@@ -46,6 +46,7 @@ from pace_async.events import (
     StageChanged,
     Stalled,
     Starting,
+    Steered,
     TransientEvent,
     TryEvaluated,
     VersionPublished,
@@ -171,6 +172,8 @@ def _fact(view: RunView, event: Fact) -> RunView:
             return _note(view, event.at, "state", formatting.idea_given(event))
         case ProgramGiven():
             return _note(view, event.at, "state", formatting.program_given(event))
+        case Steered():
+            return _note(view, event.at, "state", formatting.steered(event))
         case SettingChanged() | IslandActed() | TryEvaluated() | ImplementerChosen() | CascadeStageEnded() | Claimed():
             return view
         case EvaluationAttempted() | Practised() | RescoreBegan() | Rescored() | EpochInForce() | LoopMeasured():

@@ -23,6 +23,7 @@ from pace_async.events import (
     ProgramGiven,
     RunStateChanged,
     Stalled,
+    Steered,
 )
 from pace_async.observe.roofline import Roofline
 from pace_async.registry.advisors import advisor_of
@@ -244,6 +245,12 @@ def program_given(event: ProgramGiven) -> str:
     return f"candidate {event.lease} is a program that was given to the run" + (
         f": {clean(event.about, 240)}" if event.about else ""
     )
+
+
+def steered(event: Steered) -> str:
+    """A person's word that the run has taken in."""
+    said = {"pin": "is pinned", "veto": "is ruled out", "": "is neither pinned nor ruled out any more"}
+    return f"by a person's word {event.subject} {event.number} {said[event.text]}"
 
 
 def state(event: RunStateChanged) -> str:

@@ -235,13 +235,16 @@ class Results:
         place = bisect_left(self.records, candidate)
         return self.tested[self.records[place - 1]].score if place else None
 
-    def waiting(self, count: int, without: Collection[int] = ()) -> list[KnownIdea]:
-        """Untried ideas that are not in `without`: those of people, the oldest first, and then in turn one of the
-        newest, the newest first, and one of the older ones, spread over their ages and others after each result. So
-        each older one comes up from time to time."""
-        people = [number for number in self._people() if number not in without][:count]
-        passed_over = sorted(self._places({*self._people(), *without}))
-        others, count = len(self.untried) - len(passed_over), count - len(people)
+    def waiting(self, count: int, without: Collection[int] = (), first: Sequence[int] = ()) -> list[KnownIdea]:
+        """Untried ideas that are not in `without`: all those of `first` in their order, then up to `count` those of
+        people, the oldest first, and then in turn one of the newest, the newest first, and one of the older ones,
+        spread over their ages and others after each result. So each older one comes up from time to time."""
+        first = [number for number in first if number in self.ideas and not self._answered(number)]
+        people = list(dict.fromkeys((*first, *self._people())))
+        passed_over = sorted(self._places({*people, *without}))
+        most = max(count, sum(number not in without for number in first))
+        people = [number for number in people if number not in without][:most]
+        others, count = len(self.untried) - len(passed_over), max(0, count - len(people))
         newest = range(others)[::-1][: (count + 1) // 2]
         older = others - len(newest)
         few = min(count - len(newest), older)

@@ -31,6 +31,7 @@ from pace_async.events import (
     LeaseReleased,
     Practised,
     ProgramGiven,
+    Steered,
     TryEvaluated,
     VersionPublished,
 )
@@ -101,6 +102,8 @@ def apply(state: RunState, fact: Fact) -> RunState:
         case ProgramGiven():
             state.running[fact.lease].given = fact
             state.newest_given = max(state.newest_given, fact.entry)
+        case Steered():
+            state.steering = state.steering.after(fact)
         case _:
             pass  # describes the run's surroundings
     return state

@@ -34,6 +34,7 @@ from pace_async.staleness.gate import Lease, deadline_of
 from pace_async.staleness.policies import NOTHING, Choice, Finished, admits, choose, chooses
 from pace_async.staleness.rollback import NO_GROUPS, Count, Health
 from pace_async.state.memory import Memory
+from pace_async.state.steering import NOTHING_SAID, Steering
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +197,7 @@ class RunState:
     group in training. `attempts` has the number of the newest attempt to evaluate a program, by (lease, stage, fresh),
     for leases that are not complete. `notes` are the newest pages by number (see `state.notes`).
     `confirmed` has the score of the evaluation that confirmed a candidate. `newest_given` is the last entry of the
-    inbox for which a lease was opened. `lent` and
+    inbox for which a lease was opened. `steering` is what people have said of what is there. `lent` and
     `lent_programs` are used only while a run is rebuilt: the pools, by lease, that later leases take in, and the
     programs, by candidate, that open leases start from."""
 
@@ -224,6 +225,7 @@ class RunState:
     notes: dict[int, NotesPage] = field(default_factory=dict[int, NotesPage])
     confirmed: dict[int, float] = field(default_factory=dict[int, float])
     newest_given: int = 0
+    steering: Steering = NOTHING_SAID
     lent: dict[int, Pool] = field(default_factory=dict[int, Pool])
     lent_programs: dict[int, Member] = field(default_factory=dict[int, Member])
     visible: Visible = field(init=False)

@@ -19,6 +19,8 @@ WITHOUT = {
     "watch": "a screen for a person; `pace status --json` reads a run",
     "prompts init": "files to be changed",
     "idea add": "prints the idea's number; `pace idea list --json` reads ideas",
+    "idea veto": "`pace idea list --json` reads what holds of ideas",
+    "idea pin": "`pace idea list --json` reads what holds of ideas",
     "candidate add": "says when the run looks; `pace show --json` reads candidates",
     "web": "pages for a person, served until it is stopped",
     "stop": "ends a run; `pace status --json` reads it",

@@ -46,7 +46,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     finished = make_run(folder / "made")
     run = copy_run(finished, folder)
     with closing(sqlite3.connect(run / "population.db")) as database, database:
-        database.execute("insert into inbox values (1, 1, 'rings', 0, null)")
+        database.execute("insert into inbox values (1, 1, 'rings', 0, null, null, null)")
     for number, name in enumerate(("other", "another", "bandit"), start=1):
         other = Path(shutil.copytree(finished, folder / "many" / name))
         with closing(sqlite3.connect(other / "population.db")) as database, database:

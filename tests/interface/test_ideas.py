@@ -1,9 +1,10 @@
 """Ideas of people from outside: put in beside the run's own commits, each once, and listed with what came of them."""
 
 import json
+import sqlite3
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 import pace_async
 from pace_async.errors import UsageError
-from pace_async.events import IdeaGiven
+from pace_async.events import IdeaGiven, RunStateChanged
 from pace_async.events.people import GIVEN
 from pace_async.population.checking import check_population
 from pace_async.population.reading.inbox import untaken
@@ -22,7 +23,7 @@ from pace_async.population.reading.reader import open_readonly
 from pace_async.population.store import Store
 from tests.support.command_line import Shell
 from tests.support.finished_runs import make_run
-from tests.support.population_facts import HEADER, advised, evaluated, fresh, opened
+from tests.support.population_facts import HEADER, advised, evaluated, fresh, new_idea, opened
 
 
 @asynccontextmanager
@@ -87,3 +88,58 @@ def test_a_run_whose_advisor_reads_no_words_refuses_ideas(
     assert said.code == 2 and "reads no ideas in words" in said.err
     assert json.loads(shell.pace("idea", "list", str(folder), "--json").out) == []
     assert "nobody has put an idea into this run" in shell.pace("idea", "list", str(folder)).out
+
+
+async def test_the_list_says_which_ideas_are_pinned_or_ruled_out_and_whether_the_run_knows(tmp_path: Path) -> None:
+    async with remembering(tmp_path) as (store, run):
+        number = run.add_idea("rings around the middle")
+        await store.commit(RunStateChanged("running", "", 1.0), opened(1))
+        await store.commit(advised(1, ideas=(new_idea(1, "a grid"), new_idea(2, "hexagons")), idea=1), evaluated(1))
+        assert run.veto_ideas(2) and run.pin_ideas(number)
+        given, words = await store.read(partial(untaken, run="demo")), {"mark": "pin", "mark_after": None}
+        assert [(each.subject, each.number, each.text) for each in given][1:] == [
+            ("idea", 2, "veto"),
+            ("idea", number, "pin"),
+        ]
+        assert [{key: idea[key] for key in words} for idea in run.ideas()][:1] == [words]
+        await store.commit(*(each.taken_in(1, 2.0) for each in given))
+        pinned, vetoed = run.ideas()
+        assert (pinned["number"], pinned["mark"], pinned["mark_after"]) == (number, "pin", 1)
+        assert (vetoed["number"], vetoed["text"], vetoed["mark"], vetoed["tried"]) == (2, "hexagons", "veto", 0)
+        run.veto_ideas(2, undo=True)
+        assert [idea["number"] for idea in run.ideas()] == [number]
+        await store.commit(RunStateChanged("done", "target", 2.0))
+        assert run.veto_ideas(2) is False, "it is taken in when the run is resumed"
+
+
+async def test_words_about_nothing_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    async with remembering(tmp_path) as (store, run):
+        numbers = [run.add_idea(f"idea {place}") for place in range(6)]
+        with pytest.raises(UsageError, match=r"^The run has no idea 77\.$"):
+            run.veto_ideas(numbers[0], 77)
+        with pytest.raises(UsageError, match=r"^The run has no idea 9000007\.$"):
+            run.pin_ideas(GIVEN + 7)
+        with pytest.raises(UsageError, match=rf"^Idea {numbers[0]} is not pinned\.$"):
+            run.pin_ideas(numbers[0], undo=True)
+        assert run.pin_ideas(*numbers[:5])
+        with pytest.raises(UsageError, match="At most 5 untried ideas can be pinned at a time"):
+            run.pin_ideas(numbers[5])
+        run.pin_ideas(numbers[0], undo=True)
+        run.pin_ideas(numbers[5])
+        assert len(await store.read(partial(untaken, run="demo"))) == 13
+
+
+def test_words_from_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell = Shell(tmp_path, monkeypatch, capsys)
+    folder = make_run(tmp_path / "run")
+    assert "reads no ideas in words" in shell.pace("idea", "veto", str(folder), "1").err
+    with closing(sqlite3.connect(folder / "population.db")) as database, database:
+        database.execute("update runs set config = json_set(config, '$.search.memory', 'run')")
+        (number,) = database.execute("select min(idea) from ideas").fetchone()
+    assert "1 idea ruled out when the run, which has ended" in shell.pace("idea", "veto", str(folder), str(number)).out
+    assert "no idea 123456" in shell.pace("idea", "pin", str(folder), "123456").err
+    assert "ruled out (not taken in yet)" in shell.pace("idea", "list", str(folder)).out
+    assert json.loads(shell.pace("idea", "list", str(folder), "--json").out)[0]["mark"] == "veto"
+    assert shell.pace("idea", "veto", str(folder), str(number), "--undo").code == 0

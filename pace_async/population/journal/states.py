@@ -33,6 +33,7 @@ from pace_async.search.state import Course, Island, Member, Shown
 from pace_async.staleness.rollback import Health
 from pace_async.state.memory import Ended
 from pace_async.state.run_state import Rollout, RunState, Terms, Turn, Underway
+from pace_async.state.steering import NOTHING_SAID, Steering
 
 PLAIN = (
     "learner",
@@ -46,7 +47,7 @@ PLAIN = (
     "newest_given",
 )
 """Fields of the state that are numbers and texts."""
-VALUES = ("spreads", "health", "shipped")
+VALUES = ("spreads", "health", "shipped", "steering")
 TABLES = ("reserved", "attempts", "turns", "notes", "confirmed")
 """Fields that are values, and mappings to values."""
 
@@ -123,6 +124,7 @@ class _State(msgspec.Struct, frozen=True):
     confirmed: dict[int, float] = {}
     newest_given: int = 0
     front: tuple[int, ...] = ()
+    steering: Steering = NOTHING_SAID
 
 
 _ENCODER = msgspec.msgpack.Encoder()

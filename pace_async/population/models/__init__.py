@@ -45,7 +45,7 @@ from pace_async.population.models.implementing import (
 )
 from pace_async.population.models.journal import BlobRow, JournalRow, SnapshotRow
 from pace_async.population.models.learning import GroupRow, VersionRow
-from pace_async.population.models.people import GivenIdeaRow, GivenProgramRow, InboxRow
+from pace_async.population.models.people import GivenIdeaRow, GivenProgramRow, InboxRow, SteeringRow
 from pace_async.population.models.rescoring import EpochScoreRow, EvaluationEpochRow
 from pace_async.population.models.running import FaultRow, RunRow, RunStateRow, SecretRow, SettingChangeRow
 
@@ -92,5 +92,6 @@ __all__ = [
     "SecretRow",
     "SettingChangeRow",
     "SnapshotRow",
+    "SteeringRow",
     "VersionRow",
 ]

@@ -7,9 +7,10 @@ from pace_async.population.models.base import Base, refers
 
 
 class InboxRow(Base):
-    """An idea as somebody wrote it, or a program and what it is. The only table into which other processes than the
-    run's own may insert, which does so itself only as it begins. `entry` counts from 1 within the run. `program` is
-    NULL for an idea, and that of several files is one text."""
+    """An idea as somebody wrote it, a program and what it is, or a word about what is there already. The only table
+    into which other processes than the run's own may insert, which does so itself only as it begins. `entry` counts
+    from 1 within the run. `program` is NULL for an idea, and that of several files is one text. With a `subject` the
+    row is a word as in `events.Steered`, about the idea or the candidate of this `number`."""
 
     __tablename__ = "inbox"
     run_id: Mapped[int] = mapped_column(primary_key=True)
@@ -17,6 +18,8 @@ class InboxRow(Base):
     text: Mapped[str]
     at: Mapped[float]
     program: Mapped[str | None]
+    subject: Mapped[str | None]
+    number: Mapped[int | None]
     __table_args__ = (ForeignKeyConstraint(("run_id",), ["runs.run_id"]),)
 
 
@@ -43,3 +46,17 @@ class GivenProgramRow(Base):
     about: Mapped[str]
     at: Mapped[float]
     __table_args__ = (refers(("lease",), "leases", ("lease",)), UniqueConstraint("run_id", "lease"))
+
+
+class SteeringRow(Base):
+    """A word of a person that the run has taken in: the fields of `events.Steered`."""
+
+    __tablename__ = "steering"
+    run_id: Mapped[int] = mapped_column(primary_key=True)
+    entry: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    subject: Mapped[str]
+    number: Mapped[int]
+    text: Mapped[str]
+    after: Mapped[int]
+    at: Mapped[float]
+    __table_args__ = (ForeignKeyConstraint(("run_id",), ["runs.run_id"]),)

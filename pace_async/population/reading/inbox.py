@@ -1,14 +1,27 @@
-"""Reads what people put into a run, and how far each idea of theirs has come."""
+"""Reads what people put into a run and say of it, and how far each idea of theirs has come."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
-from sqlalchemy import Connection, and_, func, select
+from sqlalchemy import Connection, and_, func, or_, select
 from sqlalchemy.exc import DBAPIError
 
-from pace_async.outside import readable
+from pace_async.events import IdeaGiven, Steered, Subject
+from pace_async.events.people import GIVEN, MARKS
+from pace_async.outside import MOST_COUNTED, readable
 from pace_async.population.base import Population
-from pace_async.population.models import CandidateRow, ExperimentRow, GivenIdeaRow, GivenProgramRow, InboxRow, RunRow
+from pace_async.population.models import (
+    CandidateRow,
+    ExperimentRow,
+    GivenIdeaRow,
+    GivenProgramRow,
+    IdeaRow,
+    InboxRow,
+    LeaseRow,
+    RunRow,
+    SteeringRow,
+)
 
 LONGEST_IDEA = 2_000
 """Characters of an idea that are taken in."""
@@ -24,40 +37,67 @@ def one_line(text: str) -> str:
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A row of the inbox. `at` is in seconds since the epoch. An idea has no `program`, and a program's `text` says
-    what it is."""
+    what it is. A word about what is there has a `subject`."""
 
     entry: int
     text: str
     at: float
     program: str | None = None
+    subject: str | None = None
+    number: int | None = None
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether a run can take it in, whoever wrote the row."""
+        if self.subject is None:
+            return True
+        return self.text in ("", *MARKS.get(self.subject, ())) and self.subject in MARKS and _is_number(self.number)
+
+    def taken_in(self, after: int, at: float) -> IdeaGiven | Steered:
+        """The fact that takes in what is no program. `after` is the newest lease."""
+        if self.subject is None:
+            return IdeaGiven(self.entry, one_line(self.text), after, at)
+        return Steered(self.entry, cast("Subject", self.subject), self.number or 0, self.text, after, at)
+
+
+def _is_number(value: object) -> bool:
+    """SQLite keeps anything in a column of numbers."""
+    return isinstance(value, int) and 0 < value <= MOST_COUNTED
 
 
 @dataclass(frozen=True, slots=True)
 class GivenIdea:
-    """An entry, the newest lease when the run took it in, None if it has not yet, how many candidates tried it out, and
-    the candidate and score of the best one, None without a score."""
+    """A person's idea, or one of which a person has said something: the newest lease when the run took it in, None if
+    it has not yet, how many candidates tried it out, and the candidate and score of the best one, None without a score.
+    `mark` is what holds of it by the last word of a person, None without one, and `mark_after` the newest lease when
+    the run took that word in."""
 
-    entry: int
+    number: int
     text: str
     at: float
     after: int | None
     tried: int
     candidate: int | None
     score: float | None
+    mark: str | None = None
+    mark_after: int | None = None
 
 
 def untaken(connection: Connection, run: str, after: int = 0) -> Sequence[Entry]:
-    """The ideas that the run called `run` has not taken in, by number, then the first program that waits behind the
-    entry `after`, if any. Programs of more than LONGEST_PROGRAM characters are passed over."""
-    row, given, program = InboxRow, GivenIdeaRow, GivenProgramRow
+    """The ideas and words that the run called `run` has not taken in, by number, then the first program that waits
+    behind the entry `after`, if any. Programs of more than LONGEST_PROGRAM characters and rows that say nothing are
+    passed over."""
+    row, given, program, said = InboxRow, GivenIdeaRow, GivenProgramRow, SteeringRow
     entries = (
-        select(row.entry, row.text, row.at, row.program)
+        select(row.entry, row.text, row.at, row.program, row.subject, row.number)
         .join(RunRow, RunRow.run_id == row.run_id)
         .where(RunRow.name == run)
         .order_by(row.entry)
     )
-    ideas = entries.outerjoin(given, and_(given.run_id == row.run_id, given.entry == row.entry)).where(
-        row.program.is_(None), given.entry.is_(None)
+    words = (
+        entries.outerjoin(given, and_(given.run_id == row.run_id, given.entry == row.entry))
+        .outerjoin(said, and_(said.run_id == row.run_id, said.entry == row.entry))
+        .where(row.program.is_(None), given.entry.is_(None), said.entry.is_(None))
     )
     programs = entries.outerjoin(program, and_(program.run_id == row.run_id, program.entry == row.entry)).where(
         row.program.is_not(None),
@@ -65,8 +105,18 @@ def untaken(connection: Connection, run: str, after: int = 0) -> Sequence[Entry]
         row.entry > after,
         func.length(row.program) <= LONGEST_PROGRAM,
     )
-    rows = (*connection.execute(ideas), *connection.execute(programs.limit(1)))
-    return [Entry(entry, _text(text), at, None if made is None else _text(made)) for entry, text, at, made in rows]
+    rows = (*connection.execute(words), *connection.execute(programs.limit(1)))
+    found = (
+        Entry(
+            each.entry, _text(each.text), each.at, _text_or_none(each.program), _text_or_none(each.subject), each.number
+        )
+        for each in rows
+    )
+    return [entry for entry in found if entry.is_sound]
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else _text(value)
 
 
 def _text(value: object) -> str:
@@ -82,26 +132,63 @@ async def waiting_in(population: Population, run: str, after: int = 0) -> Sequen
         return None
 
 
-def ideas_given(connection: Connection, run_id: int) -> Sequence[GivenIdea]:
-    """Every entry of a run, by number."""
-    row, given, tried, scored = InboxRow, GivenIdeaRow, ExperimentRow, CandidateRow
-    entries = connection.execute(
-        select(row.entry, row.text, row.at, given.after)
-        .outerjoin(given, and_(given.run_id == row.run_id, given.entry == row.entry))
-        .where(row.run_id == run_id, row.program.is_(None))
+def marks_of(connection: Connection, run_id: int, subject: Subject) -> dict[int, tuple[str, int | None]]:
+    """The last word of a person about each number of this subject, and the newest lease when the run took it in, None
+    if it has not yet."""
+    row, said = InboxRow, SteeringRow
+    words = connection.execute(
+        select(row.number, row.text, said.after)
+        .outerjoin(said, and_(said.run_id == row.run_id, said.entry == row.entry))
+        .where(row.run_id == run_id, row.subject == subject)
         .order_by(row.entry)
     )
-    experiments = connection.execute(
-        select(given.entry, scored.candidate, scored.score)
-        .join(tried, and_(tried.run_id == given.run_id, tried.idea == given.idea))
-        .join(scored, and_(scored.run_id == tried.run_id, scored.candidate == tried.lease))
-        .where(given.run_id == run_id)
-        .order_by(given.entry, scored.merit.desc().nulls_last(), tried.lease)
+    found: dict[int, tuple[str, int | None]] = {}
+    for number, text, after in words:
+        if number is not None and _is_number(number):
+            found[number] = _text(text), after
+    return found
+
+
+def idea_texts(connection: Connection, run_id: int, numbers: Sequence[int]) -> dict[int, str]:
+    """The ideas of rollouts and of people with these numbers, those among them that exist."""
+    idea, row = IdeaRow, InboxRow
+    people = [number - GIVEN for number in numbers if number > GIVEN]
+    proposed = select(idea.idea, idea.description).where(idea.run_id == run_id, idea.idea.in_(numbers))
+    given = select(row.entry + GIVEN, row.text).where(
+        *(row.run_id == run_id, row.entry.in_(people), row.program.is_(None), row.subject.is_(None))
     )
-    of_entry: dict[int, list[tuple[int | None, float | None]]] = {}
-    for entry, candidate, score in experiments:
-        of_entry.setdefault(entry, []).append((candidate if score is not None else None, score))
-    return [
-        GivenIdea(entry, text, at, after, len(tries := of_entry.get(entry, [])), *(tries[0] if tries else (None, None)))
-        for entry, text, at, after in entries
-    ]
+    return {number: _text(text) for number, text in (*connection.execute(proposed), *connection.execute(given))}
+
+
+def ideas_given(connection: Connection, run_id: int) -> Sequence[GivenIdea]:
+    """Every idea of people by number, then every other one that a person has pinned or ruled out."""
+    row, given, tried, scored = InboxRow, GivenIdeaRow, ExperimentRow, CandidateRow
+    marks = marks_of(connection, run_id, "idea")
+    entries = connection.execute(
+        select((row.entry + GIVEN).label("number"), row.text, row.at, given.after)
+        .outerjoin(given, and_(given.run_id == row.run_id, given.entry == row.entry))
+        .where(row.run_id == run_id, row.program.is_(None), row.subject.is_(None))
+        .order_by(row.entry)
+    )
+    others = connection.execute(
+        select(IdeaRow.idea, IdeaRow.description, LeaseRow.opened_at, IdeaRow.lease)
+        .join(LeaseRow, and_(LeaseRow.run_id == IdeaRow.run_id, LeaseRow.lease == IdeaRow.lease))
+        .where(IdeaRow.run_id == run_id, IdeaRow.idea.in_([number for number, (mark, _) in marks.items() if mark]))
+        .order_by(IdeaRow.idea)
+    )
+    experiments = connection.execute(
+        select(tried.idea, scored.candidate, scored.score)
+        .join(scored, and_(scored.run_id == tried.run_id, scored.candidate == tried.lease))
+        .where(tried.run_id == run_id, or_(tried.idea > GIVEN, tried.idea.in_(marks)))
+        .order_by(tried.idea, scored.merit.desc().nulls_last(), tried.lease)
+    )
+    of_idea: dict[int | None, list[tuple[int | None, float | None]]] = {}
+    for number, candidate, score in experiments:
+        of_idea.setdefault(number, []).append((candidate if score is not None else None, score))
+
+    def shown(number: int, text: object, at: float, after: int | None) -> GivenIdea:
+        tries, (mark, mark_after) = of_idea.get(number, []), marks.get(number, ("", None))
+        candidate, score = tries[0] if tries else (None, None)
+        return GivenIdea(number, _text(text), at, after, len(tries), candidate, score, mark or None, mark_after)
+
+    return [shown(number, text, at, after) for number, text, at, after in (*entries.all(), *others.all())]

@@ -54,6 +54,7 @@ INPUT = {
     "EpochInForce",
     "IdeaGiven",
     "ProgramGiven",
+    "Steered",
 }
 """The kinds of facts that the fold needs of every lease. Of open leases it needs all."""
 UNREAD: dict[str, dict[str, Any]] = {

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, func, insert, select
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from pace_async.errors import GaveUp
-from pace_async.events import IdeaGiven
+from pace_async.events import IdeaGiven, Subject
 from pace_async.population.connect import Place, engine, in_words, will_pass
 from pace_async.population.models import GivenIdeaRow, InboxRow
 from pace_async.population.writing.scope import Scope
@@ -20,16 +20,23 @@ def idea_given(scope: Scope, fact: IdeaGiven) -> None:
     scope.record(GivenIdeaRow, fact, idea=fact.number, description=fact.text)
 
 
-def put(place: Place, run_id: int, text: str, program: str | None = None) -> int:
-    """Insert an idea, or a program and what it is, into the inbox of a run that another process may be driving. Returns
-    the number of the entry. Raises GaveUp if the database cannot be written."""
+def put(
+    place: Place,
+    run_id: int,
+    text: str,
+    program: str | None = None,
+    subject: Subject | None = None,
+    number: int | None = None,
+) -> int:
+    """Insert an idea, a program and what it is, or a word about the subject of that number into the inbox of a run that
+    another process may be driving. Returns the number of the entry. Raises GaveUp if the database cannot be written."""
     writer, tries = engine(place, "write"), 0
     try:
         while True:
             tries += 1
             try:
                 with writer.begin() as connection:
-                    return inserted(connection, run_id, text, program)
+                    return inserted(connection, run_id, text, program, subject, number)
             except OverflowError:
                 raise GaveUp(
                     f"{place}: an entry of the inbox has the largest number there is: delete that row, and try again."
@@ -43,11 +50,19 @@ def put(place: Place, run_id: int, text: str, program: str | None = None) -> int
         writer.dispose()
 
 
-def inserted(connection: Connection, run_id: int, text: str, program: str | None = None) -> int:
+def inserted(
+    connection: Connection,
+    run_id: int,
+    text: str,
+    program: str | None = None,
+    subject: Subject | None = None,
+    number: int | None = None,
+) -> int:
     """Insert an entry into the open transaction. Returns its number. Raises IntegrityError if another process drew the
     same one."""
     last = select(func.coalesce(func.max(InboxRow.entry), 0)).where(InboxRow.run_id == run_id)
     entry = connection.execute(last).scalar_one() + 1
-    row = {"run_id": run_id, "entry": entry, "text": text, "program": program, "at": time.time()}
+    row = {"run_id": run_id, "entry": entry, "text": text, "at": time.time(), "program": program}
+    row |= {"subject": subject, "number": number}
     connection.execute(insert(InboxRow).values(row))
     return entry

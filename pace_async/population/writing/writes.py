@@ -33,6 +33,7 @@ from pace_async.events import (
     Rescored,
     RunStateChanged,
     SettingChanged,
+    Steered,
     TryEvaluated,
     VersionPublished,
 )
@@ -42,6 +43,7 @@ from pace_async.population.models import (
     GivenProgramRow,
     ImplementerChoiceRow,
     ReservationRow,
+    SteeringRow,
 )
 from pace_async.population.writing import (
     write_epochs,
@@ -103,6 +105,7 @@ WRITERS: Mapping[type, Callable[[Scope, Any], None]] = {
     EpochInForce: write_epochs.epoch_in_force,
     IdeaGiven: write_people.idea_given,
     ProgramGiven: _as_it_is(GivenProgramRow),
+    Steered: _as_it_is(SteeringRow),
 }
 """What writes the rows of each fact."""
 

@@ -27,7 +27,6 @@ from pace_async.events import (
     AdmissionHeld,
     Fact,
     FaultSeen,
-    IdeaGiven,
     IslandActed,
     LeaseOpened,
     ProgramGiven,
@@ -258,15 +257,15 @@ class Core:
         return self.stopping is None
 
     async def _take_in(self) -> None:
-        """Take in the ideas that people have put into the inbox, and the next program, for which the lease opens. A
-        database that is away is asked at the next lease."""
+        """Take in the ideas and words that people have put into the inbox, and the next program, for which the lease
+        opens. A database that is away is asked at the next lease."""
         entries = await waiting_in(self.recorder.population, self.run, self.state.newest_entry)
         if entries is None:
             return
-        ideas = [each for each in entries if each.program is None]
-        if ideas and self.state.memory.active:
+        words = [each for each in entries if each.program is None]
+        if words and self.state.memory.active:
             after, now = self.state.last_lease, self.stages.clock.now()
-            await self.record(*(IdeaGiven(each.entry, one_line(each.text), after, now) for each in ideas))
+            await self.record(*(each.taken_in(after, now) for each in words))
         program = next((each for each in entries if each.program is not None), None)
         self.programs_wait = program is not None
         if program is not None and program.entry > self.state.newest_entry:  # another island may have been faster

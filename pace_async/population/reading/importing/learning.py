@@ -19,6 +19,7 @@ from pace_async.events import (
     Rescored,
     RunStateChanged,
     SettingChanged,
+    Steered,
     VersionPublished,
 )
 from pace_async.population.fields import NAMED_METRICS, fact_of
@@ -35,6 +36,7 @@ from pace_async.population.models import (
     RunRow,
     RunStateRow,
     SettingChangeRow,
+    SteeringRow,
     VersionRow,
 )
 from pace_async.population.reading.importing.order import LAST, Step
@@ -123,6 +125,10 @@ def steps_of_run(connection: Connection, run_id: int) -> Iterator[Step]:
     for row in connection.execute(_of_run(GivenIdeaRow, run_id)):
         given = IdeaGiven(row.entry, row.description, row.after, row.at)
         yield Step(("given", row.entry, 0), row.at, 0, given, (("opened", row.after, 0),))
+    for row in connection.execute(_of_run(SteeringRow, run_id)):
+        word = fact_of(Steered, SteeringRow, row)
+        about = (("ended", row.number, 0),) if row.subject == "candidate" else ()
+        yield Step(("steered", row.entry, 0), row.at, 0, word, (("opened", row.after, 0), *about))
     for row in connection.execute(_of_run(GivenProgramRow, run_id)):
         made = select(CandidateRow.program).where(CandidateRow.run_id == run_id, CandidateRow.candidate == row.lease)
         program = whole_or_none(connection, run_id, connection.execute(made).scalar_one_or_none())

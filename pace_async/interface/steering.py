@@ -1,0 +1,55 @@
+"""What people say of ideas and candidates of a run while it searches."""
+
+from collections.abc import Container, Sequence
+from typing import TYPE_CHECKING
+
+from pace_async.errors import UsageError
+from pace_async.interface.opening import open_anywhere
+
+if TYPE_CHECKING:
+    from pace_async.population.reading.reader import Reader
+
+DONE = {"veto": "ruled out", "pin": "pinned"}
+"""What an idea or a candidate is by a person's word."""
+
+
+def mark_ideas(run: str | None, numbers: Sequence[int], mark: str, undo: bool = False) -> bool:
+    """Pin these ideas or rule them out from the next lease on, or take that back. The last word about an idea counts.
+    Returns whether the run goes on: one that has ended takes the words in when it is resumed. Raises UsageError for a
+    number of no idea, a word that was not said, too many pinned ideas, and a run whose advisor reads no ideas in words,
+    GaveUp if the database cannot be written."""
+    from pace_async.context.table import MOST_PINNED
+    from pace_async.interface.ideas import refuse_without_words
+    from pace_async.population.reading import inbox
+    from pace_async.population.writing.write_people import put
+
+    with open_anywhere(run) as (_, reader):
+        refuse_without_words(reader)
+        known = reader.ask(lambda connection, run_id: inbox.idea_texts(connection, run_id, numbers))
+        marked = {idea.number: idea for idea in reader.ask(inbox.ideas_given) if idea.mark == mark}
+        place, run_id, goes_on = reader.place, reader.run_id(), _goes_on(reader)
+    _refuse("idea", numbers, known.keys(), marked.keys(), mark, undo)
+    first = {number for number, idea in marked.items() if not idea.tried} | {*numbers}
+    if mark == "pin" and not undo and len(first) > MOST_PINNED:
+        raise UsageError(f"At most {MOST_PINNED} untried ideas can be pinned at a time: `pace idea pin RUN N --undo`.")
+    for number in numbers:
+        put(place, run_id, "" if undo else mark, subject="idea", number=number)
+    return goes_on
+
+
+def _refuse(
+    what: str, numbers: Sequence[int], known: Container[int], marked: Container[int], mark: str, undo: bool
+) -> None:
+    """Raises UsageError for a number of nothing, and for a word that cannot be taken back because nobody said it."""
+    for number in numbers:
+        if number not in known:
+            raise UsageError(f"The run has no {what} {number}.")
+        if undo and number not in marked:
+            raise UsageError(f"{what.capitalize()} {number} is not {DONE[mark]}.")
+
+
+def _goes_on(reader: "Reader") -> bool:
+    """Whether the run has not ended, by its rows."""
+    from pace_async.population.reading.load import state_of_run
+
+    return reader.ask(state_of_run)[0] in ("created", "running", "draining")
