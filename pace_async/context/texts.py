@@ -92,7 +92,7 @@ def limits_text(spec: TaskSpec, around: Surroundings) -> str:
         lines.append(f"`python` is version {around.python}.")
     if around.packages and spec.language == PYTHON and not chosen:
         lines.append(f"Besides the standard library it can import {', '.join(around.packages)}.")
-    if around.tools and not spec.of_kind.calls_function and not spec.environment.prefix:
+    if around.tools and not spec.of_kind.calls_function and not spec.build and not spec.environment.prefix:
         lines.append(f"Compilers: {', '.join(around.tools)}.")
     return "\n".join(lines)
 

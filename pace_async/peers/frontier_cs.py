@@ -81,13 +81,13 @@ class FrontierCS(Importer):
             fields={
                 **({"build": build} if build else {}),
                 "run": ["python3", "-c", starter, f"{limit:g}", *start],
+                "protocol": (
+                    f"is started anew for each of {len(tests)} tests: it reads one from standard input and writes its "
+                    f"answer to standard output. Each has {limit:g} s of processor time and {memory} MiB."
+                ),
                 "output_mb": OUTPUT_MB,
             },
             upper=100.0,
-            requirements=(
-                "It reads one test from standard input and writes its answer to standard output. "
-                f"It is started anew for each test, and each has {limit:g} s of processor time and {memory} MiB.",
-            ),
             taken=(
                 f"checker: {checker}, compiled once. It runs outside the sandbox: import problems that you trust",
                 f"tests: {len(tests)}{f' of the {named} that {CONFIG} names' if named != len(tests) else ''}",

@@ -32,7 +32,17 @@ def test_a_problem_gives_statement_limits_and_commands(tmp_path: Path) -> None:
     assert (found.background, found.upper) == ("Write a whole number, at most the one that you read.", 100.0)
     assert (found.timeout_s, found.memory_mb) == (68.0, 192)
     assert found.fields["build"][0] == "g++" and found.fields["run"][-2:] == ["2", "./program"]
-    assert "2 s of processor time and 64 MiB" in found.requirements[0]
+
+
+def test_models_are_told_how_a_test_is_run_and_not_of_the_process_around_it(tmp_path: Path) -> None:
+    found = FrontierCS().read(example(tmp_path / "a", FRONTIER_CS), Wanted())
+    spec = load_task("circle_packing").spec.model_copy(update={"kind": found.kind, **found.fields})
+    told = spec.of_kind.contract(spec)
+    assert told.startswith("The program is built by `g++ -O2 ") and "is started anew for each of 2 tests" in told
+    assert told.endswith("Each has 2 s of processor time and 64 MiB")
+    assert "JSON" not in told and "import" not in told
+    usual = spec.model_copy(update={"protocol": ""})
+    assert "reads one JSON value a line" in usual.of_kind.contract(usual)
 
 
 def test_a_problem_without_a_program_gets_an_empty_one_and_python_needs_no_build(tmp_path: Path) -> None:

@@ -19,6 +19,11 @@ class ProcessFields(BaseModel):
         default=(), description="The command of a process task that makes something to run of a program, if any."
     )
     run: tuple[str, ...] = Field(default=(), description="The command of a process task that starts a built program.")
+    protocol: str = Field(
+        default="",
+        description="What models are told of how a program is run, what it reads and what it writes, where the command "
+        "is a process around it. By default the command, and one JSON value a line.",
+    )
     build_timeout_s: float = Field(default=60.0, gt=0, description="Wall-clock limit of one build, in seconds.")
     build_memory_mb: int = Field(default=2048, gt=0, description="Memory limit of one build, in MiB.")
     build_mb: float = Field(default=32.0, gt=0, description="Limit on what a build leaves, in MiB.")
@@ -41,6 +46,8 @@ class ProcessTask(TaskKind):
 
     def contract(self, spec: "TaskSpec") -> str:
         built = f" is built by `{' '.join(spec.build)}`, without network, and" if spec.build else ""
+        if spec.protocol:
+            return f"The program{built} {spec.protocol.strip().rstrip('.')}"
         return (
             f"The program{built} is started by `{' '.join(spec.run)}`. It reads one JSON value a line from standard "
             "input and writes one JSON value a line to standard output for each, flushed, and nothing else there"
