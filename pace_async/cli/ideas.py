@@ -35,7 +35,7 @@ def veto(run: str = NAMED_RUN, numbers: list[int] = NUMBERS, undo: bool = UNDO) 
     """Rule ideas out. From the next candidate on they are not shown as untried, and no answer may choose them. What was
     tried of them stays in the results.
 
-    Example: pace idea veto eplb-1 12 31
+    Example: pace idea veto eplb-1 12 7
     """
     _mark(run, numbers, "veto", undo)
 
@@ -45,8 +45,6 @@ def pin(run: str = NAMED_RUN, numbers: list[int] = NUMBERS, undo: bool = UNDO) -
     """Put ideas first among the untried ones, as pinned by a person, until they are tried. At most five wait at a time.
 
     Example: pace idea pin eplb-1 12
-
-    Example: pace idea pin eplb-1 12 --undo
     """
     _mark(run, numbers, "pin", undo)
 
