@@ -24,6 +24,7 @@ from pace_async.advise.engines.vllm_found import Missing, find_vllm
 from pace_async.runtime.run_index import HOME
 from tests.faults.listing import FaultListing
 from tests.support.children_here import run_here
+from tests.support.command_line import Shell
 from tests.support.needed import without
 from tests.support.own_folder import OwnFolder
 from tests.support.own_hosts import OWN_HOSTS
@@ -99,6 +100,12 @@ def postgres() -> Iterator[PostgresServer]:
         without("POSTGRES", f"needs PostgreSQL: {missing}")
     with running(tools) as server:
         yield server
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    """A person in an empty folder."""
+    return Shell(tmp_path, monkeypatch, capsys)
 
 
 @pytest.fixture(params=BOTH)

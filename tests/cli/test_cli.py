@@ -12,11 +12,6 @@ from tests.support.command_line import Shell
 PACE = str(Path(sys.executable).with_name("pace"))
 
 
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(tmp_path, monkeypatch, capsys)
-
-
 @pytest.mark.fault("Replay and learner", "a negative bound is refused", only="max_staleness")
 @pytest.mark.fault("Configuration and terminal", "no such task", only="There is no task 'nosuch'")
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -10,21 +9,13 @@ import pytest
 from pace_async.installing import install_line
 from tests.support.changed_runs import OTHER, SEED, WORSE, changed_runs
 from tests.support.command_line import Shell
-from tests.support.finished_runs import copy_run, make_run, poison
+from tests.support.finished_runs import poison
 
 RUN = "circle_packing-1"
 UNPRICED = "pace: free asked a model whose price is not known, so it has no USD to compare by: take candidates.\n"
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_run(tmp_path_factory.mktemp("comparison") / "run")
-
-
-@pytest.fixture
-def shell(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    copy_run(finished, tmp_path)
-    return Shell(tmp_path, monkeypatch, capsys)
+pytestmark = pytest.mark.usefixtures("finished_run")
 
 
 def another(shell: Shell, name: str, *statements: str) -> None:

@@ -12,11 +12,6 @@ from tests.support.command_line import Shell
 from tests.support.population_facts import HEADER
 
 
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(tmp_path, monkeypatch, capsys)
-
-
 def make(shell: Shell, header: RunHeader) -> Path:
     folder = shell.folder / "runs" / "demo"
     folder.mkdir(parents=True)

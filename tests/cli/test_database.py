@@ -20,19 +20,9 @@ from pace_async.population.reading.reader import open_readonly
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.stages import World
 from tests.support.command_line import Shell
-from tests.support.finished_runs import copy_run, make_run
 from tests.support.simulated_runs import settings, simulated
 
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_run(tmp_path_factory.mktemp("database") / "run")
-
-
-@pytest.fixture
-def shell(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    copy_run(finished, tmp_path)
-    return Shell(tmp_path, monkeypatch, capsys)
+pytestmark = pytest.mark.usefixtures("finished_run")
 
 
 def database(shell: Shell) -> Path:

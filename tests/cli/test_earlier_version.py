@@ -52,11 +52,6 @@ every run of that task: give a task whose programs score otherwise a name of its
 RUNS = pytest.mark.parametrize("which", list(STATUS))
 
 
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(tmp_path, monkeypatch, capsys)
-
-
 def upgrade(shell: Shell, which: Which) -> None:
     """Every reading command names the command that an older schema needs. After the upgrade none does."""
     if REVISIONS[which] != SCHEMA:

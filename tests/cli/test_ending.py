@@ -18,7 +18,6 @@ from pace_async.runtime import ending
 from pace_async.runtime.run_index import indexed_runs, remember_run
 from pace_async.runtime.series import Series, made
 from tests.support.command_line import PACE, Shell
-from tests.support.finished_runs import copy_run, make_run
 
 DRIVER = """
 import signal, sys
@@ -33,15 +32,7 @@ with RunLock(Path(sys.argv[1])):
 """Holds the lock of a run until it got so many signals, and names each."""
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_run(tmp_path_factory.mktemp("ending") / "run")
-
-
-@pytest.fixture
-def shell(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    copy_run(finished, tmp_path)
-    return Shell(tmp_path, monkeypatch, capsys)
+pytestmark = pytest.mark.usefixtures("finished_run")
 
 
 @pytest.fixture

@@ -20,11 +20,6 @@ from pace_async.cli.schemas import schema_of
 from tests.support.command_line import PACE, Shell
 
 
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(tmp_path, monkeypatch, capsys)
-
-
 @pytest.mark.parametrize(
     ("words", "error", "code", "part"),
     [

@@ -10,7 +10,6 @@ import pytest
 
 from scripts.documentation.docs_commands import PAGE, commands
 from tests.support.command_line import Shell
-from tests.support.finished_runs import copy_run, make_run
 from tests.support.json_commands import ARGUMENTS, RUN, write_places
 
 WITHOUT = {
@@ -31,16 +30,9 @@ WITHOUT = {
 }
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_run(tmp_path_factory.mktemp("json") / "run")
-
-
-@pytest.fixture
-def shell(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    copy_run(finished, tmp_path)
+@pytest.fixture(autouse=True)
+def folder(finished_run: Path, tmp_path: Path) -> None:
     write_places(tmp_path)
-    return Shell(tmp_path, monkeypatch, capsys)
 
 
 def test_every_command_is_covered() -> None:

@@ -10,18 +10,9 @@ from pace_async.cli.listing import age
 from pace_async.population.lock import RunLock
 from pace_async.runtime.run_index import remember_run
 from tests.support.command_line import Shell
-from tests.support.finished_runs import copy_run, make_run, poison
+from tests.support.finished_runs import make_run, poison
 
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_run(tmp_path_factory.mktemp("listing") / "run")
-
-
-@pytest.fixture
-def shell(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    copy_run(finished, tmp_path)
-    return Shell(tmp_path, monkeypatch, capsys)
+pytestmark = pytest.mark.usefixtures("finished_run")
 
 
 def change(run: Path, statement: str) -> None:
@@ -40,7 +31,7 @@ def test_list_says_of_each_run_what_status_says(shell: Shell) -> None:
     assert found["age_seconds"] >= 0
 
 
-def test_the_last_active_run_is_first_and_a_lower_score_keeps_its_sign(shell: Shell, finished: Path) -> None:
+def test_the_last_active_run_is_first_and_a_lower_score_keeps_its_sign(shell: Shell) -> None:
     later = make_run(shell.folder / "runs" / "later")
     change(later, "update runs set direction = 'minimize'")
     change(later, "update candidates set merit = -score")
@@ -89,9 +80,7 @@ def test_a_missing_folder_is_one_sentence_and_an_empty_one_no_error(shell: Shell
     assert "no run under empty" in shell.pace("list", "empty").out
 
 
-def test_all_lists_runs_of_other_folders_and_those_that_are_gone(
-    shell: Shell, finished: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_lists_runs_of_other_folders_and_those_that_are_gone(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PACE_HOME", str(shell.folder / "home"))
     assert "no run in the index" in shell.pace("list", "--all").out
     elsewhere = make_run(shell.folder / "elsewhere" / "mine")

@@ -10,7 +10,6 @@ import pytest
 from pace_async.observe.watchers.base import LoggedRun, Record
 from pace_async.observe.watchers.tensorboard import TensorBoard
 from tests.support.command_line import Shell, search
-from tests.support.finished_runs import copy_run, make_run
 
 accumulators = pytest.importorskip(
     "tensorboard.backend.event_processing.event_accumulator", reason="pip install '.[tensorboard]'"
@@ -18,15 +17,7 @@ accumulators = pytest.importorskip(
 RUN = "circle_packing-1"
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_run(tmp_path_factory.mktemp("logs") / "run")
-
-
-@pytest.fixture
-def shell(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    copy_run(finished, tmp_path)
-    return Shell(tmp_path, monkeypatch, capsys)
+pytestmark = pytest.mark.usefixtures("finished_run")
 
 
 def read(folder: Path) -> dict[str, list[tuple[int, float]]]:

@@ -1,7 +1,6 @@
 """pace prompts, and a run whose templates do not render."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -9,11 +8,6 @@ from pace_async.context.templates import NAMES
 from tests.support.command_line import Shell
 
 MODELS = ("--advisor", "api:openai/local", "--implementer", "openai/local")
-
-
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(tmp_path, monkeypatch, capsys)
 
 
 def test_what_is_asked_is_printed_with_tokens_by_section(shell: Shell) -> None:

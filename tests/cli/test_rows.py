@@ -23,18 +23,9 @@ from pace_async.report.parquet import TYPES
 from pace_async.report.rows import write_rows_as_parquet
 from pace_async.report.visible import visible
 from tests.support.command_line import PACE, Shell
-from tests.support.finished_runs import copy_run, make_run, poison
+from tests.support.finished_runs import poison
 
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_run(tmp_path_factory.mktemp("rows") / "run")
-
-
-@pytest.fixture
-def shell(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    copy_run(finished, tmp_path)
-    return Shell(tmp_path, monkeypatch, capsys)
+pytestmark = pytest.mark.usefixtures("finished_run")
 
 
 def ask(shell: Shell, sql: str) -> list[tuple[Any, ...]]:

@@ -58,11 +58,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(tmp_path, monkeypatch, capsys)
-
-
 def finished(begun: Series, seed: int) -> None:
     """Put a finished run where the series has that of the seed."""
     make_run(begun.paths(seed).folder)

@@ -13,11 +13,6 @@ from tests.support.command_line import Shell
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(tmp_path, monkeypatch, capsys)
-
-
 def test_every_mistake_of_a_file_is_one_sentence(shell: Shell) -> None:
     (shell.folder / "bad.yaml").write_text(
         "task: 3\nlearnr: {k: 1}\nlearner: {k: 0, kk: 2}\nstop: {candidates: none}\n"

@@ -1,7 +1,6 @@
 """pace task init and check: a new task works, and what is wrong with one is named."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -17,11 +16,6 @@ from tests.support.task_folders import CATALOGUE, PROGRAM, SUM, TASK, write
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Endless programs are waited for one second, and still have to be stopped."""
     monkeypatch.setattr(task_check, "HANG_S", 1.0)
-
-
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(tmp_path, monkeypatch, capsys)
 
 
 def failed(shell: Shell) -> dict[str, str]:

@@ -16,7 +16,7 @@ from pace_async.population.lock import RunLock
 from pace_async.population.reading.reader import open_readonly
 from pace_async.population.store import Store
 from tests.support.command_line import Shell
-from tests.support.finished_runs import copy_run, make_run, poison
+from tests.support.finished_runs import poison
 from tests.support.observe_facts import BEGIN, life
 from tests.support.population_facts import HEADER, empty_population
 from tests.support.postgres import PostgresServer
@@ -24,15 +24,7 @@ from tests.support.postgres import PostgresServer
 RUN = "runs/circle_packing-1"
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_run(tmp_path_factory.mktemp("watching") / "run")
-
-
-@pytest.fixture
-def shell(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    copy_run(finished, tmp_path)
-    return Shell(tmp_path, monkeypatch, capsys)
+pytestmark = pytest.mark.usefixtures("finished_run")
 
 
 def change(shell: Shell, statement: str) -> None:

@@ -97,11 +97,6 @@ METHODS = {
 """What differs."""
 
 
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(tmp_path, monkeypatch, capsys)
-
-
 def laid(*names: str | None) -> Config:
     """These files, one over the other."""
     return resolve([FOLDER / f"{name}.yaml" for name in names if name], environment={})

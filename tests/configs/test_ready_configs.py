@@ -17,11 +17,6 @@ FOLDER = Path(__file__).parents[2] / "configs"
 FILES = sorted(file for file in FOLDER.rglob("*.yaml") if "new_task" not in file.parts)
 
 
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(tmp_path, monkeypatch, capsys)
-
-
 def configured(name: str) -> Config:
     return resolve(FOLDER / f"{name}.yaml", environment={})
 

@@ -21,11 +21,6 @@ NUMBERS = [
 ]
 
 
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(tmp_path, monkeypatch, capsys)
-
-
 @pytest.mark.fault("Configuration and terminal", "a value out of range")
 @pytest.mark.parametrize("value", NOT_FINITE)
 @pytest.mark.parametrize("key", [*NUMBERS, "stop.minutes", "stop.budget", "stop.target", "learner.kl_penalty"])

@@ -1,6 +1,5 @@
 """Every key mistyped, every value of a wrong kind, files that are odd: one sentence each, and nothing written."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +10,6 @@ from pace_async.errors import UsageError
 from tests.support.command_line import Shell
 
 KEYS = known_keys()
-
-
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(tmp_path, monkeypatch, capsys)
 
 
 def value_at(config: Config, key: str) -> Any:

@@ -16,22 +16,15 @@ from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.store import optimizer_state
 from pace_async.runtime.children.engines import adapter_slots
 from pace_async.weights import checkpoint_digests, is_complete
-from scripts.benchmarks.toys import write_llama
 from tests.support.learn_toys import written_groups
 from tests.support.simulated_runs import settings as run_settings
 
-VOCAB = 40
 SETTINGS = TrainerConfig(learning_rate=1e-2, micro_tokens=200, lora_rank=4, checkpoint_every=2)
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_llama(tmp_path_factory.mktemp("toy") / "model", vocab=VOCAB, width=16, layers=1)
-
-
-@pytest.fixture(scope="module")
 def groups(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return written_groups(tmp_path_factory.mktemp("groups"), 3, vocab=VOCAB)
+    return written_groups(tmp_path_factory.mktemp("groups"), 3)
 
 
 @pytest.fixture(scope="module")

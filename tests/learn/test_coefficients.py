@@ -18,9 +18,8 @@ from pace_async.registry.corrections import CORRECTIONS, MASKS
 from pace_async.registry.objectives import OBJECTIVES
 from pace_async.replay.group import Group
 from scripts.benchmarks.toys import write_llama
-from tests.support.learn_toys import gradient_of, random_group
+from tests.support.learn_toys import VOCAB, gradient_of, random_group
 
-VOCAB = 40
 REWARDS = [0.1, 4.0, -1.0, 2.5, 2.5, 3.1, -1.0, 4.9]
 TRAINING = [name for name, objective in OBJECTIVES.items() if objective.trains]
 Key = tuple[int, ...]
@@ -35,7 +34,7 @@ def trainer(tmp_path_factory: pytest.TempPathFactory) -> GroupTrainer:
 
 def group_with(objective: str, *, broken: bool = True) -> Group:
     """Old and new tokens, the first of which is broken, with the advantages of an objective."""
-    group = random_group(vocab=VOCAB, seed=3, update=2, max_age=2)
+    group = random_group(seed=3, update=2, max_age=2)
     given = advantages(objective, REWARDS, k=4, alpha=0.4)
     assert not isinstance(given, Collapsed)
     rollouts = [replace(rollout, advantage=given[place]) for place, rollout in enumerate(group.rollouts)]
@@ -134,7 +133,7 @@ def test_each_token_has_the_coefficient_and_the_weights_the_gradient_of_the_loss
 
 
 def test_a_group_that_can_teach_nothing_says_why() -> None:
-    settings, group = TrainerConfig(), random_group(vocab=VOCAB, seed=1)
+    settings, group = TrainerConfig(), random_group(seed=1)
     sampled = [call.logprobs for rollout in group.rollouts for call in rollout.calls]
     flat = replace(group, rollouts=tuple(replace(rollout, advantage=0.0) for rollout in group.rollouts))
     assert coefficients(flat, sampled, settings).reason == "every advantage is 0"

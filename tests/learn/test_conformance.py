@@ -13,9 +13,8 @@ from pace_async.replay.groupfile import read_digested
 from pace_async.simulate.stages import SimulatedLearner, World
 from scripts.benchmarks.toys import write_llama
 from tests.doubles.learners import ScriptedLearner
-from tests.support.learn_toys import written_groups
+from tests.support.learn_toys import VOCAB, written_groups
 
-VOCAB = 40
 pytestmark = pytest.mark.timeout(300)  # a start imports torch and TRL
 
 
@@ -35,7 +34,7 @@ async def learner(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenera
 
 
 async def test_a_group_is_trained_once_and_an_unreadable_one_never(learner: Learner, tmp_path: Path) -> None:
-    first, second = written_groups(tmp_path, 2, vocab=VOCAB)
+    first, second = written_groups(tmp_path, 2)
     step = await learner.train(first)
     assert (step.update, step.version, step.reason, step.digest) == (0, 1, "", read_digested(first)[1])
     assert step.weights is not None

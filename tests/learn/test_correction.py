@@ -17,19 +17,12 @@ from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.trainer import load_trainer
 from pace_async.registry.corrections import CORRECTIONS
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
-from scripts.benchmarks.toys import write_llama
 from tests.support.learn_toys import gradient_of, random_group
 
-VOCAB = 40
 CorrectionKind = Literal["behaviour", "decoupled", "none"]
 MaskKind = Literal["none", "token", "sequence", "geometric"]
 KINDS: tuple[CorrectionKind, ...] = get_args(CorrectionKind)
 MASKS: tuple[MaskKind, ...] = get_args(MaskKind)
-
-
-@pytest.fixture(scope="session")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_llama(tmp_path_factory.mktemp("toy") / "model", vocab=VOCAB, width=16, layers=1)
 
 
 def by_hand(log_ratios: list[float], ages: list[int], rule: Correction) -> list[float]:
@@ -156,7 +149,7 @@ def surrogate(
 def test_trl_s_loss_and_gradient_with_the_weights_are_those_written_out_by_hand(
     toy: Path, tmp_path: Path, kind: CorrectionKind, mask: MaskKind
 ) -> None:
-    group = random_group(vocab=VOCAB, seed=4, rollouts=5, update=3, max_age=2)
+    group = random_group(seed=4, rollouts=5, update=3, max_age=2)
     low, high = (0.95, 1.05) if mask == "geometric" else (0.6, 1.5)
     rule = Correction(kind, 1.3, 0.5, 0.7, mask, low, high)
     trainer = load_trainer(toy, TrainerConfig(micro_tokens=100, correction=rule), tmp_path)
@@ -178,7 +171,7 @@ def test_the_kl_penalty_is_trl_s_k3_against_version_0_over_all_tokens(toy: Path,
     with torch.no_grad():
         model.lm_head.weight.mul_(3.0)
     model.save_pretrained(moved)
-    group = random_group(vocab=VOCAB, seed=4, rollouts=3)
+    group = random_group(seed=4, rollouts=3)
     settings = TrainerConfig(micro_tokens=100, kl_penalty=0.1)
     trainer = load_trainer(moved, settings, tmp_path, toy)
     metrics = trainer.accumulate(group)
@@ -221,7 +214,7 @@ def test_a_model_whose_own_logprobs_are_no_numbers_is_not_trained(toy: Path, tmp
     trainer = load_trainer(toy, TrainerConfig(), tmp_path)
     with torch.no_grad():
         trainer.policy.lm_head.weight[3, 0] = math.nan
-    taken = trainer.step(replace(random_group(vocab=VOCAB, rollouts=2), update=0))
+    taken = trainer.step(replace(random_group(rollouts=2), update=0))
     assert taken.reason == "the loss is not finite"
     for name, weight in trainer.policy.named_parameters():
         assert torch.isfinite(weight).all() or name in {"lm_head.weight", "model.embed_tokens.weight"}

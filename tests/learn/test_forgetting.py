@@ -12,25 +12,18 @@ from pace_async.learn.lineage import Lineage
 from pace_async.learn.settings import TrainerConfig
 from pace_async.replay.groupfile import forget_before, write_group
 from pace_async.weights import checkpoint_digests
-from scripts.benchmarks.toys import write_llama
 from tests.support.learn_toys import random_group
 
-VOCAB = 40
 SETTINGS = TrainerConfig(learning_rate=1e-3, checkpoint_every=2)
 UPDATES = 8
 
 pytestmark = pytest.mark.timeout(300)  # each start imports torch and TRL
 
 
-@pytest.fixture(scope="session")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_llama(tmp_path_factory.mktemp("toy") / "model", vocab=VOCAB, width=16, layers=1)
-
-
 def write(folder: Path, update: int) -> Path:
     """The file of the group that trains version `update`. The runtime skipped every third number."""
     path = folder / f"{update + update // 2 + 1:06d}.safetensors"
-    write_group(path, random_group(vocab=VOCAB, seed=update, update=update, number=int(path.stem), rollouts=3))
+    write_group(path, random_group(seed=update, update=update, number=int(path.stem), rollouts=3))
     return path
 
 

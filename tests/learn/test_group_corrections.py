@@ -17,16 +17,9 @@ from pace_async.learn.m2po import m2po
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.trainer import load_trainer
 from pace_async.replay.group import Group, TrainedCall
-from scripts.benchmarks.toys import write_llama
 from tests.support.learn_toys import gradient_of, random_group
 
-VOCAB = 40
 CALLS = st.lists(st.lists(st.floats(-2, 2), min_size=1, max_size=6), min_size=1, max_size=5)
-
-
-@pytest.fixture(scope="session")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_llama(tmp_path_factory.mktemp("toy") / "model", vocab=VOCAB, width=16, layers=1)
 
 
 def kept_by_hand(log_ratios: list[float], limit: float) -> list[bool]:
@@ -107,7 +100,7 @@ def surrogate(toy: Path, group: Group, rule: Correction) -> tuple[float, dict[st
 def test_loss_and_gradient_are_those_written_out_by_hand_however_the_group_is_cut(
     toy: Path, tmp_path: Path, kind: str, micro_tokens: int
 ) -> None:
-    group = random_group(vocab=VOCAB, seed=4, rollouts=5, update=3, max_age=2)
+    group = random_group(seed=4, rollouts=5, update=3, max_age=2)
     rule = Correction(kind, cap=1.3)
     trainer = load_trainer(toy, TrainerConfig(micro_tokens=micro_tokens, correction=rule), tmp_path)
     metrics = trainer.accumulate(group)
@@ -121,7 +114,7 @@ def test_loss_and_gradient_are_those_written_out_by_hand_however_the_group_is_cu
 @pytest.mark.parametrize("kind", ["sequence", "m2po", "decoupled"])
 def test_a_group_trained_again_gives_the_same_weights_to_the_last_bit(toy: Path, tmp_path: Path, kind: str) -> None:
     made: list[list[torch.Tensor]] = []
-    group = replace(random_group(vocab=VOCAB, seed=6, rollouts=4, update=2, max_age=2), rate=0.5)
+    group = replace(random_group(seed=6, rollouts=4, update=2, max_age=2), rate=0.5)
     for turn in range(2):
         rule = TrainerConfig(learning_rate=1e-3, correction=Correction(kind))
         trainer = load_trainer(toy, rule, tmp_path / str(turn))

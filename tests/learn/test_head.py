@@ -25,9 +25,8 @@ from pace_async.learn.head import LARGE, Answers, add_chunks, can_chunk, chunk_o
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.trainer import GroupTrainer, load_trainer
 from scripts.benchmarks.toys import write_llama
-from tests.support.learn_toys import gradient_of, random_group
+from tests.support.learn_toys import VOCAB, gradient_of, random_group
 
-VOCAB = 40
 SETTINGS = TrainerConfig(learning_rate=1e-3, micro_tokens=120, kl_penalty=0.1, temperature=0.7)
 SMALL: dict[str, Any] = {
     "vocab_size": 97,
@@ -58,7 +57,7 @@ def gradients(trainer: GroupTrainer) -> torch.Tensor:
 
 def accumulated(toy: Path, out: Path, **settings: Any) -> tuple[dict[str, float], torch.Tensor, list[float]]:
     trainer = load_trainer(toy, replace(SETTINGS, **settings), out, toy)
-    metrics = trainer.accumulate(random_group(vocab=VOCAB, seed=3))
+    metrics = trainer.accumulate(random_group(seed=3))
     return metrics, gradients(trainer), trainer.logprobs([5, 6, 7], [8, 9, 10, 11])
 
 

@@ -16,16 +16,9 @@ from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.store import optimizer_state
 from pace_async.replay.groupfile import write_group
 from pace_async.weights import checkpoint_digests, damage, is_complete, recorded_digests
-from scripts.benchmarks.toys import write_llama
 from tests.support.learn_toys import random_group
 
-VOCAB = 40
 SETTINGS = TrainerConfig(learning_rate=1e-3, micro_tokens=200)
-
-
-@pytest.fixture(scope="session")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_llama(tmp_path_factory.mktemp("toy") / "model", vocab=VOCAB, width=16, layers=1)
 
 
 @pytest.fixture(scope="session")
@@ -34,9 +27,7 @@ def groups(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("groups")
     paths = [folder / f"{update + 1:06d}.safetensors" for update in range(8)]
     for update, path in enumerate(paths):
-        write_group(
-            path, random_group(vocab=VOCAB, seed=update, update=update, number=update + 1, rollouts=4, max_age=2)
-        )
+        write_group(path, random_group(seed=update, update=update, number=update + 1, rollouts=4, max_age=2))
     return paths
 
 
@@ -111,7 +102,7 @@ def test_a_discarded_step_makes_no_version_and_its_place_is_taken_by_the_next_gr
     toy: Path, tmp_path: Path, groups: list[Path]
 ) -> None:
     lineage = begin(toy, tmp_path)
-    bad = random_group(vocab=VOCAB, seed=50, number=9, logprob=-1000.0)
+    bad = random_group(seed=50, number=9, logprob=-1000.0)
     path = tmp_path / "bad.safetensors"
     write_group(path, bad)
     before = state(lineage)
@@ -174,7 +165,7 @@ def test_another_group_in_the_place_of_an_unrecorded_one_makes_its_own_version(
     lineage = begin(toy, tmp_path)
     unrecorded = lineage.train(groups[0])
     other = tmp_path / "other.safetensors"
-    write_group(other, random_group(vocab=VOCAB, seed=77, rollouts=4))
+    write_group(other, random_group(seed=77, rollouts=4))
     outcome = begin(toy, tmp_path).train(other)
     assert outcome.version == 1
     assert outcome.digest != unrecorded.digest
@@ -185,7 +176,7 @@ def test_another_group_in_the_place_of_an_unrecorded_one_makes_its_own_version(
 
 def test_checkpoints_of_another_history_are_not_started_from(toy: Path, tmp_path: Path, groups: list[Path]) -> None:
     other = tmp_path / "other.safetensors"
-    write_group(other, random_group(vocab=VOCAB, seed=77, rollouts=4))
+    write_group(other, random_group(seed=77, rollouts=4))
     begin(toy, tmp_path / "one").train(other)
     lineage = begin(toy, tmp_path / "one", groups[:1])
     straight = begin(toy, tmp_path / "two")

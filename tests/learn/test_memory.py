@@ -30,14 +30,8 @@ from scripts.benchmarks.toys import write_llama
 from tests.doubles.scarce_memory import limit_passes
 from tests.support.learn_toys import written_groups
 
-VOCAB = 40
 SETTINGS = TrainerConfig(learning_rate=1e-3, micro_tokens=200)
 AGAIN = r"37.20 GiB.; it tries once more with learner.micro_tokens=100 "
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_llama(tmp_path_factory.mktemp("toy") / "model", vocab=VOCAB, width=16, layers=1)
 
 
 def learner(
@@ -73,7 +67,7 @@ async def test_the_second_time_the_run_ends_and_names_one_setting(
 def test_a_learner_without_memory_says_so_as_its_last_word_and_smaller_passes_train_the_group_once(
     toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    [group] = written_groups(tmp_path / "groups", 1, vocab=VOCAB)
+    [group] = written_groups(tmp_path / "groups", 1)
     limit_passes(monkeypatch, 100)
     requests: list[dict[str, object]] = [
         {"id": 1, "start": [], "after": 0},
@@ -107,7 +101,7 @@ def trained(toy: Path, out: Path, settings: TrainerConfig, group: Path) -> tuple
 async def test_several_ranks_without_memory_begin_again_and_train_the_group_once(
     toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    [group] = written_groups(tmp_path / "groups", 1, vocab=VOCAB)
+    [group] = written_groups(tmp_path / "groups", 1)
     async with learner(toy, tmp_path / "out", "scarce_memory", 100, monkeypatch, ranks=2) as scarce:
         with pytest.raises(InfrastructureFault, match=AGAIN):
             await scarce.train(group)

@@ -20,17 +20,10 @@ from pace_async.learn.store import optimizer_state
 from pace_async.learn.trainer import GroupTrainer, load_trainer
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
 from pace_async.replay.groupfile import write_group
-from scripts.benchmarks.toys import write_llama
 from tests.support.learn_toys import random_group
 
-VOCAB = 40
 FREE = TrainerConfig(learning_rate=3e-2, micro_tokens=200, weight_decay=0.0)
 HELD = replace(FREE, limits=MovementLimits(k3=0.01, ess=0.9))
-
-
-@pytest.fixture(scope="session")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_llama(tmp_path_factory.mktemp("toy") / "model", vocab=VOCAB, width=16, layers=1)
 
 
 def state(trainer: GroupTrainer) -> dict[str, torch.Tensor]:
@@ -73,7 +66,7 @@ def test_weights_with_nan_logprobs_are_beyond_every_limit() -> None:
 def test_a_step_beyond_the_limit_is_halved_until_it_is_within_and_its_momentum_with_it(
     toy: Path, tmp_path: Path
 ) -> None:
-    group = random_group(vocab=VOCAB, seed=4)
+    group = random_group(seed=4)
     free, held = load_trainer(toy, FREE, tmp_path), load_trainer(toy, HELD, tmp_path)
     before = state(held)
     free.step(group)
@@ -107,7 +100,7 @@ def test_a_step_that_stays_beyond_the_limit_leaves_weights_and_optimizer_to_the_
     strict = replace(FREE, limits=MovementLimits(k3=1e-9))
     trainer, other = load_trainer(toy, replace(strict, learning_rate=1e-7), tmp_path), load_trainer(toy, FREE, tmp_path)
     untouched = state(trainer)
-    bad, good = random_group(vocab=VOCAB, seed=4), random_group(vocab=VOCAB, seed=5)
+    bad, good = random_group(seed=4), random_group(seed=5)
     trainer.settings = strict
     taken = trainer.step(bad)
     assert "the step moved the policy too far (k3" in taken.reason
@@ -158,7 +151,7 @@ def test_without_a_limit_no_weight_is_copied_before_a_step(
 
     monkeypatch.setattr(trainer_module, "BeforeStep", Counted)
     for settings, expected in ((FREE, 0), (HELD, 1)):
-        assert load_trainer(toy, settings, tmp_path).step(random_group(vocab=VOCAB, seed=4)).reason == ""
+        assert load_trainer(toy, settings, tmp_path).step(random_group(seed=4)).reason == ""
         assert len(copies) == expected
 
 
@@ -167,7 +160,7 @@ def test_shortened_and_warmed_up_steps_are_rebuilt_to_the_last_bit(toy: Path, tm
     settings = replace(HELD, checkpoint_every=every, warmup=4)
     paths = [tmp_path / f"{update + 1:06d}.safetensors" for update in range(5)]
     for update, path in enumerate(paths):
-        write_group(path, random_group(vocab=VOCAB, seed=update, update=update, number=update + 1, rollouts=4))
+        write_group(path, random_group(seed=update, update=update, number=update + 1, rollouts=4))
     straight = Lineage(toy, tmp_path / "straight", settings)
     straight.start([])
     scales = [straight.train(path).metrics["step_scale"] for path in paths]
@@ -184,6 +177,6 @@ def test_the_learning_rate_grows_over_the_first_updates(toy: Path, tmp_path: Pat
     trainer = load_trainer(toy, replace(FREE, learning_rate=1e-3, warmup=4), tmp_path)
     rates: list[float] = []
     for seed in range(6):
-        trainer.step(random_group(vocab=VOCAB, seed=seed))
+        trainer.step(random_group(seed=seed))
         rates.append(trainer.adamw.param_groups[0]["lr"])
     assert rates == pytest.approx([2.5e-4, 5e-4, 7.5e-4, 1e-3, 1e-3, 1e-3])

@@ -42,9 +42,8 @@ from pace_async.learn.packing import can_pack
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.trainer import GroupTrainer, load_trainer
 from scripts.benchmarks.toys import write_llama
-from tests.support.learn_toys import gradient_of, random_group, written_groups
+from tests.support.learn_toys import VOCAB, gradient_of, random_group, written_groups
 
-VOCAB = 40
 SETTINGS = TrainerConfig(learning_rate=1e-3, micro_tokens=120, kl_penalty=0.1, temperature=0.7)
 EPS = torch.finfo(torch.float32).eps
 SMALL: dict[str, Any] = {
@@ -106,7 +105,7 @@ def both(model: Path, out: Path, **kind: Any) -> list[GroupTrainer]:
 
 def seen(trainer: GroupTrainer, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, float], dict[int, Any], Any]:
     """Metrics of a group's gradient, logprobs and entropies of each call's tokens, and the gradient."""
-    group = random_group(vocab=VOCAB, seed=3, update=2, max_age=2)
+    group = random_group(seed=3, update=2, max_age=2)
     of_calls: dict[int, Any] = {}
     usual = trainer._get_per_token_logps_and_entropies
 
@@ -213,7 +212,7 @@ def test_training_packed_groups_again_gives_the_same_bits_and_a_padded_run_stays
 ) -> None:
     """Packing depends on the group alone."""
     digests: list[list[str]] = []
-    groups = written_groups(tmp_path / "groups", 3, vocab=VOCAB)
+    groups = written_groups(tmp_path / "groups", 3)
     for name, rule in (("first", SETTINGS), ("again", SETTINGS), ("replayed", replace(SETTINGS, checkpoint_every=3))):
         lineage = Lineage(toy, tmp_path / name, replace(rule, packing="auto", limits=MovementLimits(k3=1e-4)))
         lineage.start([])

@@ -17,9 +17,8 @@ from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.store import LearnerStore, optimizer_state
 from pace_async.learn.trainer import GroupTrainer, load_trainer
 from scripts.benchmarks.toys import write_llama
-from tests.support.learn_toys import gradient_of, random_group
+from tests.support.learn_toys import VOCAB, gradient_of, random_group
 
-VOCAB = 40
 SETTINGS = TrainerConfig(learning_rate=1e-3, micro_tokens=120, kl_penalty=0.1)
 
 
@@ -31,7 +30,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def trained(toy: Path, folder: Path, settings: TrainerConfig, steps: int = 3) -> GroupTrainer:
     trainer = load_trainer(toy, settings, folder, toy)
     for number in range(steps):
-        assert trainer.step(random_group(vocab=VOCAB, seed=number)).reason == ""
+        assert trainer.step(random_group(seed=number)).reason == ""
     return trainer
 
 
@@ -59,7 +58,7 @@ def test_recomputed_activations_give_the_same_weights_to_the_last_bit(
 def test_passes_in_half_precision_point_the_gradient_the_same_way_and_leave_float32_behind(
     toy: Path, tmp_path: Path
 ) -> None:
-    group = random_group(vocab=VOCAB, seed=3)
+    group = random_group(seed=3)
     gradients: list[torch.Tensor] = []
     for precision in ("fp32", "bf16"):
         trainer = load_trainer(toy, replace(SETTINGS, precision=precision), tmp_path / precision, toy)
@@ -74,7 +73,7 @@ def test_a_small_step_after_passes_in_half_precision_is_not_lost(toy: Path, tmp_
     settings = replace(SETTINGS, learning_rate=1e-6, precision="bf16", weight_decay=0.0)
     trainer = load_trainer(toy, settings, tmp_path, toy)
     before = {name: weight.detach().clone() for name, weight in trainer.policy.named_parameters()}
-    assert trainer.step(random_group(vocab=VOCAB, seed=3)).reason == ""
+    assert trainer.step(random_group(seed=3)).reason == ""
     for name, weight in trainer.policy.named_parameters():
         assert weight.dtype == torch.float32
         assert 0 < float((weight.detach() - before[name]).abs().max()) < 1e-5, name

@@ -18,12 +18,10 @@ from pace_async.learn.process import serve
 from pace_async.learn.settings import TrainerConfig
 from pace_async.replay.groupfile import read_digested
 from pace_async.weights import checkpoint_digests, is_complete
-from scripts.benchmarks.toys import write_llama
 from tests.support.engine_models import plain_logprobs
 from tests.support.learn_toys import written_groups
 from tests.support.small_disk import fill, small_disk
 
-VOCAB = 40
 SETTINGS = TrainerConfig(learning_rate=1e-3, checkpoint_every=2)
 METRICS = {"loss", "grad_norm", "entropy", "clip_fraction", "mean_ratio", "ess", "k3", "tokens"}
 
@@ -31,13 +29,8 @@ pytestmark = pytest.mark.timeout(300)  # each start imports torch and TRL
 
 
 @pytest.fixture(scope="session")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_llama(tmp_path_factory.mktemp("toy") / "model", vocab=VOCAB, width=16, layers=1)
-
-
-@pytest.fixture(scope="session")
 def groups(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return written_groups(tmp_path_factory.mktemp("groups"), 4, vocab=VOCAB)
+    return written_groups(tmp_path_factory.mktemp("groups"), 4)
 
 
 @pytest.fixture(scope="session")

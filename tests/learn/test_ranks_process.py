@@ -19,9 +19,8 @@ from pace_async.replay.groupfile import read_digested, write_group
 from scripts.benchmarks.toys import write_llama
 from tests.support.checkpoint_gap import gap_of
 from tests.support.engine_models import plain_logprobs
-from tests.support.learn_toys import written_groups
+from tests.support.learn_toys import VOCAB, written_groups
 
-VOCAB = 40
 SETTINGS = TrainerConfig(learning_rate=1e-4, checkpoint_every=2, served_type=True)
 TWO = ChildLimits(cards=("", ""), start_s=900.0)
 THREE = replace(TWO, cards=("", "", ""))
@@ -39,7 +38,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def groups(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The last one makes version 5 from version 2."""
     folder = tmp_path_factory.mktemp("groups")
-    paths = written_groups(folder, 5, vocab=VOCAB)
+    paths = written_groups(folder, 5)
     rewritten = {1: {"keeps": (2,)}, 2: {"keeps": (2,)}, 3: {"keeps": (2,)}, 4: {"restores": 2}}
     for place, changes in rewritten.items():
         group: Group = read_digested(paths[place])[0]

@@ -22,19 +22,12 @@ from pace_async.learn.store import whole_weights
 from pace_async.learn.trainer import load_trainer
 from pace_async.replay.group import Group
 from pace_async.weights import checkpoint_digests
-from scripts.benchmarks.toys import write_llama
 from tests.doubles.unsteady_learner import make_unsteady
 from tests.support.learn_toys import written_groups
 
-VOCAB = 40
 EXACT = TrainerConfig(learning_rate=1e-3, micro_tokens=200, checkpoint_every=100)
 ROUNDED = replace(EXACT, served_type=True)
 ADAPTERS = replace(EXACT, lora_rank=4, served_type=True)
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_llama(tmp_path_factory.mktemp("toy") / "model", vocab=VOCAB, width=16, layers=1)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +41,7 @@ def half(toy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def groups(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return written_groups(tmp_path_factory.mktemp("groups"), 3, vocab=VOCAB)
+    return written_groups(tmp_path_factory.mktemp("groups"), 3)
 
 
 def trained(model: Path, out: Path, groups: Sequence[Path], settings: TrainerConfig) -> Lineage:

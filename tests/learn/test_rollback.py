@@ -12,25 +12,18 @@ from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.store import optimizer_state
 from pace_async.replay.group import Group
 from pace_async.replay.groupfile import read_digested, write_group
-from scripts.benchmarks.toys import write_llama
 from tests.support.learn_toys import random_group
 
-VOCAB = 40
 SETTINGS = TrainerConfig(learning_rate=1e-3, micro_tokens=200)
 GOOD, LAST = 2, 6
 """The version to go back to, and the first update after going back."""
-
-
-@pytest.fixture(scope="session")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_llama(tmp_path_factory.mktemp("toy") / "model", vocab=VOCAB, width=16, layers=1)
 
 
 def groups(folder: Path, good: int = GOOD) -> list[Path]:
     """Versions 1 to 5 are trained, 6 is made of `good`, 7 and 8 are trained at half the rate."""
     made: list[Path] = []
     for update in range(LAST + 2):
-        group = random_group(vocab=VOCAB, seed=update, update=update, number=update + 1, rollouts=4)
+        group = random_group(seed=update, update=update, number=update + 1, rollouts=4)
         keeps = tuple(version for version in (good,) if version)
         if update == LAST - 1:
             silent = tuple(replace(rollout, advantage=0.0) for rollout in group.rollouts)
@@ -50,7 +43,7 @@ def same(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> boo
 
 
 def test_a_group_file_keeps_its_fields_about_going_back(tmp_path: Path) -> None:
-    group = replace(random_group(vocab=VOCAB, update=5), restores=3, rate=0.25, keeps=(3, 5))
+    group = replace(random_group(update=5), restores=3, rate=0.25, keeps=(3, 5))
     write_group(tmp_path / "1.safetensors", group)
     assert read_digested(tmp_path / "1.safetensors")[0] == group
     for wrong in ({"restores": 5}, {"rate": 0.0}):
@@ -106,7 +99,7 @@ def test_checkpoints_to_go_back_to_stay_and_no_more(toy: Path, tmp_path: Path) -
     lineage.start([])
 
     def kept(update: int, keeps: tuple[int, ...]) -> list[int]:
-        group: Group = replace(random_group(vocab=VOCAB, seed=update, update=update, rollouts=4), keeps=keeps)
+        group: Group = replace(random_group(seed=update, update=update, rollouts=4), keeps=keeps)
         write_group(tmp_path / f"{update}.safetensors", group)
         oldest = lineage.train(tmp_path / f"{update}.safetensors").oldest
         assert oldest >= update - 1 or update < 2, "what is kept to go back to keeps no group file"

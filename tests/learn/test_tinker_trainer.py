@@ -19,9 +19,8 @@ from pace_async.providers.tinker.paid import TokenMeter, TokenPrices
 from pace_async.replay.groupfile import group_path, read_digested, write_group
 from tests.doubles.simulated_service import SimulatedRun, SimulatedService
 from tests.doubles.token_ledger import Ledger
-from tests.support.learn_toys import random_group, written_groups
+from tests.support.learn_toys import VOCAB, random_group, written_groups
 
-VOCAB = 40
 SETTINGS = TrainerConfig(lora_rank=8, learning_rate=1e-2, warmup=4)
 
 
@@ -57,7 +56,7 @@ def logits_of(service: SimulatedService, folder: Path) -> list[float]:
 
 
 async def test_a_step_is_that_of_adamw_in_torch_on_the_gradient_of_our_loss(tmp_path: Path) -> None:
-    service, groups = service_with(), written_groups(tmp_path, 3, vocab=VOCAB)
+    service, groups = service_with(), written_groups(tmp_path, 3)
     folders = await trained(trainer_of(service, tmp_path / "out"), groups)
 
     logits = torch.nn.Parameter(torch.tensor(service.logits))
@@ -79,7 +78,7 @@ async def test_a_step_is_that_of_adamw_in_torch_on_the_gradient_of_our_loss(tmp_
 
 
 async def test_a_group_is_trained_once_and_an_unreadable_one_never(tmp_path: Path) -> None:
-    service, (first, second) = service_with(), written_groups(tmp_path, 2, vocab=VOCAB)
+    service, (first, second) = service_with(), written_groups(tmp_path, 2)
     trainer = trainer_of(service, tmp_path / "out")
     step = await trainer.train(first)
     again = await trainer.train(first)
@@ -93,7 +92,7 @@ async def test_a_group_is_trained_once_and_an_unreadable_one_never(tmp_path: Pat
     assert fault.value.kind == GROUP_UNREADABLE
     second.write_bytes(written)
     assert (await trainer.train(second)).version == 2
-    late = write_group(group_path(tmp_path, 9), random_group(vocab=VOCAB, update=7, number=9))
+    late = write_group(group_path(tmp_path, 9), random_group(update=7, number=9))
     assert late
     with pytest.raises(PaceBug):
         await trainer.train(group_path(tmp_path, 9))
@@ -104,7 +103,7 @@ async def test_a_group_is_trained_once_and_an_unreadable_one_never(tmp_path: Pat
 async def test_whatever_call_fails_every_version_is_one_step_from_the_one_before(
     stage: str, number: int, tmp_path: Path
 ) -> None:
-    groups = written_groups(tmp_path, 3, vocab=VOCAB)
+    groups = written_groups(tmp_path, 3)
     sound, broken = service_with(), service_with((stage, number))
     wanted = await trained(trainer_of(sound, tmp_path / "sound"), groups)
     found = await trained(trainer_of(broken, tmp_path / "broken"), groups)
@@ -115,7 +114,7 @@ async def test_whatever_call_fails_every_version_is_one_step_from_the_one_before
 async def test_after_a_crash_a_complete_name_is_adopted_and_else_the_last_state_is_stepped_again(
     tmp_path: Path,
 ) -> None:
-    groups, out = written_groups(tmp_path, 2, vocab=VOCAB), tmp_path / "out"
+    groups, out = written_groups(tmp_path, 2), tmp_path / "out"
     service, ledger = service_with(), Ledger()
     _, folder = await trained(trainer_of(service, out, ledger=ledger), groups)
     wanted = logits_of(service, folder)
@@ -134,11 +133,11 @@ async def test_after_a_crash_a_complete_name_is_adopted_and_else_the_last_state_
 
 
 async def test_a_restored_version_has_its_weights_and_its_optimizer(tmp_path: Path) -> None:
-    service, groups = service_with(), written_groups(tmp_path, 2, vocab=VOCAB)
+    service, groups = service_with(), written_groups(tmp_path, 2)
     trainer = trainer_of(service, tmp_path / "out")
     first, _ = await trained(trainer, groups)
     back = group_path(tmp_path, 3)
-    write_group(back, replace(random_group(vocab=VOCAB, update=2, number=3), restores=1))
+    write_group(back, replace(random_group(update=2, number=3), restores=1))
     step = await trainer.train(back)
     assert (step.version, step.metrics) == (3, {RESTORED: 1.0})
     assert step.weights is not None
@@ -150,7 +149,7 @@ async def test_a_restored_version_has_its_weights_and_its_optimizer(tmp_path: Pa
 
 
 async def test_tokens_are_paid_and_a_step_that_does_not_fit_is_not_taken(tmp_path: Path) -> None:
-    service, ledger, groups = service_with(), Ledger(), written_groups(tmp_path, 2, vocab=VOCAB)
+    service, ledger, groups = service_with(), Ledger(), written_groups(tmp_path, 2)
     trainer = trainer_of(service, tmp_path / "out", ledger=ledger)
     await trainer.train(groups[0])
     group, _ = read_digested(groups[0])
@@ -165,7 +164,7 @@ async def test_tokens_are_paid_and_a_step_that_does_not_fit_is_not_taken(tmp_pat
 
 
 async def test_a_group_that_teaches_nothing_makes_no_version_and_a_lost_version_is_told(tmp_path: Path) -> None:
-    service, out, (first,) = service_with(), tmp_path / "out", written_groups(tmp_path, 1, vocab=VOCAB)
+    service, out, (first,) = service_with(), tmp_path / "out", written_groups(tmp_path, 1)
     group, _ = read_digested(first)
     flat = replace(group, rollouts=tuple(replace(rollout, advantage=0.0) for rollout in group.rollouts))
     write_group(first, flat)
@@ -182,7 +181,7 @@ async def test_a_step_whose_gradient_is_not_finite_makes_no_version(
         return {"service/grad_norm": float("nan")}
 
     monkeypatch.setattr(SimulatedRun, "step", step)
-    service, out, (first,) = service_with(), tmp_path / "out", written_groups(tmp_path, 1, vocab=VOCAB)
+    service, out, (first,) = service_with(), tmp_path / "out", written_groups(tmp_path, 1)
     with pytest.raises(InfrastructureFault, match="bad_answer: the service's step had a gradient that is not finite"):
         await trainer_of(service, out).train(first)
     assert (service.calls["save"], SavedVersion.read(out / "versions" / "000001")) == (1, None)

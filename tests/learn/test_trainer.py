@@ -14,9 +14,8 @@ from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.trainer import GroupTrainer, load_trainer
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
 from scripts.benchmarks.toys import write_llama
-from tests.support.learn_toys import gradient_of, random_group
+from tests.support.learn_toys import VOCAB, gradient_of, random_group
 
-VOCAB = 40
 SETTINGS = TrainerConfig(learning_rate=1e-3, micro_tokens=120, correction=Correction("behaviour", cap=None))
 
 
@@ -56,7 +55,7 @@ def surrogate(
 def test_loss_and_gradient_are_the_token_mean_of_the_clipped_surrogate_however_the_group_is_cut(
     toy: Path, tmp_path: Path, micro_tokens: int
 ) -> None:
-    group = random_group(vocab=VOCAB, seed=3)
+    group = random_group(seed=3)
     trainer = make(toy, tmp_path, replace(SETTINGS, micro_tokens=micro_tokens))
     metrics = trainer.accumulate(group)
     loss, gradient = surrogate(toy, group, 0.2, 0.28)
@@ -69,7 +68,7 @@ def test_loss_and_gradient_are_the_token_mean_of_the_clipped_surrogate_however_t
 
 
 def test_logits_are_divided_by_the_temperature_that_sampled(toy: Path, tmp_path: Path) -> None:
-    group = random_group(vocab=VOCAB, seed=5)
+    group = random_group(seed=5)
     metrics = make(toy, tmp_path, replace(SETTINGS, temperature=0.5)).accumulate(group)
     loss, _ = surrogate(toy, group, 0.2, 0.28, temperature=0.5)
     assert metrics["loss"] == pytest.approx(loss, abs=1e-5)
@@ -98,7 +97,7 @@ def test_a_token_far_from_the_policy_that_sampled_it_is_not_pushed_further_away(
 
 
 def test_an_advantage_reaches_every_token_of_every_call_of_its_rollout_and_no_other(toy: Path, tmp_path: Path) -> None:
-    group = random_group(vocab=VOCAB, seed=7, rollouts=3, calls=3)
+    group = random_group(seed=7, rollouts=3, calls=3)
     silent = replace(group, rollouts=tuple(replace(rollout, advantage=0.0) for rollout in group.rollouts))
     trainer = make(toy, tmp_path)
     parts: list[dict[str, torch.Tensor]] = []
@@ -116,7 +115,7 @@ def test_an_advantage_reaches_every_token_of_every_call_of_its_rollout_and_no_ot
 
 
 def test_a_step_makes_rewarded_answers_likelier_and_punished_ones_less_likely(toy: Path, tmp_path: Path) -> None:
-    group = random_group(vocab=VOCAB, seed=2, logprob=-3.6, calls=1)
+    group = random_group(seed=2, logprob=-3.6, calls=1)
     trainer = make(toy, tmp_path, replace(SETTINGS, weight_decay=0.0))
     before = trainer.accumulate(group)["loss"]
     assert trainer.step(group).reason == ""
@@ -132,7 +131,7 @@ def test_a_step_that_is_not_finite_leaves_weights_and_optimizer_as_they_were(
     toy: Path, tmp_path: Path, advantage: float, ratio: float, reason: str
 ) -> None:
     trainer = make(toy, tmp_path)
-    good = random_group(vocab=VOCAB, seed=1)
+    good = random_group(seed=1)
     trainer.step(good)
     weights, optimizer = weights_of(trainer), trainer.adamw.state_dict()["state"]
     moments = {key: {name: value.clone() for name, value in state.items()} for key, state in optimizer.items()}
@@ -162,7 +161,7 @@ def test_weights_are_trained_in_float32_even_if_given_in_bfloat16(toy: Path, tmp
     AutoModelForCausalLM.from_pretrained(toy, dtype=torch.bfloat16).save_pretrained(half)
     trainer = make(half, tmp_path, replace(SETTINGS, learning_rate=1e-6))
     before = weights_of(trainer)
-    trainer.step(random_group(vocab=VOCAB, seed=1))
+    trainer.step(random_group(seed=1))
     after = weights_of(trainer)
     assert {weight.dtype for weight in after.values()} == {torch.float32}
     moved = sum(int((after[name] != before[name]).sum()) for name in after)
@@ -170,7 +169,7 @@ def test_weights_are_trained_in_float32_even_if_given_in_bfloat16(toy: Path, tmp
 
 
 def test_a_call_beyond_the_length_limit_is_refused_before_anything_is_computed(toy: Path, tmp_path: Path) -> None:
-    group = random_group(vocab=VOCAB, seed=1)
+    group = random_group(seed=1)
     longest = max(len(call.prompt_ids + call.completion_ids) for one in group.rollouts for call in one.calls)
     trainer = make(toy, tmp_path, replace(SETTINGS, max_length=longest - 1))
     weights = weights_of(trainer)
@@ -179,4 +178,4 @@ def test_a_call_beyond_the_length_limit_is_refused_before_anything_is_computed(t
     assert all(torch.equal(weight, weights[name]) for name, weight in weights_of(trainer).items())
     assert make(toy, tmp_path, replace(SETTINGS, max_length=longest)).step(group).reason == ""
     with pytest.raises(TooLong, match="the model's context is no longer"):
-        make(toy, tmp_path).step(random_group(vocab=VOCAB, rollouts=1, calls=1, answer=(2060, 2060)))
+        make(toy, tmp_path).step(random_group(rollouts=1, calls=1, answer=(2060, 2060)))

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import anyio
-import pytest
 
 from pace_async.events import ImplementerCalled, NotesPage
 from pace_async.interface.reading import open as open_for_reading
@@ -22,11 +21,6 @@ HOSTILE = "Worked:\n<script>alert(1)</script> \u202egnp\x1b[31m\nFailed:\n</pre>
 
 def written(number: int, text: str = HOSTILE) -> WrittenNotes:
     return WrittenNotes(NotesPage(number, 4 * number, None, text), 4 * number, "a <model>", 900, 300, 0.25, 6000.0)
-
-
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(tmp_path, monkeypatch, capsys)
 
 
 def a_run(folder: Path, pages: int = 2) -> Path:

@@ -13,11 +13,6 @@ from tests.support.command_line import Shell
 BOUNDS = re.compile(r"^bounds:\n(?:  .*\n)+", re.MULTILINE)
 
 
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(tmp_path, monkeypatch, capsys)
-
-
 def without_bounds(shell: Shell, target: float | None) -> Path:
     """A new task, which minimises, without bounds."""
     assert shell.pace("task", "init", "tours").code == 0

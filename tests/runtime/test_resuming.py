@@ -43,11 +43,6 @@ MORE: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(tmp_path, monkeypatch, capsys)
-
-
 def run_to_its_end(folder: Path, **given: Any) -> RunRecord:
     """Begin a run in `folder`, or resume it. Returns the record afterwards."""
 

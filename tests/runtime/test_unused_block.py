@@ -26,11 +26,6 @@ FIXED_ENTRY = (
 )
 
 
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(tmp_path, monkeypatch, capsys)
-
-
 BROKEN = "def instances(seed):\n    return [1]\n\n\ndef score(instances, outputs):\n    raise ValueError('no')\n"
 """An evaluator after which a check tries nothing else."""
 

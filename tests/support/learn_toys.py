@@ -8,10 +8,13 @@ from torch import Tensor, nn
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
 from pace_async.replay.groupfile import group_path, write_group
 
+VOCAB = 40
+"""Tokens of the model of these tests."""
+
 
 def random_group(
     *,
-    vocab: int,
+    vocab: int = VOCAB,
     seed: int = 0,
     update: int = 0,
     number: int = 1,
@@ -53,7 +56,7 @@ def random_group(
     )
 
 
-def written_groups(folder: Path, count: int, *, vocab: int) -> list[Path]:
+def written_groups(folder: Path, count: int, *, vocab: int = VOCAB) -> list[Path]:
     """Files of the groups that train versions 1, 2, …, each of four rollouts."""
     paths = [group_path(folder, update + 1) for update in range(count)]
     for update, path in enumerate(paths):
