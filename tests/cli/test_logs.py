@@ -17,7 +17,11 @@ accumulators = pytest.importorskip(
 RUN = "circle_packing-1"
 
 
-pytestmark = pytest.mark.usefixtures("finished_run")
+@pytest.fixture
+def shell(finished_run: Path, shell: Shell) -> Shell:
+    """In a folder with a finished run, which the test of a real one does without."""
+    assert finished_run.is_dir()
+    return shell
 
 
 def read(folder: Path) -> dict[str, list[tuple[int, float]]]:
