@@ -33,8 +33,8 @@ class AdvisorConfig(ProviderConfig):
     )
     start_from: Annotated[str | None, stays("version 0 has been taken over")] = Field(
         default=None,
-        description="A run of the same advisor, as RUN or RUN@VERSION, whose trained weights are version 0 of this "
-        "one; by default those of its newest version. A run's own settings name the digest of the weights too.",
+        description="RUN or RUN@VERSION: version 0 is what that run trained, by default its newest version. The "
+        "advisor must be the same. A run's own settings name the digest of the weights too.",
     )
     role: Annotated[Literal["advisor", "end_to_end"], stays("advice and edits would share a group")] = Field(
         default="advisor",

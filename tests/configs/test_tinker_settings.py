@@ -89,8 +89,6 @@ async def test_an_absent_server_is_one_sentence(monkeypatch: pytest.MonkeyPatch)
     assert "tinker" not in sys.modules
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize(
     ("package", "status", "detail", "said"),
     [
@@ -137,8 +135,6 @@ async def test_a_package_and_a_server_that_do_not_understand_each_other_are_refu
     assert (request.headers["content-type"], request.content) == (kind, b"")
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_server_that_says_nothing_of_its_requests_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     def answered(request: httpx.Request) -> httpx.Response:
         raise httpx.ReadTimeout("", request=request)

@@ -18,7 +18,7 @@ from tests.support.command_tasks import SOURCED, make_command_task, make_python_
 from tests.support.evaluating import evaluating
 from tests.support.task_folders import write
 
-pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 GOOD = "echo '{\"combined_score\": 9}' > $RESULTS/metrics.json\n"
 REPORTS = 'echo "{\\"step\\": 1, \\"value\\": 0.25}"; echo "{\\"step\\": 2, \\"value\\": 0.5}"\n'
 

@@ -1,8 +1,8 @@
 """Whether the installed `tinker` package and a server of the API understand each other.
 
-Since 0.25 the package sends training requests as protobuf alone, and before that as JSON. A server takes the one or the
-other, and an answer to a request without a body says which: nothing is computed for it. A server that says neither is
-believed. docs/tinker.md has the table of what was tried.
+Since 0.25 the package sends training requests as protobuf alone, and before that as JSON unless the server asks for
+protobuf. A server takes the one or the other, and an answer to a request without a body says which: nothing is computed
+for it. A server that says neither is believed. docs/tinker.md has the table of what was tried.
 """
 
 import re
