@@ -3,19 +3,23 @@
 Ideas have numbers for the run's life. Whether a proposal is new is decided by its text. Only where a known idea's text
 is near, and where the calls are three, the model is asked, and never when nothing was proposed before.
 
-Invariants as in `advisor`: the result holds every sampled call, parsed or not, an answer that cannot be parsed ends the
-rollout, and a question that does not fit is asked again in a shorter form. An answer that the rollout has already paid
-for is taken for its question whatever that question says now: what it was told then was as true.
+Invariants as in `advisor`: the result holds every sampled call, parsed or not, and a question that does not fit is
+asked again in a shorter form. An answer that cannot be parsed ends the rollout. Only an advisor that learns nothing is
+asked once more first, with its answer and what is wrong with it, because there is nothing to be trained by it. An
+answer that the rollout has already paid for is taken for its question whatever that question says now: what it was told
+then was as true.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar
 
 import anyio
 
 from pace_async.advise.advisor import Advice, Sampling, excess_of
 from pace_async.advise.base import Advisor, PromptTooLong
-from pace_async.advise.one_answer import parse_one
+from pace_async.advise.one_answer import OneAnswer, parse_one
 from pace_async.answers import parse_assess, parse_propose, parse_select
 from pace_async.context.questions import Near, Questions, Rendered
 from pace_async.errors import CandidateFault
@@ -30,6 +34,7 @@ MARGIN = 100
 FEWER = 0.67
 """Share of a question's characters that is kept where the excess is not known."""
 
+T = TypeVar("T")
 ReadEdit = Callable[[str, str, str], Awaitable[str]]
 """The title of the edit in an answer, from the answer, the parent's program and its language. Raises
 CandidateFault("unparsed") for an answer without an edit."""
@@ -38,7 +43,8 @@ CandidateFault("unparsed") for an answer without an edit."""
 @dataclass(slots=True)
 class _Rollout:
     """One rollout's calls. `answers` are those that it has paid for already. `budget` is the most characters of a
-    question. After one that was too long it stays smaller, so that later questions share their context."""
+    question. After one that was too long it stays smaller, so that later questions share their context. `mends`: an
+    answer that cannot be parsed is asked for once more."""
 
     advisor: Advisor
     questions: Questions
@@ -47,12 +53,13 @@ class _Rollout:
     now: Callable[[], float]
     budget: int
     answers: Sequence[AdvisorCall] = ()
+    mends: bool = False
     calls: list[AdvisorCall] = field(default_factory=list[AdvisorCall])
     notes: list[IdeaNote] = field(default_factory=list[IdeaNote])
 
     async def ask(self, purpose: Purpose, question: Callable[[int], Rendered]) -> str:
         """The answer's text. Raises CandidateFault("unparsed") for one that was cut off, and PromptTooLong."""
-        paid = next((call for call in self.answers if call.purpose == purpose), None)
+        paid = next((call for call in self.answers if call.purpose == purpose and call not in self.calls), None)
         if paid is not None:
             self.calls.append(paid)
             return paid.text
@@ -73,6 +80,17 @@ class _Rollout:
         if finish == "length":
             raise CandidateFault("unparsed", f"{purpose} {DID_NOT_END} {prompt.max_tokens} tokens")
         return call.text
+
+    async def read(self, purpose: Purpose, question: Callable[[int], Rendered], parse: Callable[[str], T]) -> T:
+        """What the answer says. Raises as `ask`, and CandidateFault("unparsed") for an answer that `parse` refuses."""
+        text = await self.ask(purpose, question)
+        try:
+            return parse(text)
+        except CandidateFault as fault:
+            if not self.mends:
+                raise
+            wrong = fault.detail
+        return parse(await self.ask(purpose, lambda budget: self.questions.again(question, budget, text, wrong)))
 
     def admit(self, texts: Sequence[str], verdicts: Sequence[int | None]) -> None:
         """Give each proposal its number: that of the idea which it repeats, or one of its own."""
@@ -102,7 +120,7 @@ class _Rollout:
     async def one(self) -> Advice:
         """The advice of one call. A number that is no idea covers nothing. An idea that another thread is trying out
         may be covered too: then it is no untried one if the machine loses that experiment."""
-        answer = parse_one(await self.ask("propose", self.questions.one))
+        answer = await self.read("propose", self.questions.one, self._one_answer)
         texts, view = answer.texts, self.questions.view
         self.admit(texts, [self.questions.repeats(text) for text in texts])
         number = answer.number if answer.place is None else self.notes[answer.place - 1].number
@@ -114,6 +132,12 @@ class _Rollout:
         advice = self.advice(self.chosen(number), answer.specification)
         return replace(advice, covers=tuple(sorted(covers)), base=answer.base)
 
+    def _one_answer(self, text: str) -> OneAnswer:
+        answer = parse_one(text)
+        if answer.number is not None:
+            self.chosen(answer.number)
+        return answer
+
     async def written(self, read: ReadEdit) -> Advice:
         """The edit that the advisor wrote itself: its whole answer is the experiment, and its title a new idea."""
         text = await self.ask("propose", self.questions.write)
@@ -123,13 +147,17 @@ class _Rollout:
 
     async def three(self) -> Advice:
         """The chosen idea and the experiment, of two calls, or of three where a proposal is near to a known idea."""
-        texts = [hypothesis for hypothesis, _ in parse_propose(await self.ask("propose", self.questions.propose))]
+        texts = [hypothesis for hypothesis, _ in await self.read("propose", self.questions.propose, parse_propose)]
         self.admit(texts, await self._verdicts(texts))
         proposed = [KnownIdea(note.number, note.description, self.lease, self.lease) for note in self.notes]
-        text = await self.ask("select", lambda budget: self.questions.select(budget, proposed))
         highest = max([note.number for note in self.notes] + list(self.questions.view.ordered[-1:]))
-        number, experiment = parse_select(text, highest)
-        return self.advice(self.chosen(number), experiment)
+
+        def selected(text: str) -> tuple[Idea, str]:
+            number, experiment = parse_select(text, highest)
+            return self.chosen(number), experiment
+
+        question = partial(self.questions.select, proposed=proposed)
+        return self.advice(*await self.read("select", question, selected))
 
     def advice(self, idea: Idea, experiment: str) -> Advice:
         """The advice to try out this idea, which comes first in the pool."""
@@ -145,12 +173,20 @@ class _Rollout:
             if found is not None:
                 near.append(Near(place, text, *found))
         if near:
-            said = await self.ask("assess", lambda budget: self.questions.assess(budget, near))
-            for each, known in zip(near, parse_assess(said, len(near), view.ordered[-1]), strict=True):
-                if known is not None and known != each.number:
-                    raise CandidateFault("unparsed", f"proposal {each.proposal} was compared with idea {each.number}")
+            question = partial(self.questions.assess, near=near)
+            said = await self.read("assess", question, partial(_assessed, near=near, highest=view.ordered[-1]))
+            for each, known in zip(near, said, strict=True):
                 verdicts[each.proposal - 1] = known
         return verdicts
+
+
+def _assessed(text: str, near: Sequence[Near], highest: int) -> Sequence[int | None]:
+    """Which of these proposals repeat the idea that they were compared with."""
+    said = parse_assess(text, len(near), highest)
+    for each, known in zip(near, said, strict=True):
+        if known is not None and known != each.number:
+            raise CandidateFault("unparsed", f"proposal {each.proposal} was compared with idea {each.number}")
+    return said
 
 
 async def advise_in_context(
@@ -162,10 +198,12 @@ async def advise_in_context(
     answers: Sequence[AdvisorCall] = (),
     now: Callable[[], float] = anyio.current_time,
     read: ReadEdit | None = None,
+    mends: bool = False,
 ) -> Advice:
     """Raises what `Advisor.ask` raises, and PromptTooLong if even the shortest question is too long. `answers` are
-    those that an earlier process has paid for. With `read` the advisor writes the code itself."""
-    rollout = _Rollout(advisor, questions, lease, sampling, now, questions.prompts.budget, answers)
+    those that an earlier process has paid for. With `read` the advisor writes the code itself. `mends`: an answer that
+    cannot be parsed is asked for once more."""
+    rollout = _Rollout(advisor, questions, lease, sampling, now, questions.prompts.budget, answers, mends)
     try:
         if read is not None:
             return await rollout.written(read)
@@ -178,10 +216,10 @@ async def advise_in_context(
 
 def reasoning_of(calls: Sequence[AdvisorCall], one_call: bool, idea: str) -> str:
     """Why the advisor chose its idea, from the answers as they are recorded. Empty where it did not say."""
-    first = next((call.text for call in calls if call.purpose == "propose"), "")
+    last = next((call.text for call in reversed(calls) if call.purpose == "propose"), "")
     try:
         if one_call:
-            return parse_one(first).reasoning
-        return next((why for hypothesis, why in parse_propose(first) if hypothesis == idea), "")
+            return parse_one(last).reasoning
+        return next((why for hypothesis, why in parse_propose(last) if hypothesis == idea), "")
     except CandidateFault:
         return ""

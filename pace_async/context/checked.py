@@ -54,6 +54,7 @@ def check(templates: Templates, task: Task, around: Surroundings = NOT_KNOWN) ->
     section = dict.fromkeys((*SHARES, *CUT), "text")
     form = answer_form(task.spec, task.program)
     values: dict[str, Any] = {**form, "idea": EXAMPLE, "specification": EXAMPLE, "request": "", "reasoning": EXAMPLE}
+    values |= {"answer": EXAMPLE, "wrong": "the answer has no line for its choice"}
     lists = {"near": [Near(1, EXAMPLE, 1, EXAMPLE)], "proposed": [{"number": 1, "text": EXAMPLE}]}
     for name in NAMES:
         templates.render(name, section=section, cut=True, longest=LONGEST, answer_length="", **lists, **values)

@@ -7,8 +7,8 @@ Invariant: the questions of three calls show the same context, character by char
 that any of them can become, so a service that keeps prefixes reads it once.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pace_async.answers import IDEAS_PER_PROPOSAL
@@ -16,7 +16,7 @@ from pace_async.context.figures import CHARACTERS_PER_TOKEN
 from pace_async.context.levels import levels_of
 from pace_async.context.sections import Fitted, Levels, fitted
 from pace_async.context.templates import Templates
-from pace_async.context.texts import answer_form, answer_length_text, one_line
+from pace_async.context.texts import answer_form, answer_length_text, fenced, one_line
 from pace_async.context.value import NOT_KNOWN, Context, Surroundings, context_of, view_of
 from pace_async.search.ideas import words
 from pace_async.search.novelty import repeated
@@ -35,6 +35,8 @@ IDEAS_SHARE = 0.1
 """Of the longest question, for the texts of ideas that a later call asks about, together."""
 SHORTEST_IDEA, LONGEST_IDEA = 100, 600
 """Characters shown of a proposed idea, if it has as many."""
+LONGEST_ANSWER = 8000
+"""Characters shown of an answer that could not be read: its end."""
 HIGHEST = 10**9
 """A number of an idea that has as many digits as any."""
 
@@ -54,7 +56,7 @@ class Prompts:
     """What the questions of a run are made of. `tokens` is the longest question, `untried` caps untried ideas.
     A page of notes is due every `notes_every` candidates, never with 0. `answer_tokens` are those of the longest answer
     by call: propose (which is also the only one of one call), assess, select and implement. `end_to_end`: the advisor
-    writes the code itself."""
+    writes the code itself. The run ends after so many `candidates`, None if it has no such limit."""
 
     task: Task
     templates: Templates
@@ -64,6 +66,7 @@ class Prompts:
     notes_every: int = 0
     answer_tokens: Mapping[str, int] = field(default_factory=dict[str, int])
     end_to_end: bool = False
+    candidates: int | None = None
 
     @property
     def budget(self) -> int:
@@ -73,7 +76,7 @@ class Prompts:
     def questions(self, state: RunState, island: Island, parent: Member) -> "Questions":
         """The questions of the rollout that opens now."""
         context = context_of(state, self.task.spec, island, parent, self.untried)
-        return Questions(self, context, view_of(state, island))
+        return Questions(self, replace(context, most=self.candidates), view_of(state, island))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +158,13 @@ class Questions:
         longest = _longest_idea("select", budget)
         shown = [{"number": idea.number, "text": one_line(idea.text, longest)} for idea in proposed]
         return self.render("select", budget, proposed=shown)
+
+    def again(self, question: Callable[[int], Rendered], budget: int, answer: str, wrong: str) -> Rendered:
+        """A question once more, with an answer to it that could not be read and what is `wrong` with it."""
+        shown = fenced(answer[-LONGEST_ANSWER:])
+        more = self.prompts.templates.render("again", answer=shown, wrong=one_line(wrong))
+        asked = question(budget - len(more))
+        return replace(asked, text=f"{asked.text}\n{more}")
 
 
 @dataclass(frozen=True, slots=True)

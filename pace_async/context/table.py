@@ -37,7 +37,7 @@ SIZES = (
 )
 """Levels of the table: first words go, then columns, and rows last, because what is not listed is tried again."""
 LISTED: tuple[tuple[int, int, int], ...] = (
-    *((12, 300, 300), (12, 200, 120), (10, 160, 110), (8, 150, 90), (4, 250, 130), (4, 160, 100), (4, 110, 80)),
+    *((12, 300, 300), (12, 200, 120), (12, 160, 90), (12, 140, 60), (12, 110, 40), (8, 90, 40), (4, 110, 60)),
     (2, 80, 60),
 )
 """Levels of a list: its items, characters of each of the FIRST, and of the others."""
@@ -187,13 +187,14 @@ def _seconds(seconds: float) -> str:
 
 
 def _counts(context: Context, shown: int) -> str:
+    ends = f"; the run ends after {context.most}" if context.most is not None else ""
     if not context.tested:
-        return "Nothing has been tried yet."
+        return f"Nothing has been tried yet{ends}{' candidates' if ends else ''}."
     causes = ", ".join(f"{cause} {times}" for cause, times in counted(context.failures)[:6])
     failed = f" Without a score: {causes}." if causes else ""
     rest = context.tested - shown
     hidden = f", {rest} not shown" if rest > 0 else ""
-    return f"{context.tested} tried in all, {context.scored} with a score{hidden}.{failed}"
+    return f"{context.tested} tried in all, {context.scored} with a score{hidden}{ends}.{failed}"
 
 
 def listed(

@@ -24,7 +24,7 @@ PACKAGED = Path(__file__).parent / "templates"
 SETS = ("full", "paper")
 OWN = "prompts"
 """The folder of a task's own templates, in the task's folder."""
-ADVISORS = ("system", "context", "one", "propose", "assess", "select")
+ADVISORS = ("system", "context", "one", "propose", "assess", "select", "again")
 IMPLEMENTERS = ("implementer_system", "implement")
 WRITERS = ("write_system", "write")
 """Of an advisor that writes the code itself."""

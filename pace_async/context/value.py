@@ -72,7 +72,8 @@ class Context:
     these results with their spreads. `begun` is False before a run has scored the task's own program: then the parent's
     score is no score. `by_mean`: the best is so by the mean of two evaluations, and another one has a better score.
     With several objectives the best rows are those of the front, and `weights` are those of the rollout's reward.
-    `pinned` are ideas that a person has put first, and `vetoed` those that a person has ruled out, the latest last."""
+    `pinned` are ideas that a person has put first, and `vetoed` those that a person has ruled out, the latest last.
+    The run ends after `most` candidates, None if it has no such limit."""
 
     parent: Member
     best: Member | None
@@ -99,6 +100,7 @@ class Context:
     weights: tuple[float, ...] = ()
     pinned: frozenset[int] = frozenset()
     vetoed: tuple[KnownIdea, ...] = ()
+    most: int | None = None
 
     @property
     def scores(self) -> list[float]:

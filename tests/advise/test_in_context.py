@@ -1,6 +1,6 @@
 """A rollout of a model that is told the context: which calls it makes, and what comes of its answers."""
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
@@ -41,12 +41,24 @@ def questions(state: RunState, tokens: int = 6000) -> Questions:
 
 
 def advised(
-    state: RunState, advisor: Answers, *, one: bool, answers: tuple[AdvisorCall, ...] = (), lease: int = 9
+    state: RunState,
+    advisor: Answers,
+    *,
+    one: bool,
+    answers: tuple[AdvisorCall, ...] = (),
+    lease: int = 9,
+    mends: bool = False,
 ) -> Advice:
-    sampling = Sampling(1, one_call=one, max_tokens=100)
+    sampling, asked = Sampling(1, one_call=one, max_tokens=100), questions(state)
     return result(
-        advise_in_context(advisor, questions(state), lease=lease, sampling=sampling, answers=answers, now=lambda: 0.0)
+        advise_in_context(advisor, asked, lease=lease, sampling=sampling, answers=answers, now=lambda: 0.0, mends=mends)
     )
+
+
+def in_turns(*texts: str) -> Callable[[str], str]:
+    """Answers one after the other, whatever is asked."""
+    left = iter(texts)
+    return lambda _: next(left)
 
 
 @pytest.fixture
@@ -172,6 +184,49 @@ def test_what_cannot_be_read_is_unparsed_and_keeps_its_calls(state: RunState, sa
     for one in (True, False):
         advice = advised(state, Answers({"propose": said}), one=one)
         assert advice.unparsed and advice.experiment is None and len(advice.calls) == 1
+
+
+def test_an_advisor_that_learns_nothing_is_asked_once_more_for_an_answer_that_cannot_be_read(state: RunState) -> None:
+    bad = ONE.format("Solve an integer program").replace("Choice: A", "Choice: 77")
+    good = ONE.format("Solve an integer program")
+    advisor = Answers({"propose": in_turns(bad, good)})
+    advice = advised(state, advisor, one=True, mends=True)
+    assert advice.experiment == "change it" and [call.text for call in advice.calls] == [bad, good]
+    assert [(note.number, note.known) for note in advice.notes] == [(25, False)]
+    first, second = (prompt.text for prompt in advisor.asked)
+    assert second.startswith(first) and "there is no idea 77. You wrote:\n```\nIdea A (explore): Solve" in second
+    assert reasoning_of(advice.calls, True, "") == "because"
+
+
+def test_three_calls_are_each_asked_once_more_and_never_a_third_time(state: RunState) -> None:
+    near = "Raise the step size to 0.5 in the annealing of the centres"
+    texts: dict[str, str | Callable[[str], str]] = {
+        "propose": in_turns("no", three((FRESH[0], near, FRESH[2]))),
+        "assess": in_turns("Proposal 1: known 3", "Proposal 1: known 1"),
+        "select": in_turns("Idea ID: 77\nExperiment description: do it", "Idea ID: 1\nExperiment description: do it"),
+    }
+    advisor = Answers(texts)
+    advice = advised(state, advisor, one=False, mends=True)
+    assert [prompt.purpose for prompt in advisor.asked] == ["propose"] * 2 + ["assess"] * 2 + ["select"] * 2
+    assert (advice.idea, advice.experiment) == (1, "do it")
+    assert reasoning_of(advice.calls, False, near) == "why 2"
+    advice = advised(state, Answers({"propose": "no format"}), one=False, mends=True)
+    assert advice.unparsed and [call.text for call in advice.calls] == ["no format"] * 2
+
+
+def test_a_second_answer_that_is_paid_for_is_not_asked_for_again_and_a_first_one_is_mended(state: RunState) -> None:
+    good, bad = ONE.format("Solve an integer program"), "no format at all"
+    for text, asked in ((good, 0), (bad, 1)):
+        paid = AdvisorCall("propose", (), (), (), (), text, seconds=1.0, prompt="what was asked then")
+        advisor = Answers({"propose": good})
+        assert advised(state, advisor, one=True, answers=(paid,), mends=True).experiment == "change it"
+        assert len(advisor.asked) == asked
+
+
+def test_a_long_answer_that_cannot_be_read_does_not_take_the_question_beyond_its_budget(state: RunState) -> None:
+    advisor = Answers({"propose": in_turns("```\nx" * 9000, ONE.format("Solve an integer program"))})
+    assert advised(state, advisor, one=True, mends=True).experiment == "change it"
+    assert all(len(prompt.whole) <= questions(state).prompts.budget for prompt in advisor.asked)
 
 
 def test_the_form_of_the_answer_shows_how_a_second_and_a_third_idea_are_written(state: RunState) -> None:

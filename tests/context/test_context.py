@@ -227,6 +227,13 @@ def test_corrected_scores_are_told_and_gains_with_them() -> None:
     assert "below_threshold 1" in text and "1.50000001" not in text
 
 
+def test_models_are_told_after_how_many_candidates_the_run_ends() -> None:
+    new = rollout(begun(), 1, ends=False)
+    assert "Nothing has been tried yet; the run ends after 16 candidates." in told(new, candidates=16)
+    assert "4 tried in all, 3 with a score; the run ends after 16. Without" in told(a_history(), candidates=16)
+    assert "the run ends" not in told(a_history())
+
+
 def test_models_are_told_no_score_on_fresh_instances() -> None:
     detail = "claimed 9.25, which fresh instances do not confirm: 1.75, 1.8"
     unconfirmed = replace(evaluated(7, 1, 0, PROGRAM, None, detail), outcome="suspicious")

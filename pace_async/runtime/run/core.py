@@ -321,6 +321,7 @@ def prompts_of(config: Config, task: Task, around: Surroundings) -> Prompts:
     return Prompts(
         *(task, templates, around, config.prompts.tokens, search.untried_kept, search.notes_every, longest),
         end_to_end=config.advisor.writes_code,
+        candidates=config.stop.candidates,
     )
 
 

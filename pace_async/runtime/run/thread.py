@@ -149,7 +149,14 @@ async def _ask(core: Core, lease: int, context: SearchContext, questions: Questi
         if questions is not None:
             read = read_edit if questions.prompts.end_to_end else None
             asking = advise_in_context(
-                advisor, questions, lease=lease, sampling=core.sampling, answers=answers, now=now, read=read
+                advisor,
+                questions,
+                lease=lease,
+                sampling=core.sampling,
+                answers=answers,
+                now=now,
+                read=read,
+                mends=core.stages.asked is not None and core.stages.learner is None,
             )
         else:
             asking = advise(
