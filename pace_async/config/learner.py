@@ -8,7 +8,7 @@ from pace_async.config.choice import OneOf
 from pace_async.config.gpus import IN_WORDS, Gpus
 from pace_async.config.removed import without_removed
 from pace_async.config.section import MAY_BE_RAISED, MAY_CHANGE, OnResume, Section, stays
-from pace_async.registry.corrections import CORRECTIONS, MASKS
+from pace_async.registry.corrections import CORRECTIONS
 from pace_async.registry.objectives import ALPHA_SCHEDULES, OBJECTIVES
 from pace_async.registry.staleness_policies import STALENESS_POLICIES
 from pace_async.registry.trainers import TRAINERS
@@ -134,24 +134,11 @@ class LearnerConfig(Section):
     age_cap: float = Field(
         default=0.5, ge=0, le=1, description="Share of the cap above 1 that is left for each update of a token's age."
     )
-    age_decay: float = Field(
-        default=1.0,
-        ge=0,
-        le=1,
-        description="Factor on a token's weight for each update of its age. Values below 1 were slower in every test.",
-    )
-    mask: Annotated[str, OneOf(MASKS)] = Field(
-        default="none",
-        description=f"What is masked. {MASKS.described()} "
-        "On the bandit a mask of tokens or calls lost answers that were found without a mask.",
-    )
     mask_cut_off: bool = Field(
         default=False,
         description="Train nothing of a rollout of which an answer was cut off at its longest length. Its reward still "
         "counts among those of its group. Not tried in an experiment.",
     )
-    mask_low: float = Field(default=0.5, gt=0, le=1, description="The mask's lower bound on the ratio.")
-    mask_high: float = Field(default=2.0, ge=1, description="The mask's upper bound on the ratio.")
     second_moment: float = Field(
         default=0.04,
         gt=0,

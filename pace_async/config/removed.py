@@ -11,7 +11,16 @@ from pydantic_core import PydanticCustomError
 
 from pace_async.config.choice import UNKNOWN_NAME
 
-REMOVED: Mapping[str, Mapping[str, object]] = {"learner": {"other_ideas": 1.0, "ess_rate": False}}
+REMOVED: Mapping[str, Mapping[str, object]] = {
+    "learner": {
+        "other_ideas": 1.0,
+        "ess_rate": False,
+        "age_decay": 1.0,
+        "mask": "none",
+        "mask_low": 0.5,
+        "mask_high": 2.0,
+    }
+}
 """By section: the value at which each did nothing."""
 
 

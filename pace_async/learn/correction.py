@@ -13,9 +13,7 @@ weight is
     m2po        as decoupled, for the tokens of the group that `m2po` keeps, and 0 for the others
     none        1, whichever policy sampled the token: as decoupled without a correction, to compare with
 
-times age_decay ** a. The truncation of a whole call is that of its oldest token. The weight is 0 if the mask's ratio is
-outside [mask_low, mask_high]. The mask's ratio is that of the token (`token`), the product over its call (`sequence`),
-or the geometric mean over its call (`geometric`).
+The truncation of a whole call is that of its oldest token.
 
 Invariant: weights are finite and >= 0. So they commute with min(rA, clip(r)A) and are multiplied into the advantages. A
 token has weight 0 if its log-ratio exceeds BROKEN or is NaN: versions a few steps apart never differ that much. A group
@@ -24,13 +22,12 @@ gets one optimizer step, so the policy at its start is the policy of the forward
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import log
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from pace_async.registry.corrections import CORRECTIONS, MASKS
+from pace_async.registry.corrections import CORRECTIONS
 
 Floats = npt.NDArray[np.float64]
 Booleans = npt.NDArray[np.bool_]
@@ -44,16 +41,12 @@ LARGEST = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """Settings of the weights. `cap` None: no truncation. `age_cap` and `age_decay` of 1 ignore age. `second_moment` is
-    the limit of `m2po`."""
+    """Settings of the weights. `cap` None: no truncation. `age_cap` of 1 ignores age. `second_moment` is the limit
+    of `m2po`."""
 
     kind: str = "decoupled"
     cap: float | None = 2.0
     age_cap: float = 0.5
-    age_decay: float = 1.0
-    mask: str = "none"
-    mask_low: float = 0.5
-    mask_high: float = 2.0
     second_moment: float = 0.04
 
 
@@ -70,8 +63,7 @@ class WeightFunction(Protocol):
     """Type of the functions in `registry.corrections.CORRECTIONS`."""
 
     def __call__(self, log_ratio_BT: Floats, log_cap_BT: Floats, /) -> Floats:
-        """Log weights of the tokens before decay and mask, for finite log-ratios. Without a cap, `log_cap_BT` is
-        inf."""
+        """Log weights of the tokens, for finite log-ratios. Without a cap, `log_cap_BT` is inf."""
         ...
 
 
@@ -84,11 +76,10 @@ class TokenSelection(Protocol):
 
 
 class RatioFunction(Protocol):
-    """Type of the functions in `registry.corrections.MASKS`, and of corrections of whole calls, one call per row."""
+    """Type of the corrections of whole calls, one call per row."""
 
     def __call__(self, log_ratio_BT: Floats, valid_BT: Booleans, /) -> Floats:
-        """Log-ratio of tokens, (B, T), or of calls, (B, 1). `log_ratio_BT` is 0 where not valid, and may be infinite or
-        NaN."""
+        """Log-ratio of calls, (B, 1). `log_ratio_BT` is finite, and 0 where not valid."""
         ...
 
 
@@ -118,9 +109,7 @@ def weigh(
         log_weights_BT = kind.load()(safe_BT, log_cap_BT)
     if kind.selects:
         counts_BT &= selection([log_ratio_BT], [valid_BT], rule)[0] if kept_BT is None else kept_BT
-    weights_BT = np.exp(log_weights_BT) * rule.age_decay**ages_BT
-    counts_BT &= _inside(log_ratio_BT, valid_BT, rule)
-    return Weighed(np.where(counts_BT, weights_BT, 0.0), truncated_BT, broken_BT)
+    return Weighed(np.where(counts_BT, np.exp(log_weights_BT), 0.0), truncated_BT, broken_BT)
 
 
 def selection(log_ratios: Sequence[Floats], valid: Sequence[Booleans], rule: Correction) -> list[Booleans]:
@@ -145,16 +134,6 @@ def _log_cap(ages_BT: Ints, rule: Correction) -> Floats:
     return np.log1p((rule.cap - 1.0) * rule.age_cap**ages_BT)
 
 
-def _inside(log_ratio_BT: Floats, valid_BT: Booleans, rule: Correction) -> Booleans:
-    """Where the mask keeps a token. A NaN ratio is outside the bounds, and under a call's mask so is its call."""
-    mask = MASKS[rule.mask]
-    if mask.code is None:
-        return np.ones_like(valid_BT)
-    measure = mask.load()
-    measured_BT = np.broadcast_to(measure(np.where(valid_BT, log_ratio_BT, 0.0), valid_BT), valid_BT.shape)
-    return (measured_BT >= log(rule.mask_low)) & (measured_BT <= log(rule.mask_high))
-
-
 def behaviour(log_ratio_BT: Floats, log_cap_BT: Floats) -> Floats:
     """Weight 1, or less if the surrogate's own ratio exceeds the cap."""
     return np.minimum(0.0, log_cap_BT - log_ratio_BT)
@@ -170,15 +149,9 @@ def uncorrected(log_ratio_BT: Floats, log_cap_BT: Floats) -> Floats:
     return np.zeros_like(log_ratio_BT)
 
 
-def token(log_ratio_BT: Floats, valid_BT: Booleans) -> Floats:
-    """Ratio of each token."""
-    return log_ratio_BT
-
-
 def sequence(log_ratio_BT: Floats, valid_BT: Booleans) -> Floats:
     """Product over the call, (B, 1)."""
-    with np.errstate(invalid="ignore"):  # +inf and -inf in one call
-        return log_ratio_BT.sum(axis=1, keepdims=True)
+    return log_ratio_BT.sum(axis=1, keepdims=True)
 
 
 def geometric(log_ratio_BT: Floats, valid_BT: Booleans) -> Floats:

@@ -1,8 +1,7 @@
-"""Off-policy corrections (`learner.correction`) and their masks (`learner.mask`).
+"""Off-policy corrections (`learner.correction`).
 
-The code of a correction gives log weights (`learn.correction.WeightFunction`), that of a mask the log-ratio that it
-compares with its bounds, and that of a correction of whole calls the log-ratio of the call
-(`learn.correction.RatioFunction`). A correction that leaves out tokens of the group names a
+The code of a correction gives log weights (`learn.correction.WeightFunction`), and that of a correction of whole calls
+the log-ratio of the call (`learn.correction.RatioFunction`). A correction that leaves out tokens of the group names a
 `learn.correction.TokenSelection` too.
 """
 
@@ -65,12 +64,4 @@ CORRECTIONS = Registry(
         lambda: correction.uncorrected,
         is_capped=False,
     ),
-)
-
-MASKS: Registry[Entry["RatioFunction"]] = Registry(
-    "mask",
-    Entry("none", "no token is left out"),
-    Entry("token", "tokens whose ratio is far off", lambda: correction.token),
-    Entry("sequence", "calls whose product of ratios is far off", lambda: correction.sequence),
-    Entry("geometric", "calls whose geometric mean of ratios is far off", lambda: correction.geometric),
 )

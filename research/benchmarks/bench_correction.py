@@ -27,14 +27,9 @@ CORRECTIONS: dict[str, dict[str, Any]] = {
     "behaviour, cap 2 that halves with age": {"kind": "behaviour"},
     "behaviour, cap 2": {"kind": "behaviour", "age_cap": 1.0},
     "behaviour, no cap": {"kind": "behaviour", "cap": None},
-    "behaviour, half the weight for each update of age": {"kind": "behaviour", "age_decay": 0.5},
-    "behaviour, tokens beyond 1/2 to 2 masked": {"kind": "behaviour", "mask": "token"},
     "decoupled, cap 2 that halves with age": {"kind": "decoupled"},
     "decoupled, cap 2": {"kind": "decoupled", "age_cap": 1.0},
     "decoupled, no cap": {"kind": "decoupled", "cap": None},
-    "decoupled, half the weight for each update of age": {"kind": "decoupled", "age_decay": 0.5},
-    "decoupled, tokens beyond 1/2 to 2 masked": {"kind": "decoupled", "mask": "token"},
-    "decoupled, calls beyond 1/2 to 2 masked": {"kind": "decoupled", "mask": "sequence"},
     "none": {"kind": "behaviour"},
 }
 UNCORRECTED = "none"

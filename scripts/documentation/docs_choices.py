@@ -10,7 +10,7 @@ from typing import Any
 
 from pace_async.registry.advisors import ADVISORS
 from pace_async.registry.base import Entry, Registry
-from pace_async.registry.corrections import CORRECTIONS, MASKS
+from pace_async.registry.corrections import CORRECTIONS
 from pace_async.registry.displays import DISPLAYS
 from pace_async.registry.engines import ADVISOR_ENGINES
 from pace_async.registry.evaluators import EVALUATORS
@@ -29,7 +29,6 @@ TABLES: tuple[tuple[str, Registry[Any]], ...] = (
     ("learner.objective", OBJECTIVES),
     ("learner.alpha_schedule", ALPHA_SCHEDULES),
     ("learner.correction", CORRECTIONS),
-    ("learner.mask", MASKS),
     ("learner.trainer", TRAINERS),
     ("search.parents", PARENT_RULES),
     ("staleness.policy", STALENESS_POLICIES),

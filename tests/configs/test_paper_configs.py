@@ -46,15 +46,11 @@ OFF = {
     "rollback": False,
     "lora_rank": None,
     "lora_alpha": None,
-    "mask": "none",
     "shuffle_rewards": False,
 }
 WITHOUT_EFFECT = {
     "age_cap": 0.5,
-    "age_decay": 1.0,
     "mask_cut_off": False,
-    "mask_low": 0.5,
-    "mask_high": 2.0,
     "second_moment": 0.04,
     "tiny_learning_rate": 1e-4,
 }

@@ -14,7 +14,7 @@ from pace_async.learn.correction import Correction
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.trainer import GroupTrainer, load_trainer
 from pace_async.objectives import Collapsed, advantages
-from pace_async.registry.corrections import CORRECTIONS, MASKS
+from pace_async.registry.corrections import CORRECTIONS
 from pace_async.registry.objectives import OBJECTIVES
 from pace_async.replay.group import Group
 from scripts.benchmarks.toys import write_llama
@@ -99,18 +99,16 @@ def linear_gradient(trainer: GroupTrainer, group: Group, found: GroupCoefficient
 
 
 @pytest.mark.parametrize(
-    ("mask", "correction", "objective"),
+    ("correction", "objective"),
     [
-        *((mask, correction, "grpo") for mask in MASKS for correction in CORRECTIONS),
-        *(
-            ("token", "decoupled", objective) for objective in TRAINING if objective != "grpo"
-        ),  # they give other advantages
+        *((correction, "grpo") for correction in CORRECTIONS),
+        *(("decoupled", objective) for objective in TRAINING if objective != "grpo"),  # they give other advantages
     ],
 )
 def test_each_token_has_the_coefficient_and_the_weights_the_gradient_of_the_loss_that_trl_computes(
-    mask: str, correction: str, objective: str, trainer: GroupTrainer
+    correction: str, objective: str, trainer: GroupTrainer
 ) -> None:
-    rule = Correction(correction, mask=mask, age_decay=0.9, mask_low=0.4, mask_high=2.5)
+    rule = Correction(correction)
     settings = replace(trainer.settings, correction=rule)
     trainer.settings = settings
     group = group_with(objective)

@@ -20,25 +20,16 @@ from pace_async.replay.group import Group, TrainedCall, TrainedRollout
 from tests.support.learn_toys import gradient_of, random_group
 
 CorrectionKind = Literal["behaviour", "decoupled", "none"]
-MaskKind = Literal["none", "token", "sequence", "geometric"]
 KINDS: tuple[CorrectionKind, ...] = get_args(CorrectionKind)
-MASKS: tuple[MaskKind, ...] = get_args(MaskKind)
 
 
 def by_hand(log_ratios: list[float], ages: list[int], rule: Correction) -> list[float]:
     """The weights of one call's tokens, from their definition, one token at a time."""
     ratios = [math.exp(value) for value in log_ratios]
-    measured = {
-        "none": [1.0] * len(ratios),
-        "token": ratios,
-        "sequence": [math.prod(ratios)] * len(ratios),
-        "geometric": [math.prod(ratios) ** (1 / len(ratios))] * len(ratios),
-    }[rule.mask]
     weights: list[float] = []
-    for ratio, age, at in zip(ratios, ages, measured, strict=True):
+    for ratio, age in zip(ratios, ages, strict=True):
         cap = math.inf if rule.cap is None else 1 + (rule.cap - 1) * rule.age_cap**age
-        weight = {"behaviour": min(1.0, cap / ratio), "decoupled": min(ratio, cap), "none": 1.0}[rule.kind]
-        weights.append(weight * rule.age_decay**age if rule.mask_low <= at <= rule.mask_high else 0.0)
+        weights.append({"behaviour": min(1.0, cap / ratio), "decoupled": min(ratio, cap), "none": 1.0}[rule.kind])
     return weights
 
 
@@ -47,10 +38,6 @@ SHAPES = st.builds(
     kind=st.sampled_from(list(CORRECTIONS)),
     cap=st.one_of(st.none(), st.floats(1, 10)),
     age_cap=st.floats(0, 1),
-    age_decay=st.floats(0, 1),
-    mask=st.sampled_from(MASKS),
-    mask_low=st.floats(0.1, 1),
-    mask_high=st.floats(1, 10),
 )
 rules = SHAPES.filter(lambda rule: rule.kind in KINDS)
 number = st.one_of(st.floats(-3, 3), st.sampled_from([1000.0, -1000.0, math.inf, -math.inf, math.nan, 29.9, 30.1, 0.0]))
@@ -60,10 +47,6 @@ number = st.one_of(st.floats(-3, 3), st.sampled_from([1000.0, -1000.0, math.inf,
 @settings(max_examples=150, deadline=None)
 def test_weights_are_those_of_their_definition(tokens: list[tuple[float, int]], rule: Correction) -> None:
     log_ratios, ages = [value for value, _ in tokens], [age for _, age in tokens]
-    edge = {"token": log_ratios, "sequence": [sum(log_ratios)], "geometric": [sum(log_ratios) / len(tokens)]}
-    for value in edge.get(rule.mask, []):
-        if min(abs(value - math.log(rule.mask_low)), abs(value - math.log(rule.mask_high))) < 1e-9:
-            return
     found = weigh(np.array([log_ratios]), np.ones((1, len(tokens)), bool), np.array([ages]), rule)
     assert found.weights_BT[0] == pytest.approx(by_hand(log_ratios, ages, rule), rel=1e-9)
 
@@ -145,19 +128,16 @@ def surrogate(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("mask", MASKS)
 def test_trl_s_loss_and_gradient_with_the_weights_are_those_written_out_by_hand(
-    toy: Path, tmp_path: Path, kind: CorrectionKind, mask: MaskKind
+    toy: Path, tmp_path: Path, kind: CorrectionKind
 ) -> None:
     group = random_group(seed=4, rollouts=5, update=3, max_age=2)
-    low, high = (0.95, 1.05) if mask == "geometric" else (0.6, 1.5)
-    rule = Correction(kind, 1.3, 0.5, 0.7, mask, low, high)
+    rule = Correction(kind, 1.3, 0.5)
     trainer = load_trainer(toy, TrainerConfig(micro_tokens=100, correction=rule), tmp_path)
     metrics = trainer.accumulate(group)
     loss, gradient = surrogate(toy, group, rule)
     assert metrics["loss"] == pytest.approx(loss, abs=1e-5)
     assert (metrics["truncated_fraction"] > 0.05) == (kind != "none")
-    assert (metrics["masked_fraction"] > 0.05) == (mask != "none")
     for name, weight in trainer.policy.named_parameters():
         torch.testing.assert_close(weight.grad, gradient[name], atol=1e-5, rtol=1e-4)
 

@@ -64,7 +64,7 @@ def test_two_ranks_take_the_step_of_one_process(name: str, two: dict[str, Took],
 def test_the_cases_reach_what_they_are_named_for(two: dict[str, Took]) -> None:
     assert 0 < two["halved"].steps[0][1]["step_scale"] < 1
     assert all("too far" in reason for reason, _ in two["undone"].steps)
-    assert two["mask geometric"].steps[0][1]["masked_fraction"] > 0
+    assert two["correction m2po"].steps[0][1]["masked_fraction"] > 0
     assert two["objective entropic"].steps[1][1]["kl_reference"] > 0
 
 

@@ -20,7 +20,7 @@ from pace_async.learn.correction import Correction, weigh
 from pace_async.objectives import NO_SPREADS, advantages, alpha_at
 from pace_async.publish.base import PushFailed
 from pace_async.registry.base import Entry, Registry
-from pace_async.registry.corrections import CORRECTIONS, MASKS, OffPolicyCorrection
+from pace_async.registry.corrections import CORRECTIONS, OffPolicyCorrection
 from pace_async.registry.engines import ADVISOR_ENGINES, AdvisorEngine
 from pace_async.registry.evaluators import EVALUATORS, EvaluatorKind
 from pace_async.registry.implementers import IMPLEMENTERS, ImplementerKind
@@ -45,7 +45,6 @@ SETTINGS: list[Any] = [
     pytest.param(PARENT_RULES, Entry("oldest", "a toy", lambda: toys.oldest), "search.parents", id="parents"),
     pytest.param(POLICIES, StalenessPolicy("never", "a toy", lambda: toys.never), "staleness.policy", id="policy"),
     pytest.param(CORRECTIONS, OffPolicyCorrection("even", "a toy", lambda: toys.even), "learner.correction", id="even"),
-    pytest.param(MASKS, Entry("negated", "a toy", lambda: toys.negated), "learner.mask", id="mask"),
     pytest.param(
         ALPHA_SCHEDULES, AlphaSchedule("half", "a toy", lambda: toys.half), "learner.alpha_schedule", id="alpha"
     ),
@@ -170,13 +169,12 @@ def test_a_policy_that_is_added_chooses_groups_and_its_attributes_hold(monkeypat
     assert admits("never", running=100, held=0, lag=0, bound=0, size=1)
 
 
-def test_a_correction_and_a_mask_that_are_added_weigh_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_correction_that_is_added_weighs_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     added(monkeypatch, CORRECTIONS, OffPolicyCorrection("even", "a toy", lambda: toys.even))
-    added(monkeypatch, MASKS, Entry("negated", "a toy", lambda: toys.negated))
     log_ratio_BT = np.log([[0.2, 1.0, 3.0]])
-    rule = Correction(kind="even", mask="negated", mask_low=0.25, mask_high=2.0)
+    rule = Correction(kind="even")
     weighed = weigh(log_ratio_BT, np.ones((1, 3), dtype=bool), np.zeros((1, 3), dtype=np.int64), rule)
-    assert weighed.weights_BT.tolist() == [[0.0, 1.0, 1.0]]
+    assert weighed.weights_BT.tolist() == [[1.0, 1.0, 1.0]]
 
 
 async def test_a_transport_that_is_added_makes_the_publisher(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

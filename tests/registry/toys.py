@@ -9,7 +9,7 @@ from pace_async.config import EvaluationConfig, SearchConfig
 from pace_async.errors import UsageError
 from pace_async.evaluate.sandbox.tiers import NoSandbox, NotInstalled, Tier
 from pace_async.implement.base import Implementer
-from pace_async.learn.correction import Booleans, Floats
+from pace_async.learn.correction import Floats
 from pace_async.objectives.base import Parameters, Vector
 from pace_async.publish.base import EnginePublisher, PublisherParts, PushFailed, Receipt
 from pace_async.search.state import Island, Member
@@ -42,11 +42,6 @@ def never(finished: Sequence[Finished], running: Sequence[Lease], *, learner: in
 def even(log_ratio_BT: Floats, log_cap_BT: Floats) -> Floats:
     """A correction: every token counts alike."""
     return 0.0 * log_ratio_BT
-
-
-def negated(log_ratio_BT: Floats, valid_BT: Booleans) -> Floats:
-    """A mask that mistakes the bounds for each other."""
-    return -log_ratio_BT
 
 
 def not_here() -> Sequence[Tier]:

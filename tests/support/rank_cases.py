@@ -25,7 +25,7 @@ from pace_async.learn.shards import local, whole
 from pace_async.learn.store import optimizer_state, whole_weights
 from pace_async.learn.trainer import load_trainer
 from pace_async.objectives import Collapsed, advantages
-from pace_async.registry.corrections import CORRECTIONS, MASKS
+from pace_async.registry.corrections import CORRECTIONS
 from pace_async.registry.objectives import OBJECTIVES
 from pace_async.replay.group import Group
 from tests.support.learn_toys import random_group
@@ -72,7 +72,6 @@ OBJECTIVE_CASES = {
     if entry.trains
 }
 CORRECTION_CASES = {f"correction {kind}": _corrected(kind=kind) for kind in CORRECTIONS}
-MASK_CASES = {f"mask {mask}": _corrected(mask=mask, mask_low=0.8, mask_high=1.3) for mask in MASKS}
 FEW = {
     "fewer calls than ranks": Case(USUAL, rollouts=1, calls=1),
     "one pass for all": Case(replace(USUAL, micro_tokens=10_000)),
@@ -97,7 +96,7 @@ ADAPTER_CASES = {
     "adapters halved": Case(replace(ADAPTERS, learning_rate=0.3, limits=MovementLimits(k3=0.01, ess=0.9))),
 }
 """Beside adapters, the cases train all weights."""
-CASES = {**OBJECTIVE_CASES, **CORRECTION_CASES, **MASK_CASES, **FEW, **ADAPTER_CASES}
+CASES = {**OBJECTIVE_CASES, **CORRECTION_CASES, **FEW, **ADAPTER_CASES}
 
 
 @dataclass(frozen=True, slots=True)
