@@ -21,7 +21,7 @@ def add_idea(run: str | None, text: str) -> int:
     written."""
     from pace_async.events.people import GIVEN
     from pace_async.population.reading.inbox import LONGEST_IDEA, one_line
-    from pace_async.population.writing.write_people import put
+    from pace_async.population.writing.write_people import NewEntry, put
 
     idea = one_line(text)
     if not idea:
@@ -31,7 +31,7 @@ def add_idea(run: str | None, text: str) -> int:
     with open_anywhere(run) as (_, reader):
         refuse_without_words(reader)
         place, run_id = reader.place, reader.run_id()
-    return GIVEN + put(place, run_id, idea)
+    return GIVEN + put(place, run_id, NewEntry(idea))
 
 
 def refuse_without_words(reader: "Reader") -> None:
@@ -54,7 +54,7 @@ def add_program(run: str | None, program: str | Path, about: str = "") -> bool:
     from pace_async.configure import flat
     from pace_async.evaluate.local import refused
     from pace_async.population.reading.inbox import LONGEST_PROGRAM, one_line
-    from pace_async.population.writing.write_people import put
+    from pace_async.population.writing.write_people import NewEntry, put
     from pace_async.task import task_of_run
     from pace_async.task.program_files import program_text
 
@@ -65,7 +65,7 @@ def add_program(run: str | None, program: str | Path, about: str = "") -> bool:
     why = "it is too long" if len(text) > LONGEST_PROGRAM else refused(text, task)
     if why:
         raise UsageError(f"This is no program of task {task.name!r}: {why}.")
-    put(place, run_id, one_line(about), text)
+    put(place, run_id, NewEntry(one_line(about), text))
     return flat(header.config).get("search.memory") in ("run", "island")
 
 

@@ -21,7 +21,7 @@ def mark_ideas(run: str | None, numbers: Sequence[int], mark: str, undo: bool = 
     from pace_async.context.table import MOST_PINNED
     from pace_async.interface.ideas import refuse_without_words
     from pace_async.population.reading import inbox
-    from pace_async.population.writing.write_people import put
+    from pace_async.population.writing.write_people import NewEntry, put
 
     with open_anywhere(run) as (_, reader):
         refuse_without_words(reader)
@@ -33,7 +33,7 @@ def mark_ideas(run: str | None, numbers: Sequence[int], mark: str, undo: bool = 
     if mark == "pin" and not undo and len(first) > MOST_PINNED:
         raise UsageError(f"At most {MOST_PINNED} untried ideas can be pinned at a time: `pace idea pin RUN N --undo`.")
     for number in numbers:
-        put(place, run_id, "" if undo else mark, subject="idea", number=number)
+        put(place, run_id, NewEntry("" if undo else mark, subject="idea", number=number))
     return goes_on
 
 

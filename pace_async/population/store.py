@@ -39,7 +39,7 @@ from pace_async.population.schema import refuse_unless_current, schema_state, up
 from pace_async.population.writing.outage import Outage, Recovered, Say, ignore_news
 from pace_async.population.writing.scope import scope_of
 from pace_async.population.writing.uncut import Uncut
-from pace_async.population.writing.write_people import inserted
+from pace_async.population.writing.write_people import NewEntry, inserted
 from pace_async.population.writing.write_run import run_created
 from pace_async.population.writing.write_snapshots import snapshot_kept
 from pace_async.population.writing.writer import REFUSALS, Writer
@@ -137,7 +137,7 @@ class Store:
         def created(connection: Connection) -> int:
             run_id = run_created(connection, header, drawn, now)
             for program, about in programs:
-                inserted(connection, run_id, about, program)
+                inserted(connection, run_id, NewEntry(about, program))
             return run_id
 
         now, drawn = time.time(), secrets.token_hex(SECRET_BYTES) if secret is None else secret

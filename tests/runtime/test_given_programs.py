@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pace_async.population.writing.write_people import inserted
+from pace_async.population.writing.write_people import NewEntry, inserted
 from pace_async.runtime.run.core import Core
 from pace_async.simulate.runs import TINY_TASK, SimulatedFaults
 from pace_async.simulate.stages import World
@@ -34,7 +34,9 @@ def program(number: int) -> str:
 
 
 def put(run: Life, number: int, about: str = "") -> None:
-    run_virtually(lambda: run.population.read(lambda connection: inserted(connection, 1, about, program(number))))
+    run_virtually(
+        lambda: run.population.read(lambda connection: inserted(connection, 1, NewEntry(about, program(number))))
+    )
 
 
 @pytest.mark.parametrize("objective", ["none", "grpo"])
@@ -88,7 +90,7 @@ def test_a_run_whose_models_read_no_words_takes_programs_in_as_it_begins_or_goes
 
 def test_a_program_that_is_none_of_the_task_has_an_outcome(tmp_path: Path) -> None:
     run = life(tmp_path, learner__objective="none")
-    run_virtually(lambda: run.population.read(lambda connection: inserted(connection, 1, "", "\x00 def (")))
+    run_virtually(lambda: run.population.read(lambda connection: inserted(connection, 1, NewEntry("", "\x00 def ("))))
     run.live()
     ((_, _, _, text, *_),) = run.rows(GIVEN)
     assert "\x00" not in text and run.state == "done"

@@ -5,7 +5,7 @@ from pathlib import Path
 from pace_async.config import Config
 from pace_async.events.literals import Subject
 from pace_async.population.blobs import unpack_ids
-from pace_async.population.writing.write_people import inserted
+from pace_async.population.writing.write_people import NewEntry, inserted
 from pace_async.simulate.codecs import Bytes
 from pace_async.simulate.runs import SimulatedFaults
 from pace_async.simulate.stages import World
@@ -32,6 +32,5 @@ def first_questions(run: Life) -> dict[int, str]:
 
 
 def put(run: Life, text: str, subject: Subject | None = None, number: int | None = None) -> None:
-    run_virtually(
-        lambda: run.population.read(lambda connection: inserted(connection, 1, text, subject=subject, number=number))
-    )
+    new = NewEntry(text, subject=subject, number=number)
+    run_virtually(lambda: run.population.read(lambda connection: inserted(connection, 1, new)))

@@ -1,6 +1,7 @@
 """Writes what people put into a run: their own insertion into the inbox, and what the run takes in."""
 
 import time
+from dataclasses import asdict, dataclass
 
 from sqlalchemy import Connection, func, insert, select
 from sqlalchemy.exc import DBAPIError, IntegrityError
@@ -15,28 +16,31 @@ TRIES = 20
 """Of an insertion: two processes may draw the same number at once, and many may wait for one lock."""
 
 
+@dataclass(frozen=True, slots=True)
+class NewEntry:
+    """An idea, a program and what it is, or a word about the subject of that number."""
+
+    text: str
+    program: str | None = None
+    subject: Subject | None = None
+    number: int | None = None
+
+
 def idea_given(scope: Scope, fact: IdeaGiven) -> None:
     """An entry of the inbox that is taken in, once."""
     scope.record(GivenIdeaRow, fact, idea=fact.number, description=fact.text)
 
 
-def put(
-    place: Place,
-    run_id: int,
-    text: str,
-    program: str | None = None,
-    subject: Subject | None = None,
-    number: int | None = None,
-) -> int:
-    """Insert an idea, a program and what it is, or a word about the subject of that number into the inbox of a run that
-    another process may be driving. Returns the number of the entry. Raises GaveUp if the database cannot be written."""
+def put(place: Place, run_id: int, new: NewEntry) -> int:
+    """Insert an entry into the inbox of a run that another process may be driving. Returns its number. Raises GaveUp if
+    the database cannot be written."""
     writer, tries = engine(place, "write"), 0
     try:
         while True:
             tries += 1
             try:
                 with writer.begin() as connection:
-                    return inserted(connection, run_id, text, program, subject, number)
+                    return inserted(connection, run_id, new)
             except OverflowError:
                 raise GaveUp(
                     f"{place}: an entry of the inbox has the largest number there is: delete that row, and try again."
@@ -50,19 +54,10 @@ def put(
         writer.dispose()
 
 
-def inserted(
-    connection: Connection,
-    run_id: int,
-    text: str,
-    program: str | None = None,
-    subject: Subject | None = None,
-    number: int | None = None,
-) -> int:
+def inserted(connection: Connection, run_id: int, new: NewEntry) -> int:
     """Insert an entry into the open transaction. Returns its number. Raises IntegrityError if another process drew the
     same one."""
     last = select(func.coalesce(func.max(InboxRow.entry), 0)).where(InboxRow.run_id == run_id)
     entry = connection.execute(last).scalar_one() + 1
-    row = {"run_id": run_id, "entry": entry, "text": text, "at": time.time(), "program": program}
-    row |= {"subject": subject, "number": number}
-    connection.execute(insert(InboxRow).values(row))
+    connection.execute(insert(InboxRow).values(run_id=run_id, entry=entry, at=time.time(), **asdict(new)))
     return entry
