@@ -50,13 +50,20 @@ def pin(run: str = NAMED_RUN, numbers: list[int] = NUMBERS, undo: bool = UNDO) -
 
 
 def _mark(run: str, numbers: list[int], mark: str, undo: bool) -> None:
-    from pace_async.interface.steering import DONE, mark_ideas
-    from pace_async.observe.formatting import count
+    from pace_async.interface.steering import mark_ideas
 
     goes_on = mark_ideas(run, numbers, mark, undo)
-    told = f"not {DONE[mark]} any more" if undo else DONE[mark]
     when = "from the next candidate on" if goes_on else "when the run, which has ended, is resumed"
-    tell(f"{count(len(numbers), 'idea')} {told} {when}")
+    tell_marked("idea", numbers, mark, undo, when)
+
+
+def tell_marked(what: str, numbers: list[int], mark: str, undo: bool, when: str) -> None:
+    """Say what these are from now on by the word of a person."""
+    from pace_async.interface.steering import DONE
+    from pace_async.observe.formatting import count
+
+    told = f"not {DONE[mark]} any more" if undo else DONE[mark]
+    tell(f"{count(len(numbers), what)} {told} {when}")
 
 
 @app.command("list")

@@ -138,6 +138,7 @@ def _show_candidate(found: dict[str, Any], parent: dict[str, Any] | None, as_jso
             "candidate": found["candidate"],
             "outcome": f"{found['outcome']}: {found['detail']}" if found["detail"] else found["outcome"],
             "score": found["score"],
+            **_marked(found),
             "reward": found["reward"],
             **({"queued": f"{waited:.1f} s for an evaluation slot"} if waited and waited >= 0.05 else {}),
             **_practised(found["practice"]),
@@ -159,6 +160,17 @@ def _show_candidate(found: dict[str, Any], parent: dict[str, Any] | None, as_jso
         tell(f"\ntry {tried['number']} of {tried['model']}: {_tried(tried, found)}")
     if found["program"]:
         _show_program(found, parent)
+
+
+def _marked(found: dict[str, Any]) -> dict[str, str]:
+    """What a person said of the candidate last, and since when it holds."""
+    from pace_async.interface.steering import DONE
+
+    if not found["mark"]:
+        return {}
+    after = found["mark_after"]
+    when = "not taken in yet" if after is None else f"from candidate {after + 1} on"
+    return {"by a person": f"{DONE[found['mark']]}, {when}"}
 
 
 def _counted(call: Mapping[str, Any]) -> str:

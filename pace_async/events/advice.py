@@ -52,7 +52,7 @@ class IdeaNote:
 @dataclass(frozen=True, slots=True)
 class LeaseOpened:
     """Permission to make one rollout. It may be trained by update `deadline` at the latest. `migrant` is the candidate
-    of another island that will be its parent. None: the island chooses among its own."""
+    that will be its parent, of another island or pinned by a person. None: the island chooses among its own."""
 
     lease: int
     island: int

@@ -5,7 +5,7 @@ Keys are added, never renamed.
 """
 
 from collections.abc import Mapping
-from typing import NotRequired
+from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -115,7 +115,7 @@ class _Program(TypedDict):
     candidate: int
     island: int | None
     parent: int | None
-    outcome: Outcome
+    outcome: Outcome | Literal["banned"]
     score: float | None
     reward: float
     mechanism: str | None
@@ -254,7 +254,8 @@ class ShownPractice(TypedDict):
 
 class ShownCandidate(_Program):
     """One candidate, with all that led to it. `queue_seconds` is its wait for a slot. `curve` is what its evaluation
-    reported, [step, value] each."""
+    reported, [step, value] each. `mark` is what a person said of it last, ban or pin, and `mark_after` the newest lease
+    when the run took that word in."""
 
     program: str | None
     metrics: dict[str, float]
@@ -269,6 +270,8 @@ class ShownCandidate(_Program):
     advisor_calls: list[PaidCall]
     chosen: ChosenImplementer | None
     tries: list[ShownTry]
+    mark: str | None
+    mark_after: int | None
 
 
 class GivenIdeaShown(TypedDict):

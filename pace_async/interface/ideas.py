@@ -34,12 +34,17 @@ def add_idea(run: str | None, text: str) -> int:
     return GIVEN + put(place, run_id, NewEntry(idea))
 
 
-def refuse_without_words(reader: "Reader") -> None:
-    """Raises UsageError for a run whose advisor reads no ideas in words."""
+def reads_words(reader: "Reader") -> bool:
+    """Whether the run's advisor reads ideas in words."""
     from pace_async.configure import flat
 
+    return flat(reader.header().config).get("search.memory") in ("run", "island")
+
+
+def refuse_without_words(reader: "Reader") -> None:
+    """Raises UsageError for a run whose advisor reads no ideas in words."""
     header = reader.header()
-    if flat(header.config).get("search.memory") not in ("run", "island"):
+    if not reads_words(reader):
         raise UsageError(
             f"The advisor of {header.name} ({header.advisor}) reads no ideas in words: they are for runs with a "
             "language model as advisor (search.memory: run or island)."
@@ -51,7 +56,6 @@ def add_program(run: str | None, program: str | Path, about: str = "") -> bool:
     evaluates it as it is, as the next candidate that it begins. A run that has ended does so when it is resumed.
     Returns whether a run looks there while it goes on: one whose advisor reads no words looks only as it begins or is
     resumed. Raises UsageError for what is no program of the run's task, GaveUp if the database cannot be written."""
-    from pace_async.configure import flat
     from pace_async.evaluate.local import refused
     from pace_async.population.reading.inbox import LONGEST_PROGRAM, one_line
     from pace_async.population.writing.write_people import NewEntry, put
@@ -59,14 +63,14 @@ def add_program(run: str | None, program: str | Path, about: str = "") -> bool:
     from pace_async.task.program_files import program_text
 
     with open_anywhere(run) as (_, reader):
-        header, place, run_id = reader.header(), reader.place, reader.run_id()
+        header, place, run_id, hears = reader.header(), reader.place, reader.run_id(), reads_words(reader)
     task = task_of_run(header)
     text = sound(given_text(program) or program_text(Path(program), task.spec))
     why = "it is too long" if len(text) > LONGEST_PROGRAM else refused(text, task)
     if why:
         raise UsageError(f"This is no program of task {task.name!r}: {why}.")
     put(place, run_id, NewEntry(one_line(about), text))
-    return flat(header.config).get("search.memory") in ("run", "island")
+    return hears
 
 
 def ideas_given(run: str | None) -> "list[GivenIdeaShown]":

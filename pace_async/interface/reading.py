@@ -15,7 +15,7 @@ from pace_async.interface.following import events_of
 from pace_async.interface.ideas import add_idea, add_program, ideas_given
 from pace_async.interface.opening import open_anywhere, open_run
 from pace_async.interface.standing import best_of, front_shown, notes_of, standing_of
-from pace_async.interface.steering import mark_ideas
+from pace_async.interface.steering import mark_candidates, mark_ideas
 from pace_async.runtime.run_paths import find_run_paths
 
 if TYPE_CHECKING:
@@ -91,6 +91,17 @@ class Run:
     def veto_ideas(self, *numbers: int, undo: bool = False) -> bool:
         """Rule these ideas out, as `pace idea veto` does. Returns and raises as `pin_ideas` does."""
         return mark_ideas(self.name, numbers, "veto", undo)
+
+    def ban_candidates(self, *numbers: int, undo: bool = False) -> bool:
+        """Let these candidates count for nothing any more, as `pace candidate ban` does. Returns whether the run takes
+        that in while it goes on, or when it is resumed. Raises UsageError for a number of no candidate with a score and
+        for candidate 0, GaveUp if the database cannot be written."""
+        return mark_candidates(self.name, numbers, "ban", undo)
+
+    def pin_candidates(self, *numbers: int, undo: bool = False) -> bool:
+        """Let the next candidates build on these, one on each, as `pace candidate pin` does. Returns and raises as
+        `ban_candidates` does, also for a banned one."""
+        return mark_candidates(self.name, numbers, "pin", undo)
 
     def ideas(self) -> "list[GivenIdeaShown]":
         """The ideas that people put into the run, pinned or ruled out, and what came of each: the keys of

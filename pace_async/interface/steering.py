@@ -9,7 +9,7 @@ from pace_async.interface.opening import open_anywhere
 if TYPE_CHECKING:
     from pace_async.population.reading.reader import Reader
 
-DONE = {"veto": "ruled out", "pin": "pinned"}
+DONE = {"veto": "ruled out", "pin": "pinned", "ban": "banned"}
 """What an idea or a candidate is by a person's word."""
 
 
@@ -35,6 +35,33 @@ def mark_ideas(run: str | None, numbers: Sequence[int], mark: str, undo: bool = 
     for number in numbers:
         put(place, run_id, NewEntry("" if undo else mark, subject="idea", number=number))
     return goes_on
+
+
+def mark_candidates(run: str | None, numbers: Sequence[int], mark: str, undo: bool = False) -> bool:
+    """Ban these candidates from the next lease on, or let the next leases build on them, one each, or take that back.
+    The last word about a candidate counts. Returns whether the run takes the words in while it goes on: one that has
+    ended, or whose models read no words, does when it is resumed. Raises UsageError for a number of no candidate or of
+    one without a score, for the task's own program that is to be banned, a banned one that is to be pinned, and a word
+    that was not said, GaveUp if the database cannot be written."""
+    from pace_async.interface.ideas import reads_words
+    from pace_async.population.writing.write_people import NewEntry, put
+
+    with open_anywhere(run) as (_, reader):
+        shown = [reader.show(number) for number in numbers]
+        place, run_id, hears = reader.place, reader.run_id(), reads_words(reader) and _goes_on(reader)
+    marked = [each["candidate"] for each in shown if each["mark"] == mark]
+    _refuse("candidate", numbers, numbers, marked, mark, undo)
+    for each in () if undo else shown:
+        name = f"Candidate {each['candidate']}"
+        if each["score"] is None:
+            raise UsageError(f"{name} has no score, so nothing is built on it.")
+        if mark == "ban" and not each["candidate"]:
+            raise UsageError(f"{name} is the task's own program, which cannot be banned.")
+        if mark == "pin" and each["mark"] == "ban":
+            raise UsageError(f"{name} is banned: `pace candidate ban RUN {each['candidate']} --undo` takes that back.")
+    for number in numbers:
+        put(place, run_id, NewEntry("" if undo else mark, subject="candidate", number=number))
+    return hears
 
 
 def _refuse(

@@ -75,6 +75,7 @@ OUTCOMES: Mapping[str, str] = {
     "unchanged": "changed nothing",
     "below_threshold": "was stopped by a cheap stage",
     "pruned": "was stopped early",
+    "banned": "was banned by a person",
 }
 COLLAPSED = " branch collapsed"
 """End of the reason of a group in which a branch of the advantage did not vary. Its name stands before it."""
@@ -249,8 +250,8 @@ def program_given(event: ProgramGiven) -> str:
 
 def steered(event: Steered) -> str:
     """A person's word that the run has taken in."""
-    said = {"pin": "is pinned", "veto": "is ruled out", "": "is neither pinned nor ruled out any more"}
-    return f"by a person's word {event.subject} {event.number} {said[event.text]}"
+    said = {"pin": "is pinned", "veto": "is ruled out", "ban": "is banned"}
+    return f"by a person's word {event.subject} {event.number} {said.get(event.text, 'is as any other again')}"
 
 
 def state(event: RunStateChanged) -> str:

@@ -21,7 +21,18 @@ from pace_async.population.reading.reader import Reader
 from pace_async.population.reading.record import RunRecord
 
 OF_THE_RUN = (
-    *("seed_score", "best", "improvements", "candidates", "outcomes", "recent_answers", "memoised", "causes"),
+    *(
+        "seed_score",
+        "best",
+        "behind",
+        "banned",
+        "improvements",
+        "candidates",
+        "outcomes",
+        "recent_answers",
+        "memoised",
+        "causes",
+    ),
     "saved",
     *("experiments", "leases", "staleness", "shipped", "learner", "spend_usd", "calls", "spent", "unpriced", "faults"),
 )

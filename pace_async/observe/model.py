@@ -17,6 +17,7 @@ from pace_async.observe.ledger import Ledger
 from pace_async.observe.roofline import Roofline
 from pace_async.population.reading.curves import Saved
 
+RUNNERS_UP = 16
 RATE_WINDOW_S = 120.0
 TIMES_KEPT = 256
 NOTES_KEPT = 64
@@ -106,7 +107,7 @@ class RunView:
     person holds back new candidates. `stalled` is the reason why nothing can be committed, empty if commits work.
     `nodes` are the machines of a cluster that evaluate, None without a cluster. `failing` maps each stage that
     fails at every try to the reason. `recent_answers`: what became of the answers of the last candidates, oldest
-    first."""
+    first. `behind` are the next candidates after the best, at most RUNNERS_UP and the `banned` ones."""
 
     header: RunHeader
     stop: StopConfig = field(default_factory=StopConfig)
@@ -120,6 +121,8 @@ class RunView:
     best_known: float | None = None
     beside: Beside | None = None
     best: Best | None = None
+    behind: tuple[Best, ...] = ()
+    banned: tuple[int, ...] = ()
     improvements: tuple[tuple[int, float], ...] = ()
     candidates: int = 0
     outcomes: Mapping[str, int] = field(default_factory=dict[str, int])

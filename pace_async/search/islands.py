@@ -133,6 +133,17 @@ def gone_back(island: Island, number: int, stay: int) -> Island:
     return replace(island, members=(snapshot.best,), ideas=snapshot.ideas, visits={}, course=course)
 
 
+def without(island: Island, candidate: int, seed: Member) -> Island:
+    """The island without this program among its members and in its history. `seed`, the task's own, takes the place of
+    the last one. Counts of visits begin again, because the best child of a member may be this one."""
+    course = island.course
+    history = tuple(snapshot for snapshot in course.history if snapshot.best.candidate != candidate)
+    members = tuple(member for member in island.members if member.candidate != candidate) or (seed,)
+    if len(members) == len(island.members) and members[0] is island.members[0] and len(history) == len(course.history):
+        return island
+    return replace(island, members=members, visits={}, course=replace(course, history=history))
+
+
 def one_step_of_stay(island: Island, cap: int) -> Island:
     """The island after another of its rollouts has ended. After the last rollout of its stay the ideas set aside are in
     its pool again."""

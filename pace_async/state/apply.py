@@ -46,6 +46,7 @@ from pace_async.search.islands import after_advice, after_evaluation, first_isla
 from pace_async.search.parents import fitter
 from pace_async.search.state import Island, Member, Trial
 from pace_async.staleness.gate import Lease
+from pace_async.state.bans import ban, unban
 from pace_async.state.memory import confirmation_of
 from pace_async.state.notes import taken
 from pace_async.state.run_state import Rollout, RunState, Terms, Turn, Underway, counts_of
@@ -84,6 +85,8 @@ def apply(state: RunState, fact: Fact) -> RunState:
             _evaluated(state, fact)
         case LeaseAborted():
             _lost(state, fact.lease)
+            if (pinned := state.running[fact.lease].pinned) is not None and pinned not in state.steering.candidates:
+                state.steering = state.steering.marked(pinned, "pin")
             _no_longer_runs(state, fact.lease)
             state.turns[fact.island] = Turn(False, fact.lease, fact.island)
         case LeaseReleased():
@@ -103,7 +106,9 @@ def apply(state: RunState, fact: Fact) -> RunState:
             state.running[fact.lease].given = fact
             state.newest_given = max(state.newest_given, fact.entry)
         case Steered():
-            state.steering = state.steering.after(fact)
+            before, state.steering = state.steering.banned(), state.steering.after(fact)
+            for candidate in before ^ state.steering.banned():
+                (unban if candidate in before else ban)(state, candidate)
         case _:
             pass  # describes the run's surroundings
     return state
@@ -120,7 +125,7 @@ def resumed(state: RunState, terms: Terms, islands: int) -> RunState:
         number: state.islands.get(number) or first_island(number, seed) for number in range(1, islands + 1)
     }
     state.reserved = {}
-    state.lent, state.lent_programs = {}, {}
+    state.lent, state.lent_programs, state.claimed.named = {}, {}, {}
     return state
 
 
@@ -205,7 +210,10 @@ def _lease_opened(state: RunState, fact: LeaseOpened) -> None:
         if state.seed_program is None:
             raise PaceBug(f"lease {fact.lease} opened before the seed program was scored")
         state.islands[fact.island] = first_island(fact.island, state.seed_program)
-    state.running[fact.lease] = Underway(Lease(fact.deadline, fact.lease), fact.island, _migrant(state, fact))
+    underway = Underway(Lease(fact.deadline, fact.lease), fact.island, _migrant(state, fact))
+    if fact.migrant is not None and fact.migrant in state.steering.awaited():
+        underway.pinned, state.steering = fact.migrant, state.steering.marked(fact.migrant, "")
+    state.running[fact.lease] = underway
     state.last_lease = max(state.last_lease, fact.lease)
     state.turns[fact.island] = Turn(True, fact.lease, fact.island)
 

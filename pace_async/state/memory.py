@@ -24,6 +24,8 @@ RUN = 0
 """The key of the view of a whole run. Islands count from 1."""
 LONGEST_CAUSE = 300
 """Characters kept of why a candidate has no score."""
+BANNED = "ruled out by a person"
+"""Stands in place of the outcome of a banned candidate."""
 UNCONFIRMED = "evaluated again, it was much worse than it claimed, measured against the first program"
 """The cause of a suspicious candidate. Its detail has scores on fresh instances, which no model is told."""
 
@@ -52,7 +54,8 @@ class NewScore:
 class Memory:
     """`mode` is that of `search.memory`. `views` are by island, or the one of the run under RUN. `scores` are those of
     every candidate by number. `ended` are rollouts that nobody may see yet. `first` is the result of the task's own
-    program, which is in no view. `given` are the ideas of people, which are in every view."""
+    program, which is in no view. `given` are the ideas of people, which are in every view. `banned` are the results of
+    banned candidates, which have no score in the views."""
 
     fitness: Fitness
     mode: str
@@ -61,6 +64,7 @@ class Memory:
     ended: dict[int, Ended] = field(default_factory=dict[int, Ended])
     given: tuple[KnownIdea, ...] = ()
     first: TriedOut | None = None
+    banned: dict[int, TriedOut] = field(default_factory=dict[int, TriedOut])
 
     @property
     def active(self) -> bool:
@@ -134,6 +138,29 @@ class Memory:
         if ended is not None:
             self._remember(ended)
 
+    def ban(self, candidate: int) -> None:
+        """A candidate has no score any more where its result is remembered."""
+        places: list[Mapping[int, TriedOut]] = [view.tested for view in self.views.values()]
+        places += [{one.lease: one.tested} for one in self.ended.values() if one.tested is not None]
+        known = next((place[candidate] for place in places if candidate in place), None)
+        if known is not None:
+            self.banned[candidate] = known
+            self._put(replace(_without_score(known), outcome=BANNED))
+
+    def unban(self, candidate: int) -> None:
+        """It has its score again."""
+        if (known := self.banned.pop(candidate, None)) is not None:
+            self._put(known)
+
+    def _put(self, one: TriedOut) -> None:
+        """Let this result stand wherever that candidate's does."""
+        for number, view in self.views.items():
+            if one.candidate in view.tested:
+                tested = {**view.tested, one.candidate: one}
+                self.views[number] = Results.of(view.fitness, view.ideas.values(), tested.values())
+        if (waits := self.ended.get(one.candidate)) is not None:
+            self.ended[one.candidate] = replace(waits, tested=one)
+
     def crossed(self, acted: IslandActed) -> None:
         """An island takes in what its partner had shown."""
         if self.mode == "island" and acted.partner is not None and acted.as_of is not None:
@@ -149,6 +176,7 @@ class Memory:
             lease: replace(ended, tested=self._of(ended.tested, scores) if ended.tested is not None else None)
             for lease, ended in self.ended.items()
         }
+        self.banned = {candidate: self._of(one, scores) for candidate, one in self.banned.items()}
 
     def _again(self, view: Results, scores: Mapping[int, NewScore]) -> Results:
         made = Results(view.fitness)
@@ -159,13 +187,15 @@ class Memory:
         return made
 
     def _of(self, one: TriedOut, scores: Mapping[int, NewScore]) -> TriedOut:
+        if one.outcome == BANNED:
+            return one
         if one.candidate in scores:
             outcome, score = scores[one.candidate].outcome, scores[one.candidate].score
         else:
             outcome, score = ("below_threshold", None) if one.score is not None else (one.outcome, None)
         gain = gain_of(self.fitness, score, self.scores.get(one.parent))
         metrics: Mapping[str, float] = {} if score is None else one.metrics
-        return replace(one, outcome=outcome, score=score, gain=gain, metrics=metrics, again=None, practice=None)
+        return replace(_without_score(one), outcome=outcome, score=score, gain=gain, metrics=metrics)
 
     def _remember(self, ended: Ended) -> None:
         view = self._view(RUN if self.mode == "run" else ended.island)
@@ -185,6 +215,10 @@ class Memory:
 
     def _new(self) -> Results:
         return Results.of(self.fitness, self.given, ())
+
+
+def _without_score(one: TriedOut) -> TriedOut:
+    return replace(one, score=None, gain=None, metrics={}, again=None, practice=None)
 
 
 def confirmation_of(fact: Evaluated) -> float | None:

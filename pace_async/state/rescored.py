@@ -61,6 +61,11 @@ def rescored(state: RunState, new: Rescoring) -> RunState:
     seed = state.seed_program and new.of_member(state.seed_program)
     if seed is None:
         raise PaceBug("an evaluator that gives the seed program no score cannot come into force")
+    banned = state.steering.banned()
+    members = {
+        number: tuple(one for one in listed if one.candidate not in banned) for number, listed in new.members.items()
+    }
+    new = replace(new, members=members)
     rules, state.seed_program, state.best = state.terms.rules, seed, seed
     for number, island in state.islands.items():
         state.islands[number] = _island(island, seed, new, rules)

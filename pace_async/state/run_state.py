@@ -110,7 +110,7 @@ class Underway:
     the advisor named. It is None in the process that decides. `paid` is USD by model, `tries` what models answered,
     `stages` the cheap stages that ended. `answers` are those of an advisor over the network, paid for one by one, until
     the rollout is advised. `practice` is what the last program did on practice instances. `given` is a program
-    that is evaluated as it is."""
+    that is evaluated as it is. `pinned` is the number of the migrant if a person pinned it."""
 
     lease: Lease
     island: int
@@ -125,6 +125,7 @@ class Underway:
     answers: tuple[AdvisorCall, ...] = ()
     practice: Practised | None = None
     given: ProgramGiven | None = None
+    pinned: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +183,14 @@ class Visible:
 @dataclass(slots=True)
 class Claims:
     """What is claimed at this moment, each by its number: leases, programs and whole rollouts that the other islands
-    see already, USD of calls."""
+    see already, USD of calls. `named` are the programs that words of people name, each with its island, 0 for the
+    task's own: a fold of facts from rows finds them here, too."""
 
     openings: dict[int, Opening] = field(default_factory=dict[int, Opening])
     programs: dict[int, tuple[int, Member]] = field(default_factory=dict[int, tuple[int, Member]])
     rollouts: dict[int, Rollout] = field(default_factory=dict[int, Rollout])
     money: dict[int, float] = field(default_factory=dict[int, float])
+    named: dict[int, tuple[int, Member]] = field(default_factory=dict[int, tuple[int, Member]])
 
 
 @dataclass(slots=True)

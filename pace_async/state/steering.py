@@ -8,13 +8,21 @@ from pace_async.events import Steered
 
 @dataclass(frozen=True, slots=True)
 class Steering:
-    """The marks of ideas and of candidates (`events.people.MARKS`) by number, the latest said last."""
+    """The marks of ideas and of candidates (`events.people.MARKS`) by number, the latest said last. A pinned candidate
+    has no mark any more once a lease builds on it."""
 
     ideas: Mapping[int, str] = field(default_factory=dict[int, str])
+    candidates: Mapping[int, str] = field(default_factory=dict[int, str])
 
     def after(self, fact: Steered) -> "Steering":
         """With one more word."""
-        return replace(self, ideas=_marked(self.ideas, fact))
+        if fact.subject == "candidate":
+            return self.marked(fact.number, fact.text)
+        return replace(self, ideas=_marked(self.ideas, fact.number, fact.text))
+
+    def marked(self, candidate: int, mark: str) -> "Steering":
+        """With this mark of a candidate, empty for none."""
+        return replace(self, candidates=_marked(self.candidates, candidate, mark))
 
     def pinned(self) -> list[int]:
         """Ideas that come first, in the order in which they were pinned."""
@@ -24,10 +32,18 @@ class Steering:
         """Ideas that are not to be tried, the latest veto last."""
         return [number for number, mark in self.ideas.items() if mark == "veto"]
 
+    def awaited(self) -> list[int]:
+        """Candidates on which the next leases build, one each, in the order in which they were pinned."""
+        return [number for number, mark in self.candidates.items() if mark == "pin"]
+
+    def banned(self) -> set[int]:
+        """Candidates that count for nothing any more."""
+        return {number for number, mark in self.candidates.items() if mark == "ban"}
+
 
 NOTHING_SAID = Steering()
 
 
-def _marked(marks: Mapping[int, str], fact: Steered) -> dict[int, str]:
-    others = {number: mark for number, mark in marks.items() if number != fact.number}
-    return {**others, fact.number: fact.text} if fact.text else others
+def _marked(marks: Mapping[int, str], number: int, mark: str) -> dict[int, str]:
+    others = {each: known for each, known in marks.items() if each != number}
+    return {**others, number: mark} if mark else others

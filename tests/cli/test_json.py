@@ -20,6 +20,8 @@ WITHOUT = {
     "idea add": "prints the idea's number; `pace idea list --json` reads ideas",
     "idea veto": "`pace idea list --json` reads what holds of ideas",
     "idea pin": "`pace idea list --json` reads what holds of ideas",
+    "candidate ban": "`pace show --json` says what holds of a candidate",
+    "candidate pin": "`pace show --json` says what holds of a candidate",
     "candidate add": "says when the run looks; `pace show --json` reads candidates",
     "web": "pages for a person, served until it is stopped",
     "stop": "ends a run; `pace status --json` reads it",

@@ -1,6 +1,7 @@
 """Ideas of people from outside: put in beside the run's own commits, each once, and listed with what came of them."""
 
 import json
+import re
 import sqlite3
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
@@ -143,3 +144,45 @@ def test_words_from_the_command_line(
     assert "ruled out (not taken in yet)" in shell.pace("idea", "list", str(folder)).out
     assert json.loads(shell.pace("idea", "list", str(folder), "--json").out)[0]["mark"] == "veto"
     assert shell.pace("idea", "veto", str(folder), str(number), "--undo").code == 0
+
+
+async def test_words_about_candidates_that_mean_nothing_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    async with remembering(tmp_path) as (store, run):
+        await store.commit(RunStateChanged("running", "", 1.0), opened(1), opened(2))
+        await store.commit(advised(1), evaluated(1, score=2.5), advised(2), evaluated(2, score=None))
+        for refused, said in (
+            (lambda: run.ban_candidates(1, 77), "The run has no candidate 77; the newest is 2."),
+            (lambda: run.pin_candidates(-1), "The run has no candidate -1; the newest is 2."),
+            (lambda: run.ban_candidates(0), "Candidate 0 is the task's own program, which cannot be banned."),
+            (lambda: run.pin_candidates(2), "Candidate 2 has no score, so nothing is built on it."),
+            (lambda: run.ban_candidates(1, undo=True), "Candidate 1 is not banned."),
+        ):
+            with pytest.raises(UsageError, match=f"^{re.escape(said)}$"):
+                refused()
+        assert run.pin_candidates(0, 1) and run.ban_candidates(1)
+        with pytest.raises(UsageError, match=r"^Candidate 1 is banned: `pace candidate ban RUN 1 --undo` takes that"):
+            run.pin_candidates(1)
+        assert run.candidate(1)["outcome"] == "ok", "the run has not taken it in"
+        words = await store.read(partial(untaken, run="demo"))
+        await store.commit(*(each.taken_in(2, 2.0) for each in words))
+        shown = run.candidate(1)
+        assert (shown["outcome"], shown["score"], shown["mark"], shown["mark_after"]) == ("banned", 2.5, "ban", 2)
+        assert run.best["candidate"] == 0 and run.rows()[1]["outcome"] == "banned"
+        assert run.ban_candidates(1, undo=True)
+        await store.commit(*(each.taken_in(2, 3.0) for each in await store.read(partial(untaken, run="demo"))))
+        assert run.best["candidate"] == 1 and run.candidate(1)["mark"] is None
+    with open_readonly(tmp_path / "population.db") as reader:
+        assert not [line for check in check_population(reader) for line in check.wrong]
+
+
+def test_words_about_candidates_from_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell = Shell(tmp_path, monkeypatch, capsys)
+    folder = str(make_run(tmp_path / "run"))
+    number = json.loads(shell.pace("best", folder, "--json").out)["candidate"]
+    assert shell.pace("candidate", "ban", folder, str(number)).out == "1 candidate banned when the run is resumed\n"
+    assert "banned, not taken in yet" in shell.pace("show", folder, str(number)).out
+    assert json.loads(shell.pace("show", folder, str(number), "--json").out)["mark"] == "ban"
+    assert "is banned" in shell.pace("candidate", "pin", folder, str(number)).err
+    assert shell.pace("candidate", "ban", folder, str(number), "--undo").out.startswith("1 candidate not banned any")

@@ -3,6 +3,7 @@ end it is also the state that its facts give one by one, those of the journal an
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from random import Random
 
 import pytest
 from sqlalchemy import Connection, delete
@@ -16,6 +17,8 @@ from pace_async.population.journal.states import encoding_of
 from pace_async.population.memory import MemoryPopulation
 from pace_async.population.models import BlobRow, JournalRow
 from pace_async.population.reading.journal import entries_of, last_seq
+from pace_async.population.reading.replay import scored_of
+from pace_async.population.writing.write_people import NewEntry, inserted
 from pace_async.population.writing.write_snapshots import snapshot_kept, snapshots_removed
 from pace_async.runtime.run.recorder import Recorder
 from pace_async.runtime.run.work import unfinished
@@ -56,6 +59,15 @@ class Comparing(Recorder):
     from_snapshots: int = 0
     snapshot: tuple[int, bytes] = (0, b"")
     recorded: list[Fact] = field(default_factory=list[Fact])
+    people: Random | None = None
+
+    async def said(self) -> None:
+        """People say something of a candidate after some commits."""
+        if self.people is None or self.people.random() < 0.75:
+            return
+        number, text = self.people.randrange(self.state.last_lease + 2), self.people.choice(("ban", "ban", "pin", ""))
+        new = NewEntry(text, subject="candidate", number=number)
+        await self.population.read(lambda connection: inserted(connection, 1, new))
 
     def is_of_another(self, advised: Advised) -> bool:
         """Whether the parent is a program of another island that was not lent to the lease."""
@@ -98,6 +110,7 @@ class Comparing(Recorder):
         try:
             await Recorder.record(self, *facts)
             self.recorded += facts
+            await self.said()
         finally:
             self.under_way -= 1
         assert isinstance(self.population, MemoryPopulation) and self.config is not None
@@ -144,6 +157,16 @@ RUNS: dict[str, tuple[dict[str, object], SimulatedFaults]] = {
         {"search__memory": "run", "search__notes_every": 5, "learner__objective": "none"},
         SimulatedFaults(reach=REACH),
     ),
+    "words of people": (
+        {"search__memory": "run", "advisor__calls": "one", "learner__objective": "none", "search__parents": "puct"},
+        SimulatedFaults(reach=REACH, lost=frozenset({5, 9, 10})),
+    ),
+    "words of people, islands remembered": ({"search__memory": "island"}, SimulatedFaults(reach=REACH)),
+    "words of people behind a barrier": (
+        {"staleness__mode": "sync", "search__memory": "run", "advisor__calls": "one"},
+        SimulatedFaults(reach=REACH, lost=frozenset({5, 9})),
+    ),
+    "words of people to a catalogue": ({"staleness__mode": "sync"}, SimulatedFaults(reach=REACH)),
     "going back": ({"learner__rollback": True}, SimulatedFaults(reach=REACH, ruined_by=frozenset({2}))),
 }
 
@@ -178,7 +201,7 @@ def test_after_every_commit_the_facts_fold_to_the_live_state(name: str, tmp_path
     changed, faults = RUNS[name]
     config = settings(**{**SEARCH, "seed": 3, "stop__candidates": 24, **changed})
     task = with_sites(tmp_path)
-    header, seed = header_of(config, task), seed_program(task)
+    header, seed, spec = header_of(config, task), seed_program(task), task.spec
     population = MemoryPopulation(header, with_journal=True)
     world = World(seed=3, durations=durations(3))
     world.serve(0, None)
@@ -191,7 +214,9 @@ def test_after_every_commit_the_facts_fold_to_the_live_state(name: str, tmp_path
         followed, inferred = restore(population.load(), config), restore(population.load(), config)
         core = SimulatedRun(config, task, VirtualClock(), world, tmp_path, faults, Bytes()).core(record, population)
         plain = core.recorder
-        core.recorder = Comparing(plain.population, plain.state, plain.bus, config=config)
+        people = Random(3) if name.startswith("words") else None
+        core.recorder = Comparing(plain.population, plain.state, plain.bus, config=config, people=people)
+        core.inbox_waits = people is not None
         if config.search.notes_every:
             change_stages(core, notes=NotesChat(seconds=40.0).writer(core))
         assert await drive(core) == "done"
@@ -204,6 +229,9 @@ def test_after_every_commit_the_facts_fold_to_the_live_state(name: str, tmp_path
         facts = [entry.fact for entry in entries]
         assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
         assert facts == [header, *(as_stored(fact) for fact in (seed, *core.recorder.recorded))]
+        numbers = range(core.state.last_lease + 1)
+        named = await population.read(lambda connection: scored_of(connection, 1, numbers, spec.fitness))
+        followed.claimed.named = inferred.claimed.named = named
         for fact in facts[2:]:
             assert not isinstance(fact, RunHeader)
             apply(followed, fact)

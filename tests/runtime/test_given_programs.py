@@ -75,7 +75,7 @@ def test_a_run_whose_models_read_no_words_takes_programs_in_as_it_begins_or_goes
     run, processes = life(tmp_path, search__memory="pool", learner__objective="grpo"), list[Core]()
 
     def begun(core: Core) -> None:
-        core.programs_wait = len(processes) > 0
+        core.inbox_waits = len(processes) > 0
         processes.append(core)
 
     put(run, 1)
@@ -85,7 +85,7 @@ def test_a_run_whose_models_read_no_words_takes_programs_in_as_it_begins_or_goes
     run.live(begun=begun)
     assert [(entry, text) for entry, _, _, text, *_ in run.rows(GIVEN)] == [(1, program(1)), (2, program(2))]
     assert {row[6] for row in run.rows(GIVEN)} == {"A program that was given to the run."}
-    assert processes[-1].programs_wait is False
+    assert processes[-1].inbox_waits is False
 
 
 def test_a_program_that_is_none_of_the_task_has_an_outcome(tmp_path: Path) -> None:

@@ -125,6 +125,7 @@ class _State(msgspec.Struct, frozen=True):
     newest_given: int = 0
     front: tuple[int, ...] = ()
     steering: Steering = NOTHING_SAID
+    banned: dict[int, TriedOut] = {}
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -151,6 +152,7 @@ def encoding_of(state: RunState) -> Callable[[], bytes]:
         for number, view in memory.views.items()
     }
     scores, ended, given, first = dict(memory.scores), dict(memory.ended), memory.given, memory.first
+    banned = dict(memory.banned)
 
     def encode() -> bytes:
         parts: dict[str, Any] = {
@@ -174,6 +176,7 @@ def encoding_of(state: RunState) -> Callable[[], bytes]:
             ended=ended,
             given=given,
             first=first,
+            banned=banned,
         )
         return sealed(_ENCODER.encode(whole))
 
@@ -303,7 +306,7 @@ def _state(stored: _State, terms: Terms, reading: Reading) -> RunState:
         number: Results.of(memory.fitness, view.ideas, view.tested) for number, view in stored.memory.items()
     }
     memory.scores, memory.ended, memory.first = stored.scores, stored.ended, stored.first
-    memory.given = stored.given
+    memory.given, memory.banned = stored.given, stored.banned
     return state
 
 

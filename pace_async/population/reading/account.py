@@ -7,10 +7,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, case, select
 
 from pace_async.population.models import CandidateRow, GroupRow, RunRow
-from pace_async.population.reading.candidates import candidates_with_experiments, columns
+from pace_async.population.reading.candidates import OUTCOME, candidates_with_experiments, columns
 from pace_async.population.reading.load import header_of
 from pace_async.population.reading.rewards import RewardsOfGroup, ages_of, rewards_of
 from pace_async.population.reading.timings import driven_seconds
@@ -19,12 +19,14 @@ from pace_async.population.reading.worth_telling import worth_telling
 TOLD = 20_000
 """Candidates of which every idea and experiment is read. Of a longer run only those of the candidates worth showing."""
 AT_A_TIME = 500
+_SCORE: Any = case((CandidateRow.merit.is_not(None), CandidateRow.score))
 
 
 class CompletedCandidate(NamedTuple):
-    """A candidate in the order of completion. `completed` counts from 1, and is 0 for the task's own program.
-    `best_so_far` is the best score up to then, None before the first. `at` is in seconds since the epoch. Of a run of
-    more than TOLD candidates the idea and the experiment are None except for those worth showing."""
+    """A candidate in the order of completion. `completed` counts from 1, and is 0 for the task's own program. A banned
+    one has no score here. `best_so_far` is the best score up to then, None before the first. `at` is in seconds since
+    the epoch. Of a run of more than TOLD candidates the idea and the experiment are None except for those worth
+    showing."""
 
     completed: int
     candidate: int
@@ -85,7 +87,7 @@ def _candidates(connection: Connection, run_id: int) -> tuple[CompletedCandidate
     fitness = header_of(connection, run_id).fitness
     rows = connection.execute(
         select(
-            *(CandidateRow.candidate, CandidateRow.outcome, CandidateRow.score, CandidateRow.parent),
+            *(CandidateRow.candidate, OUTCOME, _SCORE, CandidateRow.parent),
             *(CandidateRow.island, CandidateRow.at),
         )
         .where(CandidateRow.run_id == run_id)

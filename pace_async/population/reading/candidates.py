@@ -41,7 +41,14 @@ OWN_IDEA: ColumnElement[str] = (
 )
 """The idea of an experiment, NULL if another rollout proposed it."""
 
+BANNED = "banned"
+OUTCOME: ColumnElement[str] = case(
+    (and_(CandidateRow.score.is_not(None), CandidateRow.merit.is_(None)), BANNED), else_=CandidateRow.outcome
+)
+"""The outcome as a person is shown it: a banned candidate has a score and no rank."""
+
 _ELSEWHERE: dict[str, Any] = {
+    "outcome": OUTCOME,
     "lease_state": LeaseRow.state,
     "lease_stage": LeaseRow.stage,
     "admitted_version": LeaseRow.admitted_version,

@@ -71,7 +71,7 @@ def tried_of(connection: Connection, run_id: int) -> tuple[Tried, ...]:
         )
         .where(
             CandidateRow.run_id == run_id,
-            CandidateRow.score.is_not(None),
+            CandidateRow.merit.is_not(None),
             CandidateRow.candidate > last_lease_before(connection, run_id),
             FreshScoreRow.held,
         )

@@ -1,14 +1,15 @@
 """Reads what people put into a run and say of it, and how far each idea of theirs has come."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from sqlalchemy import Connection, and_, func, or_, select
+from sqlalchemy import Connection, and_, case, func, or_, select
 from sqlalchemy.exc import DBAPIError
 
 from pace_async.events import IdeaGiven, Steered, Subject
 from pace_async.events.people import GIVEN, MARKS
+from pace_async.fitness import Fitness
 from pace_async.outside import MOST_COUNTED, readable
 from pace_async.population.base import Population
 from pace_async.population.models import (
@@ -22,6 +23,8 @@ from pace_async.population.models import (
     RunRow,
     SteeringRow,
 )
+from pace_async.population.reading.replay import scored_of
+from pace_async.search.state import Member
 
 LONGEST_IDEA = 2_000
 """Characters of an idea that are taken in."""
@@ -51,18 +54,19 @@ class Entry:
         """Whether a run can take it in, whoever wrote the row."""
         if self.subject is None:
             return True
-        return self.text in ("", *MARKS.get(self.subject, ())) and self.subject in MARKS and _is_number(self.number)
+        least = 0 if self.subject == "candidate" and self.text != "ban" else 1  # the task's own program may be pinned
+        return (
+            self.subject in MARKS
+            and self.text in ("", *MARKS[self.subject])
+            and isinstance(self.number, int)  # SQLite keeps anything in a column of numbers
+            and least <= self.number <= MOST_COUNTED
+        )
 
     def taken_in(self, after: int, at: float) -> IdeaGiven | Steered:
         """The fact that takes in what is no program. `after` is the newest lease."""
         if self.subject is None:
             return IdeaGiven(self.entry, one_line(self.text), after, at)
         return Steered(self.entry, cast("Subject", self.subject), self.number or 0, self.text, after, at)
-
-
-def _is_number(value: object) -> bool:
-    """SQLite keeps anything in a column of numbers."""
-    return isinstance(value, int) and 0 < value <= MOST_COUNTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +136,22 @@ async def waiting_in(population: Population, run: str, after: int = 0) -> Sequen
         return None
 
 
+async def named_in(
+    population: Population, run: str, candidates: Collection[int], fitness: Fitness
+) -> Mapping[int, tuple[int, Member]] | None:
+    """The programs with these numbers that have a score, each with its island, 0 for the task's own. None from a
+    database that is away."""
+
+    def asked(connection: Connection) -> Mapping[int, tuple[int, Member]]:
+        run_id = connection.execute(select(RunRow.run_id).where(RunRow.name == run)).scalar_one()
+        return scored_of(connection, run_id, candidates, fitness)
+
+    try:
+        return await population.read(asked) if candidates else {}
+    except (DBAPIError, OSError):
+        return None
+
+
 def marks_of(connection: Connection, run_id: int, subject: Subject) -> dict[int, tuple[str, int | None]]:
     """The last word of a person about each number of this subject, and the newest lease when the run took it in, None
     if it has not yet."""
@@ -144,8 +164,8 @@ def marks_of(connection: Connection, run_id: int, subject: Subject) -> dict[int,
     )
     found: dict[int, tuple[str, int | None]] = {}
     for number, text, after in words:
-        if number is not None and _is_number(number):
-            found[number] = _text(text), after
+        if Entry(0, _text(text), 0.0, subject=subject, number=number).is_sound:
+            found[number or 0] = _text(text), after
     return found
 
 
@@ -177,7 +197,7 @@ def ideas_given(connection: Connection, run_id: int) -> Sequence[GivenIdea]:
         .order_by(IdeaRow.idea)
     )
     experiments = connection.execute(
-        select(tried.idea, scored.candidate, scored.score)
+        select(tried.idea, scored.candidate, case((scored.merit.is_not(None), scored.score)))
         .join(scored, and_(scored.run_id == tried.run_id, scored.candidate == tried.lease))
         .where(tried.run_id == run_id, or_(tried.idea > GIVEN, tried.idea.in_(marks)))
         .order_by(tried.idea, scored.merit.desc().nulls_last(), tried.lease)

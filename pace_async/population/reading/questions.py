@@ -27,6 +27,7 @@ from pace_async.population.reading.confirmed import best_candidate, equal_to_bes
 from pace_async.population.reading.curves import curve_of, saved_by
 from pace_async.population.reading.epochs import last_lease_before
 from pace_async.population.reading.implementers_chosen import choices_of, models_of_bandit, results_of, tally
+from pace_async.population.reading.inbox import marks_of
 from pace_async.population.reading.load import closings_of, find_run, state_of_run
 from pace_async.population.reading.machines import machines_of
 from pace_async.population.reading.programs import whole_or_none
@@ -220,6 +221,7 @@ def show(connection: Connection, candidate: int, run: str | None = None) -> dict
     paid = connection.execute(asked.order_by(ImplementerCallRow.ordinal)).all()
     calls = advice.calls if advice is not None else ()
     unpriced = unpriced_of(connection, run_id)
+    mark, mark_after = marks_of(connection, run_id, "candidate").get(candidate, (None, None))
     # an expected cost of nothing is unknown for a model without a price
     unknown = chosen is not None and chosen.usd == 0 and "implementer" in unpriced
     return {
@@ -249,6 +251,8 @@ def show(connection: Connection, candidate: int, run: str | None = None) -> dict
         "advisor_calls": [_paid_call(row, unpriced) for row in paid if row.role == "advisor"],
         "chosen": None if chosen is None else asdict(chosen) | ({"usd": None} if unknown else {}),
         "tries": [asdict(tried) for tried in tries_of(connection, run_id, candidate)],
+        "mark": mark or None,
+        "mark_after": mark_after,
     }
 
 

@@ -8,7 +8,7 @@ separately.
 Of closed leases only the fold's input is read: no tokens, no answers, and no attempts.
 """
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Collection, Iterator, Sequence, Set
 from typing import Any, TypeVar, cast
 
 from sqlalchemy import Connection, func, select
@@ -20,7 +20,14 @@ from pace_async.fitness import Fitness
 from pace_async.gc_freeze import rare_collections
 from pace_async.population.journal.bodies import Recorded, fact_of
 from pace_async.population.journal.states import Reading, state_of_bytes
-from pace_async.population.models import CandidateRow, ExperimentRow, IslandActionRow, JournalRow, LeaseRow
+from pace_async.population.models import (
+    CandidateRow,
+    ExperimentRow,
+    IslandActionRow,
+    JournalRow,
+    LeaseRow,
+    SteeringRow,
+)
 from pace_async.population.reading.candidates import same_rollout
 from pace_async.population.reading.epochs import rescoring_of
 from pace_async.population.reading.importing.facts import inferred_facts
@@ -139,7 +146,7 @@ def _folded(
 def _lend(connection: Connection, run_id: int, state: RunState, whole: Set[int]) -> None:
     """What leases took in from other islands: the pools after these leases, and the programs that the leases `whole`
     start from, each the parent that its advisor named or a migrant. A lease may take in after a snapshot what it could
-    see at that moment."""
+    see at that moment. And the programs of which people have said something."""
     seen = select(IslandActionRow.as_of).where(IslandActionRow.run_id == run_id, IslandActionRow.as_of.is_not(None))
     state.lent.update((lease, ()) for lease in connection.execute(seen).scalars() if lease is not None)
     known = {shown.lease: shown.ideas for shown in state.visible.pools.values()}
@@ -152,7 +159,13 @@ def _lend(connection: Connection, run_id: int, state: RunState, whole: Set[int])
             .where(LeaseRow.run_id == run_id, LeaseRow.lease.in_(batch))
         )
         lent = {each for programs in connection.execute(opened).all() for each in programs if each is not None}
-        state.lent_programs.update(_members(connection, run_id, sorted(lent), state.terms.rules.fitness))
+        found = members_of(connection, run_id, lent, state.terms.rules.fitness)
+        if missing := lent - found.keys():
+            raise PaceBug(f"candidates {sorted(missing)} have no row")
+        state.lent_programs.update((candidate, member) for candidate, (_, member) in found.items())
+    words = select(SteeringRow.number).where(SteeringRow.run_id == run_id, SteeringRow.subject == "candidate")
+    said_of = connection.execute(words.distinct()).scalars().all()
+    state.claimed.named.update(scored_of(connection, run_id, said_of, state.terms.rules.fitness))
     for underway in state.running.values():
         if underway.advice is not None:
             underway.base = state.lent_programs.get(underway.advice.parent)
@@ -205,15 +218,25 @@ def _batches(numbers: Sequence[T]) -> Iterator[Sequence[T]]:
     return (numbers[start : start + BATCH] for start in range(0, len(numbers), BATCH))
 
 
-def _members(connection: Connection, run_id: int, candidates: Sequence[int], fitness: Fitness) -> dict[int, Member]:
-    """The programs with these numbers."""
-    row, members = CandidateRow, dict[int, Member]()
+def members_of(
+    connection: Connection, run_id: int, candidates: Collection[int], fitness: Fitness
+) -> dict[int, tuple[int, Member]]:
+    """The programs with these numbers, those among them that exist, each with its island, 0 for the task's own."""
+    row, members = CandidateRow, dict[int, tuple[int, Member]]()
     practices = practices_of(connection, run_id, candidates)
-    asked = select(row.candidate, row.program, row.score, row.feedback, row.metrics)
+    asked = select(row.candidate, row.island, row.program, row.score, row.feedback, row.metrics)
     for each in connection.execute(asked.where(row.run_id == run_id, row.candidate.in_(candidates))).all():
         program, practice = whole(connection, run_id, each.program), practices.get(each.candidate)
         practice, costs = practice_with(program, practice), fitness.costs(each.metrics)
-        members[each.candidate] = Member(each.candidate, program, each.score, each.feedback, practice, costs)
-    if missing := set(candidates) - members.keys():
-        raise PaceBug(f"candidates {sorted(missing)} have no row")
+        member = Member(each.candidate, program, each.score, each.feedback, practice, costs)
+        members[each.candidate] = each.island or 0, member
     return members
+
+
+def scored_of(
+    connection: Connection, run_id: int, candidates: Collection[int], fitness: Fitness
+) -> dict[int, tuple[int, Member]]:
+    """The same of those that have a score."""
+    row = CandidateRow
+    scored = select(row.candidate).where(row.run_id == run_id, row.candidate.in_(candidates), row.score.is_not(None))
+    return members_of(connection, run_id, connection.execute(scored).scalars().all(), fitness)

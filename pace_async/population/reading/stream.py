@@ -58,6 +58,7 @@ LEFT JOIN (SELECT e.island, e.idea, COUNT(*) AS experiments,
            FROM experiments e
            JOIN runs r ON r.run_id = e.run_id
            LEFT JOIN candidates c ON c.run_id = e.run_id AND c.candidate = e.lease
+                AND c.merit IS NOT NULL
            WHERE e.run_id = :run_id AND e.idea IS NOT NULL
            GROUP BY e.island, e.idea, r.direction) t ON t.island = i.island AND t.idea = i.idea
 WHERE i.run_id = :run_id ORDER BY i.island, i.idea""",

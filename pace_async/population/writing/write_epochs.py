@@ -53,6 +53,12 @@ WHERE s.run_id = candidates.run_id AND s.epoch = :epoch AND s.candidate = candid
 WHERE run_id = :run AND candidate IN (SELECT candidate FROM epoch_scores WHERE run_id = :run AND epoch = :epoch)
 AND lease IN (SELECT lease FROM leases WHERE run_id = :run AND state = 'open' AND stage = 'complete')
 """)
+_BANNED = text("""
+UPDATE candidates SET merit = NULL WHERE run_id = :run AND candidate IN
+(SELECT s.number FROM steering s WHERE s.run_id = :run AND s.subject = 'candidate' AND s.text = 'ban' AND NOT EXISTS
+(SELECT 1 FROM steering l WHERE l.run_id = s.run_id AND l.subject = s.subject AND l.number = s.number
+AND l.entry > s.entry))
+""")
 LEFT_OUT = "not scored anew: it was not among the best by the evaluator before"
 """The detail of a program that an epoch of the best ones leaves out."""
 
@@ -87,4 +93,5 @@ def epoch_in_force(scope: Scope, fact: EpochInForce) -> None:
     )
     scope.connection.execute(_LEAVE, {**of, "detail": LEFT_OUT})
     scope.connection.execute(_TAKE, of)
+    scope.connection.execute(_BANNED, {"run": scope.run_id})
     scope.connection.execute(_REWARD, of)

@@ -3,13 +3,13 @@
 import time
 from dataclasses import asdict, dataclass
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, func, insert, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from pace_async.errors import GaveUp
-from pace_async.events import IdeaGiven, Subject
+from pace_async.events import IdeaGiven, Steered, Subject
 from pace_async.population.connect import Place, engine, in_words, will_pass
-from pace_async.population.models import GivenIdeaRow, InboxRow
+from pace_async.population.models import CandidateRow, GivenIdeaRow, InboxRow, SteeringRow
 from pace_async.population.writing.scope import Scope
 
 TRIES = 20
@@ -29,6 +29,17 @@ class NewEntry:
 def idea_given(scope: Scope, fact: IdeaGiven) -> None:
     """An entry of the inbox that is taken in, once."""
     scope.record(GivenIdeaRow, fact, idea=fact.number, description=fact.text)
+
+
+def steered(scope: Scope, fact: Steered) -> None:
+    """A word that is taken in, once. A banned candidate has no rank."""
+    scope.record(SteeringRow, fact)
+    if fact.subject == "candidate":
+        row = CandidateRow
+        this = row.run_id == scope.run_id, row.candidate == fact.number
+        score = scope.connection.execute(select(row.score).where(*this)).scalar_one_or_none()
+        merit = None if fact.text == "ban" else scope.merit(score)
+        scope.connection.execute(update(row).where(*this).values(merit=merit))
 
 
 def put(place: Place, run_id: int, new: NewEntry) -> int:

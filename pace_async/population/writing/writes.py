@@ -43,7 +43,6 @@ from pace_async.population.models import (
     GivenProgramRow,
     ImplementerChoiceRow,
     ReservationRow,
-    SteeringRow,
 )
 from pace_async.population.writing import (
     write_epochs,
@@ -105,7 +104,7 @@ WRITERS: Mapping[type, Callable[[Scope, Any], None]] = {
     EpochInForce: write_epochs.epoch_in_force,
     IdeaGiven: write_people.idea_given,
     ProgramGiven: _as_it_is(GivenProgramRow),
-    Steered: _as_it_is(SteeringRow),
+    Steered: write_people.steered,
 }
 """What writes the rows of each fact."""
 

@@ -6,7 +6,7 @@ speed of a stage nor a crash changes which island gets which lease.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar, get_args
@@ -38,7 +38,7 @@ from pace_async.implement.notes_writer import NotesWriter
 from pace_async.learn.base import Learner
 from pace_async.observe.bus import Bus
 from pace_async.outside import sound
-from pace_async.population.reading.inbox import Entry, one_line, waiting_in
+from pace_async.population.reading.inbox import Entry, named_in, one_line, waiting_in
 from pace_async.publish.base import Publisher
 from pace_async.reward import RewardRule
 from pace_async.runtime.run.clock import Clock
@@ -111,9 +111,9 @@ class Core:
     prompts: Prompts | None = None
     """What questions are made of, where a run has a context."""
     turns: LoopTurns | None = None
-    programs_wait: bool = False
-    """Whether given programs were in the inbox as this process began. A run whose models read no words looks there only
-    then."""
+    inbox_waits: bool = False
+    """Whether given programs, or words about candidates, were in the inbox as this process began. A run whose models
+    read no words looks there only then."""
     threads: bool = False
     """Whether long work goes to a thread: then what happens when depends on the machine."""
     started: float = 0.0
@@ -133,6 +133,7 @@ class Core:
     _waiting: Waiters = field(default_factory=Waiters)
     _line: Line = field(init=False)
     _offered: Entry | None = None
+    _pinned: Member | None = None
 
     def __post_init__(self) -> None:
         """Every island without work waits already, whether or not its thread has started."""
@@ -221,7 +222,10 @@ class Core:
         lease, now = self.state.next_lease(), self.stages.clock.now()
         if (entry := self._offered) is not None:
             return await self._admit_given(entry, Opening(lease, island, self.state.served, entry=entry.entry), now)
-        acted, migrant, arriving = self._act(lease.lease, island, now)
+        if (migrant := self._pinned) is not None:
+            acted, arriving, self._pinned = (), (), None
+        else:
+            acted, migrant, arriving = self._act(lease.lease, island, now)
         place = Opening(lease, island, self.state.served, migrant, arriving)
         with ClaimedPlace.lease(self.state, place):
             self.changed()
@@ -243,7 +247,7 @@ class Core:
         turn = self.state.turn_of(island)
         self._line.enter(turn)
         try:
-            looked = not (self.state.memory.active or self.programs_wait)
+            looked = not (self.state.memory.active or self.inbox_waits or self.state.steering.awaited())
             while self.stopping is None:
                 if not (self._line.is_first(turn) and self._room()):
                     await self._line.wait(turn)
@@ -258,18 +262,38 @@ class Core:
 
     async def _take_in(self) -> None:
         """Take in the ideas and words that people have put into the inbox, and the next program, for which the lease
-        opens. A database that is away is asked at the next lease."""
+        opens, or else the pinned candidate on which it builds. A database that is away is asked at the next lease."""
+        self._pinned = None
         entries = await waiting_in(self.recorder.population, self.run, self.state.newest_entry)
         if entries is None:
             return
-        words = [each for each in entries if each.program is None]
-        if words and self.state.memory.active:
-            after, now = self.state.last_lease, self.stages.clock.now()
-            await self.record(*(each.taken_in(after, now) for each in words))
+        await self._hear([each for each in entries if each.program is None])
         program = next((each for each in entries if each.program is not None), None)
-        self.programs_wait = program is not None
+        self.inbox_waits = program is not None
         if program is not None and program.entry > self.state.newest_entry:  # another island may have been faster
             self._offered = program
+
+    async def _hear(self, words: Sequence[Entry]) -> None:
+        """Take in these, without words that nobody reads, or that are about a candidate without a score. Find the
+        candidate that waits longest for a lease that builds on it."""
+        active, openings = self.state.memory.active, self.state.claimed.openings.values()
+        words = [each for each in words if active or each.subject == "candidate"]
+        numbers = {each.number or 0 for each in words if each.subject == "candidate"}
+        named = await self._named(numbers)
+        if named is None:
+            return
+        heard = [each for each in words if each.subject != "candidate" or (each.number or 0) in named]
+        if heard:
+            after, now = self.state.last_lease, self.stages.clock.now()
+            with ClaimedPlace.named(self.state, named):
+                await self.record(*(each.taken_in(after, now) for each in heard))
+        opening = {place.migrant.candidate for place in openings if place.migrant is not None}
+        number = next((one for one in self.state.steering.awaited() if one not in opening), None)
+        if number is not None and (found := await self._named([number])):
+            self._pinned = found[number][1]
+
+    async def _named(self, candidates: Collection[int]) -> Mapping[int, tuple[int, Member]] | None:
+        return await named_in(self.recorder.population, self.run, candidates, self.state.terms.rules.fitness)
 
     def _act(self, lease: int, number: int, now: float) -> tuple[tuple[IslandActed, ...], Member | None, Pool]:
         """The action of an island as it opens a lease, if any, and the parent and ideas from another island."""

@@ -101,6 +101,11 @@ class ClaimedPlace:
         return _Entered(state.claimed.rollouts, {rollout.lease.lease: rollout for rollout in rollouts})
 
     @staticmethod
+    def named(state: RunState, programs: Mapping[int, tuple[int, Member]]) -> AbstractContextManager[None]:
+        """Let words of people that are about to be taken in be about these programs."""
+        return _Entered(state.claimed.named, programs)
+
+    @staticmethod
     @contextmanager
     def money(state: RunState, usd: float) -> Generator[int]:
         """Reserve up to `usd` for a call. Yields the number of the reservation."""

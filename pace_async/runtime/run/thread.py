@@ -102,7 +102,8 @@ async def _decide(core: Core, patience: Patience, work: LeaseWork) -> Decision:
     context = context_of(island, parent, spec.fitness)
     questions = core.prompts.questions(core.state, island, parent) if core.prompts is not None else None
     advice = await _advice(core, patience, lease, context, questions)
-    parent = base_of(core.state, spec, core.state.islands[work.island], parent, advice.base)
+    if core.state.running[lease].pinned is None:
+        parent = base_of(core.state, spec, core.state.islands[work.island], parent, advice.base)
     idea, now = next((idea for idea in advice.pool if idea.number == advice.idea), None), core.stages.clock.now()
     chosen = chosen_implementer(core.config, core.state, lease, advice.experiment, idea, now)
     await core.record(

@@ -117,7 +117,7 @@ async def conduct(resources: RunResources, display: str, logs: Sequence[Chosen] 
             groups_folder=paths.groups,
             turns=turns_here(),
             threads=True,
-            programs_wait=_programs_wait(await waiting_in(resources.store, header.name)),
+            inbox_waits=_inbox_waits(await waiting_in(resources.store, header.name)),
             prompts=prompts_of(config, resources.task, surroundings_of(resources.task))
             if state.memory.active
             else None,
@@ -128,7 +128,7 @@ async def conduct(resources: RunResources, display: str, logs: Sequence[Chosen] 
                 ended = await drive(core, engine, learner, signals=True, keys=keys_on(screen))
         finally:
             keep_best(paths, suffix, core.state.best, resources.task.program)
-        if resources.record.header.by_confirmed:
+        if resources.record.header.by_confirmed or core.state.steering.banned():
             chosen = await resources.store.standing(resources.record.header.name)
             keep_best(paths, suffix, chosen.best, resources.task.program)
     await resources.store.refuse_if_damaged()
@@ -138,9 +138,9 @@ async def conduct(resources: RunResources, display: str, logs: Sequence[Chosen] 
     return ended
 
 
-def _programs_wait(entries: Sequence[Entry] | None) -> bool:
-    """Whether the inbox has programs, or may have some because the database is away."""
-    return entries is None or any(each.program is not None for each in entries)
+def _inbox_waits(entries: Sequence[Entry] | None) -> bool:
+    """Whether the inbox has what any run takes in, or may have some because the database is away."""
+    return entries is None or any(each.program is not None or each.subject == "candidate" for each in entries)
 
 
 async def _logged(resources: RunResources, logs: Sequence[Chosen], view: RunView, after: int) -> list[WatcherDisplay]:

@@ -1,0 +1,85 @@
+"""How the state of a run changes when a person bans a candidate, or takes that back.
+
+A banned candidate is no member of an island, in no island's history and not the best, other islands do not see it, and
+what is remembered of it has no score. Momentum stays as it was: the next gain is measured over the best program that is
+left. So do rewards, also of rollouts that began on it. The task's own program cannot be banned, so an island always has
+a member. Pure except for the state that it is given.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from pace_async.errors import PaceBug
+from pace_async.search.front import front_of
+from pace_async.search.islands import without
+from pace_async.search.parents import fitter, taken_in
+from pace_async.search.state import Member
+from pace_async.state.run_state import Rollout, RunState
+
+
+def ban(state: RunState, candidate: int) -> None:
+    """Take the candidate out. Raises PaceBug for the task's own program."""
+    seed = state.seed_program
+    if seed is None or not candidate:
+        raise PaceBug("the task's own program cannot be banned")
+    state.islands = {number: without(island, candidate, seed) for number, island in state.islands.items()}
+    _set_program(state, candidate, None)
+    seen, hidden = state.visible, {0, *_waiting(state)}
+    shown = {
+        number: [member for member in state.islands[number].members if member.candidate not in hidden]
+        for number in seen.elites
+    }
+    for number in [number for number, elite in seen.elites.items() if elite.candidate == candidate]:
+        del seen.elites[number]
+        if shown[number]:
+            seen.elites[number] = shown[number][0]
+    if seen.front:
+        front = {member.candidate: member for members in (seen.front, *shown.values()) for member in members}
+        front.pop(candidate, None)
+        seen.front = front_of(list(front.values()))
+    if state.best is not None and state.best.candidate == candidate:
+        state.best = seed
+        for member in _kept(state):
+            state.best = fitter(state.terms.rules.fitness, state.best, member)
+    if state.memory.active:
+        state.memory.ban(candidate)
+
+
+def unban(state: RunState, candidate: int) -> None:
+    """Let the candidate count again: it may be a member of its island, the best, and seen by others. A history without
+    it stays as it is."""
+    state.memory.unban(candidate)
+    number, member = state.claimed.named.get(candidate, (0, None))
+    if member is None:
+        return  # a corrected evaluator gives it no score
+    rules, island = state.terms.rules, state.islands[number]
+    members = taken_in(island.members, member, rules.fitness, rules.members_kept, rules.room)
+    state.islands[number] = replace(island, members=members)
+    _set_program(state, candidate, member)
+    if candidate not in _waiting(state):
+        state.visible.show_program(number, member)
+    state.best = fitter(rules.fitness, state.best, member)
+
+
+def _waiting(state: RunState) -> set[int]:
+    """Complete rollouts that other islands do not see yet."""
+    return set() if state.bound > 0 else {*state.complete, *(rollout.lease.lease for rollout in state.training)}
+
+
+def _set_program(state: RunState, candidate: int, member: Member | None) -> None:
+    """What a rollout that is complete shows once it is trained or skipped."""
+
+    def changed(rollout: Rollout) -> Rollout:
+        return replace(rollout, member=member) if rollout.lease.lease == candidate else rollout
+
+    state.complete = {lease: changed(rollout) for lease, rollout in state.complete.items()}
+    state.training = tuple(changed(rollout) for rollout in state.training)
+
+
+def _kept(state: RunState) -> Iterable[Member]:
+    """Every program that is still kept somewhere."""
+    for island in state.islands.values():
+        yield from island.members
+        yield from (snapshot.best for snapshot in island.course.history)
+    yield from (*state.visible.elites.values(), *state.visible.front)
+    yield from (rollout.member for rollout in (*state.complete.values(), *state.training) if rollout.member is not None)
