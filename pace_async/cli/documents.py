@@ -9,7 +9,6 @@ from typing import Any, NotRequired
 from typing_extensions import TypedDict
 
 from pace_async.cli.prompt_history import Again, Prompt
-from pace_async.events import Outcome
 from pace_async.interface.documents import (
     BestProgram,
     FrontShown,
@@ -17,6 +16,7 @@ from pace_async.interface.documents import (
     ListedRun,
     NotesShown,
     ShownCandidate,
+    ShownOutcome,
 )
 from pace_async.population.copying import TableCopied
 from pace_async.population.reading.island_types import IslandNow
@@ -66,7 +66,7 @@ class DiffSide(TypedDict):
 
     candidate: int
     score: float | None
-    outcome: Outcome
+    outcome: ShownOutcome
 
 
 class Diff(TypedDict):
@@ -256,6 +256,7 @@ DOCUMENTS = {
     "best": f"{_HERE}:Best",
     "show": f"{_HERE}:Shown",
     "idea list": f"{_HERE}:GivenIdeas",
+    "note": f"{_INTERFACE}.documents:GivenNoteShown",
     "list": f"{_HERE}:Listed",
     "diff": f"{_HERE}:Diff",
     "compare": "pace_async.report.compared:ComparisonShown",

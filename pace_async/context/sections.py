@@ -25,6 +25,7 @@ SHARES: Mapping[str, float] = {
     "results": 0.0265,
     "ideas": 0.012,
     "notes": 0.03,
+    "note": 0.03,
     "lineage": 0.015,
     "practice": 0.045,
     "failed": 0.015,
@@ -49,6 +50,7 @@ ORDER = (
     "named",
     "measured",
     "results",
+    "note",
 )
 """What shows less first."""
 CUT = ("task", "program")

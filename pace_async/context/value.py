@@ -19,7 +19,7 @@ from pace_async.search.front import dominates, front_of, least_crowded
 from pace_async.search.parents import fitter
 from pace_async.search.results import KnownIdea, Results, TriedOut, bare
 from pace_async.search.state import Island, Member
-from pace_async.state.notes import page_seen
+from pace_async.state.notes import note_seen, page_seen
 from pace_async.state.run_state import RunState
 from pace_async.task import TaskSpec
 
@@ -68,12 +68,12 @@ class Context:
     are untried ones that can be chosen, of `untried` in all. `asked` counts other threads whose advisor is being asked
     at this moment, and `left` the ideas that this one leaves them.
     `noise` is what two evaluations of one program usually differ by, None if that is not known.
-    `notes` is the newest page that may be seen. `seed` is the task's own program, and `columns` are the metrics of all
-    these results with their spreads. `begun` is False before a run has scored the task's own program: then the parent's
-    score is no score. `by_mean`: the best is so by the mean of two evaluations, and another one has a better score.
-    With several objectives the best rows are those of the front, and `weights` are those of the rollout's reward.
-    `pinned` are ideas that a person has put first, and `vetoed` those that a person has ruled out, the latest last.
-    The run ends after `most` candidates, None if it has no such limit."""
+    `notes` is the newest page that may be seen, and `note` that of a person. `seed` is the task's own program, and
+    `columns` are the metrics of all these results with their spreads. `begun` is False before a run has scored the
+    task's own program: then the parent's score is no score. `by_mean`: the best is so by the mean of two evaluations,
+    and another one has a better score. With several objectives the best rows are those of the front, and `weights` are
+    those of the rollout's reward. `pinned` are ideas that a person has put first, and `vetoed` those that a person has
+    ruled out, the latest last. The run ends after `most` candidates, None if it has no such limit."""
 
     parent: Member
     best: Member | None
@@ -93,6 +93,7 @@ class Context:
     noise: Noise | None = None
     failures: Mapping[str, int] = field(default_factory=dict[str, int])
     notes: NotesPage | None = None
+    note: str = ""
     seed: Row | None = None
     columns: Mapping[str, float] = field(default_factory=dict[str, float])
     begun: bool = True
@@ -157,6 +158,7 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
         left=(island.number - 1) % (MOST_LEFT + 1) if asked and parent.candidate == 0 else 0,
         failures=dict(view.failures),
         notes=page_seen(state) if state.memory.mode == "run" else None,
+        note=note_seen(state),
         seed=seed_row,
         by_mean=any(_behind(view, spec, row, best) for row in (*best_rows, *recent_rows)),
         columns={

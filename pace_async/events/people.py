@@ -48,8 +48,8 @@ class ProgramGiven:
 @dataclass(frozen=True, slots=True)
 class Steered:
     """A person's word was taken in from the inbox, where it is `entry`: of the idea or the candidate of this `number`
-    its mark, empty if it has none any more, or, with number 0, the person's whole page. `after` as in `IdeaGiven`. The
-    run takes each entry in once."""
+    its mark, empty if it has none any more, or the person's whole page, which is seen once the group of that number has
+    ended, with 0 at once. `after` as in `IdeaGiven`. The run takes each entry in once."""
 
     entry: int
     subject: Subject

@@ -111,11 +111,15 @@ class Status(TypedDict):
     parse_alarm: str | None
 
 
+ShownOutcome = Outcome | Literal["banned"]
+"""A candidate that a person has banned keeps its score."""
+
+
 class _Program(TypedDict):
     candidate: int
     island: int | None
     parent: int | None
-    outcome: Outcome | Literal["banned"]
+    outcome: ShownOutcome
     score: float | None
     reward: float
     mechanism: str | None
@@ -289,6 +293,17 @@ class GivenIdeaShown(TypedDict):
     score: float | None
     mark: str | None
     mark_after: int | None
+
+
+class GivenNoteShown(TypedDict):
+    """The page that a person wrote last, empty without one or where it was taken away. `after`: the newest lease when
+    the run took it in, None if it has not yet. Behind a barrier it is shown from the end of the group `from_group`
+    on."""
+
+    text: str
+    at: float | None
+    after: int | None
+    from_group: int | None
 
 
 class NotesShown(TypedDict):

@@ -15,7 +15,7 @@ from pace_async.interface.following import events_of
 from pace_async.interface.ideas import add_idea, add_program, ideas_given
 from pace_async.interface.opening import open_anywhere, open_run
 from pace_async.interface.standing import best_of, front_shown, notes_of, standing_of
-from pace_async.interface.steering import mark_candidates, mark_ideas
+from pace_async.interface.steering import mark_candidates, mark_ideas, note_of, write_note
 from pace_async.runtime.run_paths import find_run_paths
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         BestProgram,
         FrontShown,
         GivenIdeaShown,
+        GivenNoteShown,
         NotesShown,
         ShownCandidate,
         Status,
@@ -102,6 +103,16 @@ class Run:
         """Let the next candidates build on these, one on each, as `pace candidate pin` does. Returns and raises as
         `ban_candidates` does, also for a banned one."""
         return mark_candidates(self.name, numbers, "pin", undo)
+
+    def write_note(self, text: str) -> bool:
+        """Let models see this page of yours from the next lease on, in place of an earlier one, or none if it is empty,
+        as `pace note` does. Returns whether the run goes on: one that has ended takes it in when it is resumed. Raises
+        UsageError for a page that cannot be shown, GaveUp if the database cannot be written."""
+        return write_note(self.name, text)
+
+    def note(self) -> "GivenNoteShown":
+        """The page of a person, and whether the run has taken it in: the keys of `pace note --json`."""
+        return note_of(self.name)
 
     def ideas(self) -> "list[GivenIdeaShown]":
         """The ideas that people put into the run, pinned or ruled out, and what came of each: the keys of

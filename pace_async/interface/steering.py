@@ -1,12 +1,14 @@
 """What people say of ideas and candidates of a run while it searches."""
 
 from collections.abc import Container, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from typing import TYPE_CHECKING, cast
 
 from pace_async.errors import UsageError
 from pace_async.interface.opening import open_anywhere
 
 if TYPE_CHECKING:
+    from pace_async.interface.documents import GivenNoteShown
     from pace_async.population.reading.reader import Reader
 
 DONE = {"veto": "ruled out", "pin": "pinned", "ban": "banned"}
@@ -62,6 +64,35 @@ def mark_candidates(run: str | None, numbers: Sequence[int], mark: str, undo: bo
     for number in numbers:
         put(place, run_id, NewEntry("" if undo else mark, subject="candidate", number=number))
     return hears
+
+
+def write_note(run: str | None, text: str) -> bool:
+    """Let models see this page from the next lease on, in place of an earlier one, or none if it is empty. Returns
+    whether the run goes on: one that has ended takes it in when it is resumed. Raises UsageError for a page that is too
+    long or only of what cannot be shown, and for a run whose advisor reads no words, GaveUp if the database cannot be
+    written."""
+    from pace_async.interface.ideas import refuse_without_words
+    from pace_async.outside import readable
+    from pace_async.population.reading.inbox import LONGEST_NOTE, page_of
+    from pace_async.population.writing.write_people import NewEntry, put
+
+    if len(readable(text).strip()) > LONGEST_NOTE:
+        raise UsageError(f"A note may have {LONGEST_NOTE:,} characters at most.")
+    if text and not page_of(text):
+        raise UsageError("A note must say something.")
+    with open_anywhere(run) as (_, reader):
+        refuse_without_words(reader)
+        place, run_id, goes_on = reader.place, reader.run_id(), _goes_on(reader)
+    put(place, run_id, NewEntry(page_of(text), subject="note"))
+    return goes_on
+
+
+def note_of(run: str | None) -> "GivenNoteShown":
+    """The page of a person: the keys of `pace note --json`. Raises UsageError."""
+    from pace_async.population.reading import inbox
+
+    with open_anywhere(run) as (_, reader):
+        return cast("GivenNoteShown", asdict(reader.ask(inbox.note_given)))
 
 
 def _refuse(

@@ -250,6 +250,8 @@ def program_given(event: ProgramGiven) -> str:
 
 def steered(event: Steered) -> str:
     """A person's word that the run has taken in."""
+    if event.subject == "note":
+        return f"a person's page: {clean(event.text, 240)}" if event.text else "a person's page is taken away"
     said = {"pin": "is pinned", "veto": "is ruled out", "ban": "is banned"}
     return f"by a person's word {event.subject} {event.number} {said.get(event.text, 'is as any other again')}"
 

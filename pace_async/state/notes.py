@@ -34,6 +34,11 @@ def page_seen(state: RunState) -> NotesPage | None:
     return next((page for page in pages if page.text and (page.from_group or 0) <= ended), None)
 
 
+def note_seen(state: RunState) -> str:
+    """The newest page of a person that may be seen, empty without one."""
+    return state.steering.page(_groups_ended(state))
+
+
 def candidates_seen(state: RunState) -> int:
     """Complete candidates that may be seen: behind a barrier those of groups that have ended."""
     waiting = len(state.complete) + len(state.training) if state.bound == 0 else 0
@@ -47,11 +52,15 @@ def is_due(state: RunState, every: int) -> bool:
 
 
 def next_page(state: RunState, candidates: int, text: str) -> NotesPage:
-    """The page that is committed now. It was written from so many candidates. Behind a barrier it is seen from the end
-    of the group that does not end in this very moment."""
+    """The page that is committed now. It was written from so many candidates."""
+    return NotesPage(max(state.notes, default=0) + 1, candidates, group_to_see(state), text)
+
+
+def group_to_see(state: RunState) -> int | None:
+    """The group from whose end on a page is seen that is committed now, behind a barrier one that does not end in this
+    very moment. None without a barrier."""
     barrier = state.bound == 0 and state.terms.trains
-    from_group = _groups_ended(state) + 1 + bool(state.claimed.rollouts) if barrier else None
-    return NotesPage(max(state.notes, default=0) + 1, candidates, from_group, text)
+    return _groups_ended(state) + 1 + bool(state.claimed.rollouts) if barrier else None
 
 
 def _groups_ended(state: RunState) -> int:

@@ -175,6 +175,40 @@ async def test_words_about_candidates_that_mean_nothing_are_refused_in_a_sentenc
         assert not [line for check in check_population(reader) for line in check.wrong]
 
 
+async def test_a_page_is_there_until_another_one_or_none(tmp_path: Path) -> None:
+    async with remembering(tmp_path) as (store, run):
+        assert run.note() == {"text": "", "at": None, "after": None, "from_group": None}
+        with pytest.raises(UsageError, match=r"1,500 characters at most"):
+            run.write_note("x" * 1501)
+        with pytest.raises(UsageError, match="must say something"):
+            run.write_note(" \x1b \n ")
+        assert run.write_note("  Balance first.  \n\x1b[2J```\n") and run.note()["after"] is None
+        (entry,) = await store.read(partial(untaken, run="demo"))
+        await store.commit(opened(1), entry.taken_in(1, 2.0, 3))
+        assert run.note()["text"] == "Balance first.\n [2J```" and run.note()["from_group"] == 3
+        assert run.write_note("") and run.note()["text"] == ""
+
+
+def test_a_page_from_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell = Shell(tmp_path, monkeypatch, capsys)
+    folder = str(make_run(tmp_path / "run"))
+    assert "nobody has written a page" in shell.pace("note", folder).out
+    assert "reads no ideas in words" in shell.pace("note", folder, "Balance first.").err
+    with closing(sqlite3.connect(tmp_path / "run" / "population.db")) as database, database:
+        database.execute("update runs set config = json_set(config, '$.search.memory', 'run')")
+    (tmp_path / "page.md").write_text("Balance first.\nThen speed.\n")
+    said = shell.pace("note", folder, "--file", str(tmp_path / "page.md"))
+    assert said.out == "the models are shown it when the run, which has ended, is resumed\n"
+    assert shell.pace("note", folder, "show").out == "not taken in yet\nBalance first.\nThen speed.\n"
+    assert json.loads(shell.pace("note", folder, "--json").out)["text"] == "Balance first.\nThen speed."
+    assert json.loads(shell.pace("note", folder, "--clear", "--json").out)["text"] == ""
+    for wrong, why in ((("",), "--clear"), (("a", "--clear"), "only one"), (("--file", "none.md"), "Cannot read")):
+        refused = shell.pace("note", folder, *wrong)
+        assert refused.code == 2 and why in refused.err
+
+
 def test_words_about_candidates_from_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

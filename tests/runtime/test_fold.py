@@ -62,11 +62,13 @@ class Comparing(Recorder):
     people: Random | None = None
 
     async def said(self) -> None:
-        """People say something of a candidate after some commits."""
+        """People say something of a candidate, or write a page, after some commits."""
         if self.people is None or self.people.random() < 0.75:
             return
         number, text = self.people.randrange(self.state.last_lease + 2), self.people.choice(("ban", "ban", "pin", ""))
         new = NewEntry(text, subject="candidate", number=number)
+        if self.people.random() < 0.2:
+            new = NewEntry(f"page {number}", subject="note")
         await self.population.read(lambda connection: inserted(connection, 1, new))
 
     def is_of_another(self, advised: Advised) -> bool:

@@ -87,6 +87,7 @@ def one_of_each() -> tuple[tuple[Fact, ...], ...]:
         (replace(evaluated(4), fresh=(TRIED,)), *rollout(5), LeaseReleased(5, "expired", 1.0)),
         (IdeaGiven(3, "spirals from the middle", 5, 6010.0), Steered(5, "idea", 10, "pin", 5, 6010.5)),
         (Steered(6, "candidate", 1, "ban", 5, 6010.6), Steered(7, "candidate", 2, "pin", 5, 6010.7)),
+        (Steered(8, "note", 2, "Try the hexagons\nfirst.", 5, 6010.8),),
         (opened(7), ProgramGiven(7, 4, OURS, "ours of today", 6011.0)),
         (advised(7, ideas=()), replace(evaluated(7), program=OURS), LeaseReleased(7, "skipped", 6012.0)),
         (FaultSeen("engine", "timeout", "no answer", 4, 1.0), RunStateChanged("running", "", 1.0)),

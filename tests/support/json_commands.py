@@ -7,6 +7,7 @@ from tests.support.examples import OPENEVOLVE, example
 RUN = "circle_packing-1"
 ARGUMENTS: dict[str, list[str]] = {
     "idea list": ["circle_packing-1"],
+    "note": ["circle_packing-1"],
     "run": ["--dry-run"],
     "status": [RUN],
     "list": [],

@@ -28,6 +28,8 @@ from pace_async.search.state import Member
 
 LONGEST_IDEA = 2_000
 """Characters of an idea that are taken in."""
+LONGEST_NOTE = 1_500
+"""Characters of a person's page that are taken in."""
 LONGEST_PROGRAM = 16_000_000
 """Characters of a program, with all of its files, that is taken in. A task may allow less."""
 
@@ -37,10 +39,15 @@ def one_line(text: str) -> str:
     return " ".join(readable(text).split())[:LONGEST_IDEA]
 
 
+def page_of(text: str) -> str:
+    """A person's page as models see it, whoever wrote the row: lines of printable characters, and not too long."""
+    return "\n".join(line.rstrip() for line in readable(text).split("\n")).strip()[:LONGEST_NOTE]
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A row of the inbox. `at` is in seconds since the epoch. An idea has no `program`, and a program's `text` says
-    what it is. A word about what is there has a `subject`."""
+    what it is. A word about what is there has a `subject`, and a page the subject note."""
 
     entry: int
     text: str
@@ -52,7 +59,7 @@ class Entry:
     @property
     def is_sound(self) -> bool:
         """Whether a run can take it in, whoever wrote the row."""
-        if self.subject is None:
+        if self.subject in (None, "note"):
             return True
         least = 0 if self.subject == "candidate" and self.text != "ban" else 1  # the task's own program may be pinned
         return (
@@ -62,10 +69,13 @@ class Entry:
             and least <= self.number <= MOST_COUNTED
         )
 
-    def taken_in(self, after: int, at: float) -> IdeaGiven | Steered:
-        """The fact that takes in what is no program. `after` is the newest lease."""
+    def taken_in(self, after: int, at: float, group: int = 0) -> IdeaGiven | Steered:
+        """The fact that takes in what is no program. `after` is the newest lease, and `group` the one from whose end on
+        a page is seen."""
         if self.subject is None:
             return IdeaGiven(self.entry, one_line(self.text), after, at)
+        if self.subject == "note":
+            return Steered(self.entry, "note", group, page_of(self.text), after, at)
         return Steered(self.entry, cast("Subject", self.subject), self.number or 0, self.text, after, at)
 
 
@@ -167,6 +177,30 @@ def marks_of(connection: Connection, run_id: int, subject: Subject) -> dict[int,
         if Entry(0, _text(text), 0.0, subject=subject, number=number).is_sound:
             found[number or 0] = _text(text), after
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class GivenNote:
+    """The last page of a person, empty without one or where it was taken away. `after` as in `GivenIdea`. Behind a
+    barrier it is shown from the end of the group `from_group` on."""
+
+    text: str = ""
+    at: float | None = None
+    after: int | None = None
+    from_group: int | None = None
+
+
+def note_given(connection: Connection, run_id: int) -> GivenNote:
+    """The run's page, whether or not it has taken it in."""
+    row, said = InboxRow, SteeringRow
+    found = connection.execute(
+        select(row.text, row.at, said.after, said.number)
+        .outerjoin(said, and_(said.run_id == row.run_id, said.entry == row.entry))
+        .where(row.run_id == run_id, row.subject == "note", row.program.is_(None))
+        .order_by(row.entry.desc())
+        .limit(1)
+    ).one_or_none()
+    return GivenNote() if found is None else GivenNote(page_of(_text(found[0])), found[1], found[2], found[3] or None)
 
 
 def idea_texts(connection: Connection, run_id: int, numbers: Sequence[int]) -> dict[int, str]:

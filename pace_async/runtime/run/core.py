@@ -52,6 +52,7 @@ from pace_async.search.draws import generator
 from pace_async.search.ideas import Pool
 from pace_async.search.parents import choose_migrant
 from pace_async.search.state import Member, Neighbours
+from pace_async.state.notes import group_to_see
 from pace_async.state.run_state import Opening, RunState
 from pace_async.state.stop_rules import STOP_RULES, StopValues, reason_to_stop
 from pace_async.task import Task, settings_of
@@ -285,8 +286,9 @@ class Core:
         heard = [each for each in words if each.subject != "candidate" or (each.number or 0) in named]
         if heard:
             after, now = self.state.last_lease, self.stages.clock.now()
+            group = (group_to_see(self.state) if self.state.open else None) or 0
             with ClaimedPlace.named(self.state, named):
-                await self.record(*(each.taken_in(after, now) for each in heard))
+                await self.record(*(each.taken_in(after, now, group) for each in heard))
         opening = {place.migrant.candidate for place in openings if place.migrant is not None}
         number = next((one for one in self.state.steering.awaited() if one not in opening), None)
         if number is not None and (found := await self._named([number])):
