@@ -7,8 +7,12 @@ import pytest
 from sqlalchemy import Connection
 
 from pace_async.errors import PaceBug
+from pace_async.events import Steered
 from pace_async.population.base import Population
 from pace_async.population.memory import MemoryPopulation
+from pace_async.population.reading.inbox import named_in, note_given, untaken
+from pace_async.population.store import Store
+from pace_async.population.writing.write_people import NewEntry, inserted, put
 from tests.doubles.populations import Interrupting
 from tests.support.population_facts import HEADER, evaluated, fresh, opened, populations_on, rollout, seed_program
 
@@ -46,6 +50,35 @@ async def test_facts_of_one_commit_are_written_all_or_none(population: Populatio
     assert await leases(population) == []
     await population.commit(opened(1))
     assert await leases(population) == [1]
+
+
+async def test_what_people_put_in_is_read_once_and_a_banned_candidate_has_no_rank(population: Population) -> None:
+    await population.commit(*rollout(1), *rollout(2, 2))
+    for new in (
+        NewEntry("ban", subject="candidate", number=2),
+        NewEntry("pin", subject="candidate", number=7),
+        NewEntry("line\n```\n", subject="note"),
+        NewEntry("ban", subject="candidate", number=0),
+    ):
+        if isinstance(population, Store):
+            put(population.place, 1, new)
+        else:
+            await population.read(lambda connection, new=new: inserted(connection, 1, new))
+    named = await named_in(population, HEADER.name, [2, 7], HEADER.fitness)
+    assert named is not None and {number: island for number, (island, _) in named.items()} == {2: 2}
+    waiting = await population.read(lambda connection: untaken(connection, HEADER.name))
+    assert [(each.entry, each.subject) for each in waiting] == [(1, "candidate"), (2, "candidate"), (3, "note")]
+    await population.commit(*(each.taken_in(2, 1.0) for each in waiting if each.number != 7))
+    assert [each.entry for each in await population.read(lambda one: untaken(one, HEADER.name))] == [2]
+    ranks = "select candidate, merit is null from candidates where candidate > 0 order by candidate"
+
+    def ranked(connection: Connection) -> list[tuple[int, int]]:
+        return [(candidate, bool(gone)) for candidate, gone in connection.exec_driver_sql(ranks)]
+
+    assert await population.read(ranked) == [(1, False), (2, True)]
+    await population.commit(Steered(9, "candidate", 2, "", 2, 2.0))
+    assert await population.read(ranked) == [(1, False), (2, False)]
+    assert (await population.read(lambda connection: note_given(connection, 1))).text == "line\n```"
 
 
 async def test_commits_of_several_tasks_at_once_are_all_written(population: Population) -> None:

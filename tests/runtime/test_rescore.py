@@ -14,7 +14,8 @@ import pytest
 
 from pace_async.configure import dump
 from pace_async.errors import GaveUp, Interrupted, RunLocked, SeedProgramFails, UsageError
-from pace_async.events import Fact, FaultSeen
+from pace_async.events import Fact, FaultSeen, Steered
+from pace_async.population.checking import check_population
 from pace_async.population.lock import RunLock
 from pace_async.population.reading.reader import open_readonly
 from pace_async.population.store import Store
@@ -137,6 +138,36 @@ def test_a_resume_sees_the_new_scores_and_takes_the_new_digest(run: Path) -> Non
     assert members == [(4, 1000.0), (0, 988.0), (1, 982.0), (3, 976.0), (2, 970.0)]
     assert waiting == {1: 982.0, 2: 970.0, 3: 976.0, 4: 1000.0, 5: None}
     assert best == 4
+
+
+def test_a_banned_candidate_has_no_rank_under_the_new_scores_either_until_that_is_taken_back(run: Path) -> None:
+    mend(run)
+
+    async def said(*words: Steered) -> tuple[list[int], dict[int, bool]]:
+        """The members of the only island, and which complete rollouts have a program, after these words."""
+        async with Store.open(run / "population.db") as store:
+            await store.load(None)
+            await store.commit(*words)
+            state = (await store.load(None)).run_state
+        waiting = {lease: rollout.member is not None for lease, rollout in state.complete.items()}
+        return [each.candidate for each in state.islands[1].members], waiting
+
+    assert anyio.run(said, Steered(1, "candidate", 2, "ban", 6, 9.0)) == (
+        [3, 1, 0],
+        {1: True, 2: False, 3: True, 4: False, 5: False},
+    )
+    rescore(str(run), None, ignored)
+    assert anyio.run(said)[0] == [4, 0, 1, 3]
+    with open_readonly(run / "population.db") as reader:
+        assert [row["candidate"] for row in reader.query("select * from leaderboard order by rank")] == [4, 0, 1, 3]
+        assert reader.show(2)["outcome"] == "banned" and reader.show(2)["score"] == 970.0
+    assert anyio.run(said, Steered(2, "candidate", 2, "", 6, 9e9)) == (
+        [4, 0, 1, 3, 2],
+        {1: True, 2: True, 3: True, 4: True, 5: False},
+    )
+    with open_readonly(run / "population.db") as reader:
+        assert [row["candidate"] for row in reader.query("select * from leaderboard order by rank")] == [4, 0, 1, 3, 2]
+        assert not [line for check in check_population(reader) for line in check.wrong]
 
 
 def test_an_interrupted_rescore_changes_no_score_and_continues_where_it_stopped(run: Path) -> None:
