@@ -13,6 +13,7 @@ which SQLite then never looks at again. Such a connection serves only until the 
 import os
 import time
 from pathlib import Path
+from threading import Lock
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -26,6 +27,11 @@ from pace_async.population.prepared import Prepared
 BUSY_TIMEOUT_S = 60.0
 WRITER_BUSY_S = 5.0
 """How long one try of a run's writer waits for a lock before the next try (`writer`)."""
+MOST_OPEN = 64
+"""Files that stay open after their headers were read."""
+_OPEN: dict[tuple[int, int], int] = {}
+"""Their descriptors, by device and number."""
+_OPENING = Lock()
 MAGIC = b"SQLite format 3\x00"
 _IMMUTABLE = "&immutable=1"
 _OPENED = "opened"
@@ -37,8 +43,7 @@ def refuse_unless_sound(path: Path) -> None:
     """Raise UsageError, in one sentence, if the header or size shows that `path` is not a complete SQLite file. Reads
     100 bytes and creates nothing."""
     try:
-        with path.open("rb") as stream:
-            header = stream.read(100)
+        header = _header(path)
     except FileNotFoundError:
         raise UsageError(f"There is no population at {path}.") from None
     except OSError as error:
@@ -53,6 +58,19 @@ def refuse_unless_sound(path: Path) -> None:
         raise UsageError(
             f"{path} is cut short ({path.stat().st_size} bytes where {needed} belong): restore it from a backup."
         )
+
+
+def _header(path: Path) -> bytes:
+    """The first 100 bytes of a file, which stays open: closing it would end every lock that SQLite holds on it in this
+    process (POSIX). Another process would then take itself for the last one, and remove the log that is read here."""
+    with _OPENING:
+        found = path.stat()
+        if (file := (found.st_dev, found.st_ino)) not in _OPEN:
+            removed = [one for one, held in _OPEN.items() if not os.fstat(held).st_nlink]
+            for other in {*removed, *[*_OPEN][:-MOST_OPEN]}:
+                os.close(_OPEN.pop(other))
+            _OPEN[file] = os.open(path, os.O_RDONLY)
+        return os.pread(_OPEN[file], 100, 0)
 
 
 def mark(path: Path) -> str:

@@ -477,3 +477,16 @@ def test_a_reader_who_may_not_write_sees_what_a_later_session_writes(database: P
         anyio.run(_more, copy, 50, 60)
         assert asked() == "59"
         reading.stdin.close()
+
+
+def test_opening_a_file_again_takes_no_lock_from_a_reader_that_has_it_open(database: Path) -> None:
+    """Else the next process to close the file would remove its log, and the first reader would see no later commit."""
+    write = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('update runs set seed = seed + 1')"
+    command = [sys.executable, "-c", f"{write}; c.commit(); c.close()", str(database)]
+    with open_readonly(database) as reader:
+        (before,) = reader.query("select seed from runs")
+        with open_readonly(database) as other:
+            assert other.query("select seed from runs") == [before]
+        for number in (1, 2):
+            subprocess.run(command, check=True)
+            assert reader.query("select seed from runs") == [{"seed": before["seed"] + number}]

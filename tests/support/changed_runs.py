@@ -10,11 +10,11 @@ from tests.support.finished_runs import make_run
 SEED = "update runs set seed = 9, config = json_set(config, '$.seed', 9)"
 OTHER = "update runs set config = json_set(config, '$.learner.k', 4)"
 WORSE = "update candidates set score = score - 0.1, merit = merit - 0.1"
-_FACT = "run_id, seq, at, kind, lease, body"
 ONE_MORE_FACT = (
-    f"insert into journal ({_FACT}) select {_FACT.replace('seq', 'seq + 1')} from journal order by seq desc limit 1"
+    "insert into journal (run_id, seq, at, kind, lease, body) "
+    "select 1, coalesce(max(seq), 0) + 1, 1.0, 'Stalled', null, '{}' from journal"
 )
-"""The last fact once more: a page is read anew only after a fact."""
+"""A further fact: a page is read anew only after a fact. The runs of tests have no journal before."""
 
 
 def changed_runs(folder: Path, changes: Mapping[str, Sequence[str]]) -> Path:
