@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -13,7 +14,11 @@ from pace_async.cli.output import tell
 from pace_async.errors import UsageError
 from pace_async.runtime.run_paths import RUNS, RunPaths, find_run_paths, runs_under
 
+if TYPE_CHECKING:
+    from pace_async.web.inbox import Writing
+
 TOKEN = "PACE_WEB_TOKEN"
+WRITING_TOKEN = "PACE_WEB_WRITING_TOKEN"
 
 
 def web(
@@ -35,11 +40,16 @@ def web(
         "--token/--no-token",
         help="Whether the address must hold a token. Without it only a loopback address is allowed.",
     ),
+    write: bool = typer.Option(
+        False,
+        "--write",
+        help="Print a second address. Who opens it may also add ideas and programs, and rule out or pin ideas.",
+    ),
     show: bool = typer.Option(False, "--open", help="Open the pages in the browser."),
 ) -> None:
     """Show runs in a browser, live: curve, tree, candidates, learner, spend. It reads the database and nothing else.
 
-    The token is a new one each time, or the value of PACE_WEB_TOKEN.
+    The token is a new one each time, or the value of PACE_WEB_TOKEN, that of --write PACE_WEB_WRITING_TOKEN.
 
     Example: pace web circle_packing-1
     """
@@ -52,19 +62,24 @@ def web(
 
     with opened({name: run.place for name, run in places.items()}) as shown, bound(host, port) as listening:
         secret = (os.environ.get(TOKEN) or new_token()) if token else None
+        writing = _writing(places, secret) if write else None
         where = f"[{host}]" if ":" in host else host
         page = f"/run/{next(iter(shown))}" if len(shown) == 1 else "/"
-        address = f"http://{where}:{listening.getsockname()[1]}{page}" + (f"?token={secret}" if secret else "")
+        pages = f"http://{where}:{listening.getsockname()[1]}{page}"
+        address = f"{pages}?token={secret}" if secret else pages
 
         def begun() -> None:
             tell(f"{address}\nCtrl-C ends it; the runs go on.")
+            if writing:
+                tell(f"Who opens this address may also write, in the inbox of a run:\n{pages}?token={writing.token}")
             if show:
                 import webbrowser
 
                 webbrowser.open(address)
 
         hosts = frozenset((*LOOPBACK, host.lower(), *name))
-        serve(shown, listening, token=secret, hosts=hosts, asker=partial(_asked, places), begun=begun)
+        asker = partial(_asked, places)
+        serve(shown, listening, token=secret, hosts=hosts, asker=asker, writing=writing, begun=begun)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +88,24 @@ class _Run:
 
     place: tuple[Path | str, str | None]
     paths: RunPaths | None
+
+    @property
+    def where(self) -> str:
+        """The run as commands name it."""
+        return "#".join(map(str, self.place)) if self.paths is None else str(self.paths.folder.absolute())
+
+
+def _writing(runs: Mapping[str, _Run], reading: str | None) -> "Writing":
+    """What is let in, under a token of its own. Raises UsageError."""
+    from pace_async.cli.web_actions import ACTIONS
+    from pace_async.web.inbox import Writing
+    from pace_async.web.serve import new_token
+
+    token = os.environ.get(WRITING_TOKEN) or new_token()
+    if token == reading:
+        raise UsageError(f"{WRITING_TOKEN} and {TOKEN} are the same: who may look would also write.")
+    named = {name: run.where for name, run in runs.items()}
+    return Writing(token, ACTIONS, named)
 
 
 def _asked(runs: Mapping[str, _Run], name: str, candidate: int) -> list[tuple[str, str]]:

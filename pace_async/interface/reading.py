@@ -128,12 +128,12 @@ class Run:
 
     def _goes_on(self) -> bool:
         from pace_async.population.lock import is_driven
-        from pace_async.population.reading.load import state_of_run
+        from pace_async.population.reading.load import GOES_ON, state_of_run
 
         if "://" not in self.name:
             return is_driven(find_run_paths(self.name).folder)
         with open_anywhere(self.name) as (_, reader):
-            return reader.ask(state_of_run)[0] in ("created", "running", "draining")
+            return reader.ask(state_of_run)[0] in GOES_ON
 
     def rows(self, what: Rows = "candidates") -> list[dict[str, Any]]:
         """One dictionary for each candidate, rollout, idea or update, oldest first: the columns of `pace export`. Times

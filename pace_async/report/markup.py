@@ -37,6 +37,11 @@ def text(value: Content) -> Markup:
     return Markup(said if _PLAIN.match(said) else html.escape(visible(said, keep="\n\t"), quote=True))
 
 
+def typed_text(value: str) -> Markup:
+    """What a person typed, character by character, as the content of a text field, which drops a first line end."""
+    return Markup(f"\n{html.escape(value, quote=True)}")
+
+
 def tag(name: str, /, *content: Content, **attributes: Content) -> Markup:
     """An element. `class_` stands for class, an underscore for a hyphen. An attribute that is None is left out, and a
     number is written in short form."""

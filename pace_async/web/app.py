@@ -1,25 +1,28 @@
-"""The server's addresses. Each answers from the rows of one run. Nothing is written anywhere.
+"""The server's addresses. Each answers from the rows of one run. Only the forms of the inbox write, and only where the
+server was told to take them.
 
 A browser asks `/run/NAME/events` and is told the number of the run's newest fact after every commit, as data and as the
 id of the event. Its script then asks the same address again and puts the new content in place. Without script every
 page is whole, as of the moment at which it was asked for.
 """
 
+import hmac
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import partial
 from importlib.resources import files
 from typing import Any
+from urllib.parse import parse_qsl
 
 import anyio
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from pace_async.errors import UsageError
+from pace_async.errors import PaceError, UsageError
 from pace_async.population.reading.browse import Page
 from pace_async.population.reading.news import first_of
 from pace_async.population.reading.reader import Reader
@@ -27,9 +30,10 @@ from pace_async.report.comparison import by_of as compared_by
 from pace_async.report.progress_axis import by_of
 from pace_async.web import candidate, candidates, comparison, lineage, machines, overview
 from pace_async.web.candidates import View
-from pace_async.web.guard import HEADERS, Guard
+from pace_async.web.guard import HEADERS, MAY_WRITE, NOT_WRITTEN, Guard
+from pace_async.web.inbox import Refused, Writing, inbox_of, inbox_page
 from pace_async.web.runs import LOOKED_S, OpenRun
-from pace_async.web.shell import problem
+from pace_async.web.shell import address, problem
 
 CSV_MOST = 100_000
 """Rows of one CSV."""
@@ -37,6 +41,8 @@ RETRY_MS = 1_000
 """Milliseconds after which a browser that lost its connection tries again."""
 AGAIN = "X-Pace-Again"
 """Header: the seconds after which a newer answer can be had, of one that is not the newest."""
+MOST_BYTES = 4 << 20
+"""Of a form: a program of 262,144 characters of any kind, encoded."""
 Asker = Callable[[str, int], Sequence[tuple[str, str]]]
 """Gives the prompts and answers of a candidate of a run, each text with its heading. Raises UsageError."""
 Reads = Callable[[Reader], tuple[Any, ...]]
@@ -54,12 +60,15 @@ _ASSETS = {"style.css": "text/css", "live.js": "text/javascript", "tree.js": "te
 
 class Pages:
     """The answers about `runs`, by the names that addresses have. `stopping` ends the streams of events, `asker` gives
-    the prompts of a candidate."""
+    the prompts of a candidate, and without `writing` no form is drawn or taken."""
 
-    def __init__(self, runs: Mapping[str, OpenRun], stopping: anyio.Event, asker: Asker) -> None:
+    def __init__(
+        self, runs: Mapping[str, OpenRun], stopping: anyio.Event, asker: Asker, writing: Writing | None = None
+    ) -> None:
         self._runs = runs
         self._asker = asker
         self._stopping = stopping
+        self._writing = writing
 
     def routes(self) -> list[Route]:
         """Every address."""
@@ -75,6 +84,8 @@ class Pages:
             Route("/run/{run}/candidates.csv", self.candidates_csv),
             Route("/run/{run}/candidate/{number:int}", self.candidate),
             Route("/run/{run}/candidate/{number:int}/prompts", self.prompts),
+            Route("/run/{run}/inbox", self.inbox),
+            *([Route("/run/{run}/inbox", partial(self.put, self._writing), methods=["POST"])] if self._writing else []),
             Route("/run/{run}/events", self.events),
         ]
 
@@ -131,6 +142,38 @@ class Pages:
         name, number = request.path_params["run"], request.path_params["number"]
         return HTMLResponse(candidate.prompts_page(name, number, self._asker(name, number)))
 
+    def inbox(self, request: Request, refused: Refused | None = None) -> Response:
+        """What people put into a run, with the forms for those who may."""
+        name, writing = request.path_params["run"], self._writing if request.scope[MAY_WRITE] else None
+        with self._run(request).reader.at_one_moment() as reader:
+            read = inbox_of(reader)
+        page = inbox_page(name, read, writing, done="done" in request.query_params, refused=refused)
+        # With a stricter policy a browser would not say of a form which page it is from.
+        policy = {"Referrer-Policy": "same-origin"} if writing else {}
+        return HTMLResponse(page, 400 if refused else 200, policy)
+
+    async def put(self, writing: Writing, request: Request) -> Response:
+        """Do what a form says, once, and lead to the page, or show the form again with the reason why it was not done.
+        Every action blocks: it is done in a thread."""
+        self._run(request)
+        name, form = request.path_params["run"], await _form_of(request)
+        if form is None:
+            said = f"A form may have {MOST_BYTES >> 20} MiB. `pace candidate add` takes larger programs."
+            return HTMLResponse(problem(said), 413)
+        action = writing.actions.get(form.get("action", ""))
+        if action is None or not hmac.compare_digest(form.get("form", "").encode(), writing.form.encode()):
+            return HTMLResponse(problem(NOT_WRITTEN), 403)
+
+        def done() -> Response:
+            typed = {key: form.get(key, "") for key in action.fields}
+            try:
+                action.do(writing.runs[name], action.checked(typed))
+            except PaceError as error:
+                return self.inbox(request, Refused(form["action"], typed, str(error)))
+            return RedirectResponse(f"{address(name, 'inbox')}?done", 303)
+
+        return await anyio.to_thread.run_sync(done)
+
     async def events(self, request: Request) -> Response:
         """The run's newest fact, after every commit."""
         return self._told(request, [self._run(request)])
@@ -180,6 +223,27 @@ class Pages:
         return self._runs[name]
 
 
+async def _form_of(request: Request) -> dict[str, str] | None:
+    """The fields of a form, with line ends as in files. None if it is too long: then most of it is read all the same,
+    because a browser shows no answer before it has sent all."""
+    body, left = bytearray(), 16 * MOST_BYTES
+    try:
+        async for chunk in request.stream():
+            left -= len(chunk)
+            if left < 0:
+                return None
+            body += chunk[: max(0, MOST_BYTES + 1 - len(body))]
+    except ClientDisconnect:
+        return None
+    if len(body) > MOST_BYTES:
+        return None
+    try:
+        pairs = parse_qsl(body.decode(errors="replace"), keep_blank_values=True, errors="replace", max_num_fields=100)
+    except ValueError:
+        return {}
+    return {key: value.replace("\r\n", "\n").replace("\r", "\n") for key, value in pairs}
+
+
 def asset(request: Request) -> Response:
     """A file that belongs to the pages."""
     name = request.path_params["name"]
@@ -203,8 +267,10 @@ def application(
     hosts: frozenset[str],
     stopping: anyio.Event,
     asker: Asker = without_prompts,
+    writing: Writing | None = None,
 ) -> Starlette:
     """The server for these runs. See `Guard` for `token` and `hosts`."""
+    guard = Middleware(Guard, token=token, hosts=hosts, writing=writing and writing.token)
 
     def refused(_request: Request, error: Exception) -> Response:
         return HTMLResponse(problem(str(error)), 404)
@@ -217,8 +283,8 @@ def application(
         return HTMLResponse(problem("There is no such page."), 404)
 
     return Starlette(
-        routes=Pages(runs, stopping, asker).routes(),
-        middleware=[Middleware(Guard, token=token, hosts=hosts), Middleware(GZipMiddleware, compresslevel=1)],
+        routes=Pages(runs, stopping, asker, writing).routes(),
+        middleware=[guard, Middleware(GZipMiddleware, compresslevel=1)],
         exception_handlers={UsageError: refused, 404: unknown, 500: broken},
     )
 

@@ -145,13 +145,13 @@ def _number(column: str, value: Any) -> str:
     if value is None:
         return "unknown" if column == "cost_usd" else "–"
     if column == "at":
-        return _moment(value)
+        return moment(value)
     if column == "cost_usd":
         return f"{value:.4f}"
     return formatting.score(value) if isinstance(value, float) else str(value)
 
 
-def _moment(seconds: float) -> str:
+def moment(seconds: float) -> str:
     """A moment in UTC, or the bare number that a clock gave which was wrong beyond any calendar."""
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))

@@ -40,7 +40,7 @@
     const news = [...fresh.children];
     next.forEach((text, at) => {
       const old = main.children[at];
-      if (text === shown[at] || typing(old)) return;
+      if (text === shown[at] || typing(old) || old.querySelector("form[method=post]")) return;
       const focus = old.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
       const [left, top] = [old.scrollLeft, old.scrollTop];
       old.replaceWith(news[at]);

@@ -10,6 +10,7 @@ import uvicorn
 
 from pace_async.errors import UsageError
 from pace_async.web.app import Asker, application, without_prompts
+from pace_async.web.inbox import Writing
 from pace_async.web.runs import OpenRun
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -50,13 +51,14 @@ def serve(
     token: str | None,
     hosts: frozenset[str],
     asker: Asker = without_prompts,
+    writing: Writing | None = None,
     begun: Callable[[], None] | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM. `begun` is called when the first question can be answered."""
 
     async def main() -> None:
         stopping = anyio.Event()
-        app = application(runs, token=token, hosts=hosts, stopping=stopping, asker=asker)
+        app = application(runs, token=token, hosts=hosts, stopping=stopping, asker=asker, writing=writing)
         quiet = uvicorn.Config(app, log_level="error", access_log=False, lifespan="off", timeout_graceful_shutdown=2)
         server = _Server(quiet, stopping, begun)
         await server.serve(sockets=[listening])

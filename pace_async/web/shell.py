@@ -15,6 +15,7 @@ PAGES = {
     "learner": "Learner",
     "spend": "Spend and faults",
     "machines": "Machines",
+    "inbox": "Inbox",
 }
 """The pages of a run, by the last part of the address."""
 COMPARE = "compare"

@@ -100,7 +100,7 @@ def served(run: Path, *arguments: str) -> Generator[str]:
 def serving(run: Path, *arguments: str) -> Generator[tuple[str, subprocess.Popen[str]]]:
     """The same, with the server's process. A server that a test killed counts as ended."""
     command = [PACE, "web", str(run), *arguments]
-    environment = {**os.environ, "PACE_WEB_TOKEN": "secret"}
+    environment = {**os.environ, "PACE_WEB_TOKEN": "secret", "PACE_WEB_WRITING_TOKEN": "writing"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:
         assert server.stdout is not None
         try:

@@ -9,6 +9,7 @@ OF_A_RUN = (
     "/learner",
     "/spend",
     "/machines",
+    "/inbox",
     "/candidate/0",
     "/candidate/1",
 )

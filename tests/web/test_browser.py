@@ -79,7 +79,18 @@ def test_a_condition_is_typed_and_a_row_is_opened(page: Page, address: str) -> N
 def test_no_page_is_wider_than_a_small_screen(page: Page, address: str) -> None:
     page.set_viewport_size({"width": 360, "height": 740})
     run = address.split("?")[0]
-    parts = ("", "/candidates", "/tree", "/islands", "/metrics", "/learner", "/spend", "/machines", "/candidate/1")
+    parts = (
+        "",
+        "/candidates",
+        "/tree",
+        "/islands",
+        "/metrics",
+        "/learner",
+        "/spend",
+        "/machines",
+        "/inbox",
+        "/candidate/1",
+    )
     for part in (*(run + part for part in parts), run.replace("/run/run", "/compare")):
         page.goto(part)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, part

@@ -63,7 +63,7 @@ def settled(page: Page) -> None:
 
 def test_every_page_is_reached_by_a_click_from_the_first(page: Page) -> None:
     page.get_by_role("link", name="run", exact=True).click()
-    for name in ("Candidates", "Tree", "Islands", "Learner", "Spend and faults", "Machines", "Run"):
+    for name in ("Candidates", "Tree", "Islands", "Learner", "Spend and faults", "Machines", "Inbox", "Run"):
         link = page.get_by_role("navigation").get_by_role("link", name=name, exact=True)
         link.click()
         expect(link).to_have_attribute("aria-current", "page")

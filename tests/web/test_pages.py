@@ -178,7 +178,13 @@ def test_hostile_text_adds_no_element_to_any_page(folder: Path, tmp_path: Path) 
         for path in (*OF_A_RUN, f"/candidate/{best}"):
             answer = client.get(f"/run/a run{path}")
             tags = Tags(answer.text)
-            assert "owned" in answer.text or path in ("/learner", "/machines", "/candidate/0", "/candidate/1"), path
+            assert "owned" in answer.text or path in (
+                "/learner",
+                "/machines",
+                "/inbox",
+                "/candidate/0",
+                "/candidate/1",
+            ), path
             assert set(tags.scripts) <= {"/assets/live.js", "/assets/tree.js"} and not tags.handlers, path
             assert "\x1b" not in answer.text and "\u202e" not in answer.text, path
 

@@ -97,6 +97,77 @@ class GivenIdea:
     mark_after: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Put:
+    """An entry of the inbox: `what` it is, and its words, or with `says` the word about what is there. A program that
+    was taken in is the candidate `lease`. What else was taken in has `after`, the newest lease then."""
+
+    entry: int
+    what: str
+    text: str
+    at: float
+    says: bool
+    lease: int | None
+    after: int | None
+
+
+def put_in(connection: Connection, run_id: int, most: int) -> Sequence[Put]:
+    """The newest entries of the inbox, those that were taken in too, the newest first."""
+    row, given, program, said = InboxRow, GivenIdeaRow, GivenProgramRow, SteeringRow
+    entries = connection.execute(
+        select(
+            *(row.entry, row.text, row.at, row.subject, row.number, row.program.is_not(None).label("is_program")),
+            *(program.lease, func.coalesce(given.after, said.after).label("after")),
+        )
+        .outerjoin(given, and_(given.run_id == row.run_id, given.entry == row.entry))
+        .outerjoin(program, and_(program.run_id == row.run_id, program.entry == row.entry))
+        .outerjoin(said, and_(said.run_id == row.run_id, said.entry == row.entry))
+        .where(row.run_id == run_id)
+        .order_by(row.entry.desc())
+        .limit(most)
+    )
+
+    def what(entry: int, subject: object, number: object, is_program: bool) -> str:
+        if subject is not None:
+            return one_line(f"{_text(subject)} {'' if number is None else number}")
+        return "program" if is_program else f"idea {GIVEN + entry}"
+
+    return [
+        Put(
+            entry,
+            what(entry, subject, number, is_program),
+            one_line(_text(text)),
+            at,
+            subject is not None,
+            lease,
+            after,
+        )
+        for entry, text, at, subject, number, is_program, lease, after in entries
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Untried:
+    """An idea of the advisor that no candidate has tried, and the lease that proposed it."""
+
+    number: int
+    text: str
+    lease: int
+
+
+def latest_untried(connection: Connection, run_id: int, most: int) -> Sequence[Untried]:
+    """The newest of them, the newest first."""
+    idea, tried = IdeaRow, ExperimentRow
+    rows = connection.execute(
+        select(idea.idea, idea.description, idea.lease)
+        .outerjoin(tried, and_(tried.run_id == idea.run_id, tried.idea == idea.idea))
+        .where(idea.run_id == run_id, tried.lease.is_(None))
+        .order_by(idea.idea.desc())
+        .limit(most)
+    )
+    return [Untried(number, one_line(_text(text)), lease) for number, text, lease in rows]
+
+
 def untaken(connection: Connection, run: str, after: int = 0) -> Sequence[Entry]:
     """The ideas and words that the run called `run` has not taken in, by number, then the first program that waits
     behind the entry `after`, if any. Programs of more than LONGEST_PROGRAM characters and rows that say nothing are

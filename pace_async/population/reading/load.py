@@ -60,6 +60,10 @@ def header_of(connection: Connection, run_id: int) -> RunHeader:
     return header if epoch is None else replace(header, task_digest=epoch.task_digest)
 
 
+GOES_ON = ("created", "running", "draining")
+"""States of a run that has not ended."""
+
+
 def state_of_run(connection: Connection, run_id: int) -> tuple[str, str]:
     """The last committed (state, reason), or ("created", "") before the first."""
     row = connection.execute(

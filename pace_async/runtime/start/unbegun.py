@@ -12,12 +12,10 @@ import anyio
 from pace_async.errors import Interrupted, PaceError, RunLocked, UsageError
 from pace_async.events import RunStateChanged
 from pace_async.population.lock import RunLock
-from pace_async.population.reading.load import state_of_run
+from pace_async.population.reading.load import GOES_ON, state_of_run
 from pace_async.population.store import Store
 from pace_async.runtime.run_paths import RunPaths
 
-GOES_ON = ("created", "running", "draining")
-"""States of a run that has not recorded its end."""
 WHILE_STARTING = "while it started"
 LAST_WORD_S = 10.0
 

@@ -1,0 +1,67 @@
+"""What `pace web --write` lets people do, each as the command of the same name does it.
+
+To add an action, add an entry to ACTIONS.
+"""
+
+from collections.abc import Mapping
+
+from pace_async.errors import UsageError
+from pace_async.interface.ideas import add_idea, add_program
+from pace_async.interface.steering import mark_ideas
+from pace_async.web.inbox import Action, Field
+
+MOST_NUMBERS = 100
+
+
+def _mark(run: str, typed: Mapping[str, str]) -> None:
+    word, _, undo = typed["word"].partition(" ")
+    mark_ideas(run, _numbers(typed["numbers"]), word, bool(undo))
+
+
+def _numbers(typed: str) -> list[int]:
+    """Numbers between spaces or commas. Raises UsageError."""
+    parts = typed.replace(",", " ").split()
+    if len(parts) > MOST_NUMBERS or not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
+        raise UsageError(f"Name up to {MOST_NUMBERS} by their numbers, such as 12 31.")
+    return [int(part) for part in parts]
+
+
+def _add_program(run: str, typed: Mapping[str, str]) -> None:
+    # Text that ends a line is never taken for the name of a file of this machine.
+    add_program(run, f"{typed['program'].rstrip()}\n", typed["about"])
+
+
+ACTIONS: Mapping[str, Action] = {
+    "idea": Action(
+        "Add an idea",
+        "The advisor sees it before other untried ideas, and decides whether and how to try it.",
+        "Add the idea",
+        {"text": Field("What to try, as you would tell a colleague", rows=3)},
+        lambda run, typed: add_idea(run, typed["text"]),
+    ),
+    "mark": Action(
+        "Pin ideas, or rule them out",
+        "A pinned idea comes first until it is tried. One that is ruled out is not shown or chosen again.",
+        "Say so",
+        {
+            "numbers": Field("Numbers of ideas"),
+            "word": Field(
+                "What holds of them",
+                choices={
+                    "pin": "pinned",
+                    "veto": "ruled out",
+                    "pin undo": "not pinned any more",
+                    "veto undo": "not ruled out any more",
+                },
+            ),
+        },
+        _mark,
+    ),
+    "program": Action(
+        "Add a program",
+        "It is evaluated as it is, in the sandbox, as a candidate of its own. No advisor is rewarded for it.",
+        "Add the program",
+        {"about": Field("What it is (may be empty)", optional=True), "program": Field("Its text", rows=12)},
+        _add_program,
+    ),
+}
