@@ -4,13 +4,12 @@ import html
 import json
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import anyio
-import httpx
 import pytest
 from starlette.testclient import TestClient
 
@@ -59,9 +58,9 @@ def writer(client: TestClient) -> TestClient:
     return client
 
 
-def sent(client: TestClient, action: str, headers: dict[str, str] | None = None, **fields: str) -> httpx.Response:
+def sent(client: TestClient, action: str, fields: Mapping[str, str], headers: Mapping[str, str] = HERE) -> Any:
     given = {"form": WRITING.form, "action": action, **fields}
-    return client.post(INBOX, data=given, headers=HERE if headers is None else headers)
+    return client.post(INBOX, data=given, headers=headers)
 
 
 def rows(run: Path) -> list[tuple[Any, ...]]:
@@ -78,7 +77,7 @@ def test_each_form_puts_in_what_the_command_of_its_name_does_and_shows_it(writer
         ("program", {"about": "ours", "program": program}),
         ("program", {"about": "", "program": "/etc/passwd"}),  # a text, never the name of a file
     ):
-        answer = sent(writer, action, **fields)
+        answer = sent(writer, action, fields)
         assert (answer.status_code, answer.headers["location"]) == (303, "/run/a%20run/inbox?done"), answer.text
     assert rows(run) == [
         (1, "rings around the middle", None, None, None),
@@ -93,8 +92,8 @@ def test_each_form_puts_in_what_the_command_of_its_name_does_and_shows_it(writer
 
 
 def test_an_entry_that_was_taken_in_names_its_candidate(writer: TestClient, run: Path) -> None:
-    sent(writer, "idea", text="rings")
-    sent(writer, "program", about="", program="x = 1")
+    sent(writer, "idea", {"text": "rings"})
+    sent(writer, "program", {"about": "", "program": "x = 1"})
     with closing(sqlite3.connect(run / "population.db")) as database, database:
         database.execute("insert into given_ideas values (1, 1, 9000001, 'rings', 6, 1.0)")
         database.execute("insert into given_programs values (1, 2, 7, '', 1.0)")
@@ -121,7 +120,7 @@ def test_an_entry_that_was_taken_in_names_its_candidate(writer: TestClient, run:
 def test_bad_input_is_one_sentence_and_what_was_typed_is_kept(
     writer: TestClient, run: Path, action: str, fields: dict[str, str], why: str
 ) -> None:
-    answer = sent(writer, action, **fields)
+    answer = sent(writer, action, fields)
     assert answer.status_code == 400 and rows(run) == []
     (said,) = re.findall(r'<p role="alert"[^>]*>([^<]*)</p>', answer.text)
     assert why in html.unescape(said)
@@ -133,8 +132,8 @@ def test_bad_input_is_one_sentence_and_what_was_typed_is_kept(
 def test_a_run_without_words_refuses_ideas_in_the_words_of_the_command(writer: TestClient, run: Path) -> None:
     with closing(sqlite3.connect(run / "population.db")) as database, database:
         database.execute("update runs set config = '{}'")
-    assert "reads no ideas in words" in sent(writer, "idea", text="rings").text
-    assert sent(writer, "program", about="", program="x = 1").status_code == 303
+    assert "reads no ideas in words" in sent(writer, "idea", {"text": "rings"}).text
+    assert sent(writer, "program", {"about": "", "program": "x = 1"}).status_code == 303
 
 
 @pytest.mark.parametrize(
@@ -150,7 +149,7 @@ def test_a_run_without_words_refuses_ideas_in_the_words_of_the_command(writer: T
     ],
 )
 def test_a_form_of_another_page_is_refused(writer: TestClient, run: Path, headers: dict[str, str]) -> None:
-    assert sent(writer, "idea", headers, text="rings").status_code == 403
+    assert sent(writer, "idea", {"text": "rings"}, headers).status_code == 403
     assert rows(run) == []
 
 
@@ -166,7 +165,7 @@ def test_a_form_without_its_own_token_is_refused(writer: TestClient, run: Path) 
 def test_who_may_only_look_sees_no_form_and_sends_none(client: TestClient, run: Path) -> None:
     for opened in ("", "?token=looks"):
         client.get(f"{INBOX}{opened}")
-        assert sent(client, "idea", text="rings").status_code == 403
+        assert sent(client, "idea", {"text": "rings"}).status_code == 403
         assert client.post(f"{INBOX}?token={WRITING.token}", headers=HERE).status_code == 403
     page = client.get(INBOX)
     assert page.status_code == 200 and "<form" not in page.text and WRITING.form not in page.text
@@ -198,7 +197,7 @@ def test_without_writing_no_form_is_drawn_and_every_post_is_refused(run: Path) -
 
 def test_a_form_that_is_too_long_is_refused_in_a_sentence(writer: TestClient, run: Path) -> None:
     said = "A form may have 4 MiB. `pace candidate add` takes larger programs."
-    answer = sent(writer, "program", about="", program="x" * MOST_BYTES)
+    answer = sent(writer, "program", {"about": "", "program": "x" * MOST_BYTES})
     assert (answer.status_code, said in answer.text) == (413, True)
     assert rows(run) == []
 
@@ -206,9 +205,9 @@ def test_a_form_that_is_too_long_is_refused_in_a_sentence(writer: TestClient, ru
 def test_hostile_words_are_data_on_the_page_and_in_the_form_again(writer: TestClient) -> None:
     for text in HOSTILE_TEXTS:
         fits = " ".join(text.split())[:2000] or "x"
-        sent(writer, "idea", text=fits)
-        refused = sent(writer, "mark", numbers=text[:5000], word=text[:100]).text
-        refused += sent(writer, "idea", text=text + "x" * 2001).text
+        sent(writer, "idea", {"text": fits})
+        refused = sent(writer, "mark", {"numbers": text[:5000], "word": text[:100]}).text
+        refused += sent(writer, "idea", {"text": text + "x" * 2001}).text
         assert "<script>" not in refused and "<img" not in refused and refused.count("</textarea>") == 4
     page = writer.get(INBOX).text
     assert not re.search(r"<(img|script(?! src)|svg|iframe|object)", page) and "\u202e" not in page
