@@ -46,7 +46,7 @@ ACTIONS: Mapping[str, Action] = {
         {
             "numbers": Field("Numbers of ideas"),
             "word": Field(
-                "What holds of them",
+                "From now on they are",
                 choices={
                     "pin": "pinned",
                     "veto": "ruled out",
@@ -61,7 +61,10 @@ ACTIONS: Mapping[str, Action] = {
         "Add a program",
         "It is evaluated as it is, in the sandbox, as a candidate of its own. No advisor is rewarded for it.",
         "Add the program",
-        {"about": Field("What it is (may be empty)", optional=True), "program": Field("Its text", rows=12)},
+        {
+            "about": Field("What it is (may be empty)", optional=True),
+            "program": Field("Its text, or of several files as `pace show --program` prints them", rows=12),
+        },
         _add_program,
     ),
 }

@@ -164,7 +164,7 @@ def _entry(name: str, put: Put) -> Mapping[str, Content]:
     elif put.after is not None:
         taken = f"from candidate {put.after + 1} on"
     words = SAID.get(put.text, put.text) if put.says else put.text
-    return {"entry": put.entry, "what": put.what, "words": words, "put in": moment(put.at), "taken in": taken}
+    return {"entry": put.entry, "what": put.what, "words": words, "put in (UTC)": moment(put.at), "taken in": taken}
 
 
 def _untried(name: str, ideas: Sequence[Untried]) -> list[Markup]:

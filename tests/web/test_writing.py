@@ -112,7 +112,7 @@ def test_an_entry_that_was_taken_in_names_its_candidate(writer: TestClient, run:
         ("mark", {"numbers": "1 -2", "word": "veto"}, "Name up to 100 by their numbers"),
         ("mark", {"numbers": "9" * 5000, "word": "veto"}, "Name up to 100 by their numbers"),
         ("mark", {"numbers": "1 " * 101, "word": "veto"}, "Name up to 100 by their numbers"),
-        ("mark", {"numbers": "1", "word": "ban"}, "What holds of them: this is empty."),
+        ("mark", {"numbers": "1", "word": "ban"}, "From now on they are: this is empty."),
         ("mark", {"numbers": "1", "word": "veto undo"}, "Idea 1 is not ruled out."),
         ("program", {"about": "of mine", "program": "x" * 262_145}, "the program is longer than 262144 characters"),
     ],
