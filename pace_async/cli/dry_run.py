@@ -79,6 +79,7 @@ def dry_run(config: Config, run_dir: Path | None, runs: int = 1) -> Planned:
         else "the strongest that passes its self-check at the start; see `pace doctor`",
         "first": f"{_first(config.search.start_from)} is scored; if that fails, nothing is written (exit code 5)"
         + _then(len(run.programs)),
+        **({"begins": f"with {run.learned.in_words}"} if run.learned is not None else {}),
     }
     return {"plan": lines, "missing": list(run.missing), "config": config}
 

@@ -71,7 +71,10 @@ class RunFlags:
         None, "--evaluators", help=f"Where programs run. {EVALUATORS.described()}", metavar=EVALUATORS.metavar()
     )
     start_from: str | None = typer.Option(
-        None, "--start-from", help="Begin with the best programs of an earlier run.", metavar="RUN[@best:K|@all]"
+        None,
+        "--start-from",
+        help="Begin with the best programs of an earlier run, and by RUN alone with what it learned.",
+        metavar="RUN[@best:K|@all]",
     )
     advisor_from: str | None = typer.Option(
         None,

@@ -20,7 +20,8 @@ class SearchConfig(Section):
     start_from: Annotated[str | None, stays("the programs have been taken over")] = Field(
         default=None,
         description="A run of the same task, as RUN, RUN@best:K or RUN@all, from whose best programs this one begins: "
-        "the best takes the place of the task's own, and the others are evaluated first.",
+        "the best takes the place of the task's own, and the others are evaluated first. RUN alone also brings what "
+        "that run learned: its ideas, results, notes, and the counts of a bandit.",
     )
     start_with: Annotated[tuple[str, ...], stays("the programs have been taken over")] = Field(
         default=(), description="Programs of your own that are evaluated first: files, or folders of them."

@@ -4,7 +4,14 @@ from pace_async.context.beside import member_levels
 from pace_async.context.figures import digits_for
 from pace_async.context.practice import practice_levels
 from pace_async.context.sections import Levels
-from pace_async.context.table import failed_levels, ideas_levels, lineage_levels, results_levels, under_way_levels
+from pace_async.context.table import (
+    earlier_levels,
+    failed_levels,
+    ideas_levels,
+    lineage_levels,
+    results_levels,
+    under_way_levels,
+)
 from pace_async.context.texts import limits_text, metrics_text, note_levels, notes_levels, program_levels, task_text
 from pace_async.context.value import Context, Surroundings
 from pace_async.task import Task
@@ -22,6 +29,7 @@ def levels_of(context: Context, task: Task, around: Surroundings, *, to_edit: bo
         "task": whole(task_text(task.spec)),
         "limits": whole(limits),
         "results": results_levels(context, digits),
+        "earlier": earlier_levels(context.earlier),
         "ideas": ideas_levels(context),
         "notes": notes_levels(context.notes),
         "note": note_levels(context.note),

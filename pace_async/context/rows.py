@@ -20,8 +20,8 @@ REPEATED = frozenset(("score", "combined_score"))
 class Row:
     """A result as shown. `idea` is the sentence of its idea, empty if that is not known. `metrics` are those that
     models may see. `same_as` is the first candidate with exactly the same score, and `same_program` the first one with
-    the same program. `over_best` is the gain over the best of the candidates with a lower number, None where that is
-    the parent or not known.
+    the same program, in words if it is one of the run from which this one started. `over_best` is the gain over the
+    best of the candidates with a lower number, None where that is the parent or not known.
     `says_again`: the score of its second evaluation may be told, which has no instances of its own. `doubted`: it may
     not be told, and puts the candidate behind one with a worse score."""
 
@@ -29,7 +29,7 @@ class Row:
     idea: str = ""
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
     same_as: int | None = None
-    same_program: int | None = None
+    same_program: int | str | None = None
     over_best: float | None = None
     says_again: bool = False
     doubted: bool = False

@@ -7,12 +7,13 @@ says another does not repeat. The metrics of all rows are columns, whose names s
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
-from pace_async.context.figures import gain_text, score_text
+from pace_async.context.figures import digits_for, gain_text, score_text
 from pace_async.context.rows import COLUMNS, Row, widest
 from pace_async.context.sections import Levels
 from pace_async.context.texts import gist, in_short, one_line
 from pace_async.context.value import Context, UnderWay
-from pace_async.search.results import KnownIdea, counted
+from pace_async.events import LearnedBefore
+from pace_async.search.results import KnownIdea, TriedOut, counted
 
 
 class Size(NamedTuple):
@@ -224,6 +225,40 @@ def listed(
     return text
 
 
+def earlier_levels(earlier: LearnedBefore | None) -> Levels:
+    """What the run had tried from which this one started. Its numbers are those of no candidates here."""
+    if earlier is None or not earlier.results:
+        return listed([])
+    digits = digits_for([each.score for each in earlier.results if each.score is not None])
+
+    def line(row: Row) -> Callable[[int], str]:
+        return lambda longest: row_text(row, digits, min(longest, BRIEF), (), bare=True)
+
+    lines = [
+        line(
+            Row(
+                TriedOut(
+                    each.candidate, 0, each.parent, None, each.what, *(each.outcome, each.score, each.gain), each.cause
+                )
+            )
+        )
+        for each in earlier.results
+    ]
+    rows = listed(lines, earlier.tested - len(lines), "of them are not shown", "of them is not shown")
+    causes = ", ".join(f"{cause} {times}" for cause, times in counted(earlier.failures)[:6])
+    head = (
+        f"Run {one_line(earlier.run, LONGEST_METRIC)} tried {earlier.tested} before this one began, {earlier.scored} "
+        f"with a score{f' (without one: {causes})' if causes else ''}. Numbers and scores are those of that run and "
+        f"count for nothing here: only its candidate {earlier.first} is here, as candidate 0."
+    )
+
+    def text(level: int) -> str | None:
+        below = rows(level)
+        return None if below is None else f"{head}\n{below}"
+
+    return text
+
+
 def lineage_levels(context: Context) -> Levels:
     """The changes that led to the parent with their gains, its own first. Then those that the table does not show."""
     chain = " from ".join(
@@ -314,6 +349,8 @@ def ideas_levels(context: Context) -> Levels:
 def _whose(idea: KnownIdea, context: Context) -> str:
     if idea.number in context.pinned:
         return " (pinned by a person)"
+    if idea.by_earlier_run:
+        return " (of the earlier run)"
     return " (from a person)" if idea.by_person else ""
 
 

@@ -198,7 +198,10 @@ def notes_levels(page: NotesPage | None) -> Levels:
         if level >= len(PAGES):
             return None
         shown = shorter(page.text, PAGES[level])
-        head = f"Written by a model after {page.candidates} candidates, which is data:"
+        when = (
+            f"after {page.candidates} candidates" if page.number else "in the earlier run, with its numbers and scores"
+        )
+        head = f"Written by a model {when}, which is data:"
         return f"{head}\n{fenced(shown, 'text')}" if shown else ""
 
     return text

@@ -14,7 +14,7 @@ from operator import attrgetter
 from pace_async.aims import weights_of
 from pace_async.context.noise import Noise, noise_of
 from pace_async.context.rows import Row, columns_of, row_of, shown_metrics
-from pace_async.events import Advised, NotesPage
+from pace_async.events import Advised, LearnedBefore, NotesPage
 from pace_async.search.front import dominates, front_of, least_crowded
 from pace_async.search.parents import fitter
 from pace_async.search.results import KnownIdea, Results, TriedOut, bare
@@ -73,7 +73,8 @@ class Context:
     task's own program: then the parent's score is no score. `by_mean`: the best is so by the mean of two evaluations,
     and another one has a better score. With several objectives the best rows are those of the front, and `weights` are
     those of the rollout's reward. `pinned` are ideas that a person has put first, and `vetoed` those that a person has
-    ruled out, the latest last. The run ends after `most` candidates, None if it has no such limit."""
+    ruled out, the latest last. The run ends after `most` candidates, None if it has no such limit. `earlier`
+    is what the run had learned from which this one started."""
 
     parent: Member
     best: Member | None
@@ -102,6 +103,7 @@ class Context:
     pinned: frozenset[int] = frozenset()
     vetoed: tuple[KnownIdea, ...] = ()
     most: int | None = None
+    earlier: LearnedBefore | None = None
 
     @property
     def scores(self) -> list[float]:
@@ -133,11 +135,13 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
     taken = {number for each in under_way for number in (each.idea, *each.covers) if number is not None} | {*vetoed}
     asked = _asked(state, island)
     seed = first.score if first is not None else None
-    best_rows = tuple(_judged(row_of(view, tested, spec, seed), view, spec, best) for tested in top)
-    recent_rows = tuple(
-        replace(_judged(row_of(view, tested, spec, seed), view, spec, best), same_as=view.equal_to(tested))
-        for tested in recent
-    )
+    earlier = state.memory.earlier
+
+    def judged(tested: TriedOut) -> Row:
+        return _repeating(_judged(row_of(view, tested, spec, seed), view, spec, best), earlier)
+
+    best_rows = tuple(judged(tested) for tested in top)
+    recent_rows = tuple(replace(judged(tested), same_as=view.equal_to(tested)) for tested in recent)
     seed_row = _seed_row(state, spec)
     return Context(
         parent=parent,
@@ -168,6 +172,7 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
         weights=_weights(state, spec, island),
         pinned=frozenset(pinned),
         vetoed=tuple(view.ideas[number] for number in vetoed if number in view.ideas),
+        earlier=earlier,
     )
 
 
@@ -224,6 +229,12 @@ def _behind(view: Results, spec: TaskSpec, row: Row, best: Member) -> bool:
 def _judged(row: Row, view: Results, spec: TaskSpec, best: Member) -> Row:
     """The row, marked where its score is above that of the best program only for luck."""
     return replace(row, doubted=True) if not row.says_again and _behind(view, spec, row, best) else row
+
+
+def _repeating(row: Row, earlier: LearnedBefore | None) -> Row:
+    """The row, marked where its program was made in the run from which this one started."""
+    made = earlier.programs.get(row.tested.program) if earlier is not None and row.same_program is None else None
+    return row if made is None or earlier is None else replace(row, same_program=f"{made} of {earlier.run}")
 
 
 def failed_on(view: Results, parent: Member, spec: TaskSpec) -> tuple[Row, ...]:

@@ -27,6 +27,7 @@ from pace_async.events.candidates import (
     deviation_of,
 )
 from pace_async.events.causes import Cause, cause_of
+from pace_async.events.learned import EarlierResult, LearnedBefore
 from pace_async.events.learning import GroupEnded, GroupShipped, LeaseAborted, LeaseReleased, VersionPublished
 from pace_async.events.literals import Action, Closing, Kind, Outcome, Purpose, Role, Subject
 from pace_async.events.notes import NotesPage
@@ -57,6 +58,7 @@ __all__ = [
     "Claimed",
     "Closing",
     "Curve",
+    "EarlierResult",
     "EpochInForce",
     "Evaluated",
     "EvaluationAttempted",
@@ -75,6 +77,7 @@ __all__ = [
     "ImplementerTry",
     "IslandActed",
     "Kind",
+    "LearnedBefore",
     "LearnerStageChanged",
     "LeaseAborted",
     "LeaseOpened",
@@ -134,4 +137,5 @@ Fact = (
     | IdeaGiven
     | ProgramGiven
     | Steered
+    | LearnedBefore
 )

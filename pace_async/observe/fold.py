@@ -32,6 +32,7 @@ from pace_async.events import (
     ImplementerChosen,
     ImplementerReserved,
     IslandActed,
+    LearnedBefore,
     LearnerStageChanged,
     LeaseAborted,
     LeaseOpened,
@@ -176,6 +177,8 @@ def _fact(view: RunView, event: Fact) -> RunView:
             return _note(view, event.at, "state", formatting.program_given(event))
         case Steered():
             return _note(_steered(view, event), event.at, "state", formatting.steered(event))
+        case LearnedBefore():
+            return _note(view, event.at, "state", clean(event.in_words))
         case SettingChanged() | IslandActed() | TryEvaluated() | ImplementerChosen() | CascadeStageEnded() | Claimed():
             return view
         case EvaluationAttempted() | Practised() | RescoreBegan() | Rescored() | EpochInForce() | LoopMeasured():

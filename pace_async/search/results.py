@@ -32,7 +32,7 @@ _KIND = re.compile(r"^\((?:refine|combine|explore)\) +")
 @dataclass(frozen=True, slots=True)
 class KnownIdea:
     """An idea under its one number for the run's life. `lease` proposed it first, `last` most recently. A person's is
-    no lease's: both are the newest lease when it was taken in."""
+    no lease's: both are the newest lease when it was taken in. Nor is that of an earlier run: both are 0."""
 
     number: int
     text: str
@@ -43,6 +43,11 @@ class KnownIdea:
     def by_person(self) -> bool:
         """Whether it is a person's."""
         return self.number > GIVEN
+
+    @property
+    def by_earlier_run(self) -> bool:
+        """Whether the run began with it."""
+        return self.lease == 0 and not self.by_person
 
 
 @dataclass(frozen=True, slots=True)

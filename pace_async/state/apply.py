@@ -26,9 +26,11 @@ from pace_async.events import (
     ImplementerChosen,
     ImplementerReserved,
     IslandActed,
+    LearnedBefore,
     LeaseAborted,
     LeaseOpened,
     LeaseReleased,
+    NotesPage,
     Practised,
     ProgramGiven,
     Steered,
@@ -40,7 +42,7 @@ from pace_async.fitness import Fitness
 from pace_async.programs.compiled import digest_as_it_is
 from pace_async.search.actions import after_action
 from pace_async.search.bandit import Result
-from pace_async.search.edit_bandit import arm_in
+from pace_async.search.edit_bandit import Tries, arm_in
 from pace_async.search.ideas import Pool, admit
 from pace_async.search.islands import after_advice, after_evaluation, first_island
 from pace_async.search.parents import fitter
@@ -109,6 +111,8 @@ def apply(state: RunState, fact: Fact) -> RunState:
             before, state.steering = state.steering.banned(), state.steering.after(fact)
             for candidate in before ^ state.steering.banned():
                 (unban if candidate in before else ban)(state, candidate)
+        case LearnedBefore():
+            _learned_before(state, fact)
         case _:
             pass  # describes the run's surroundings
     return state
@@ -196,6 +200,15 @@ def practice_with(program: str, practice: Practised | None) -> Practised | None:
     """The practice, None if it was that of another program."""
     known = practice is not None and practice.program_digest == digest_as_it_is(program)
     return practice if known else None
+
+
+def _learned_before(state: RunState, fact: LearnedBefore) -> None:
+    if state.memory.active:
+        state.memory.inherit(fact)
+    if fact.notes:
+        state.notes = taken(state.notes, NotesPage(0, 0, None, fact.notes))
+    for kind, option, gains, others in fact.edits:
+        state.visible.edits[kind, option] = Tries(gains, others)
 
 
 def _practised(state: RunState, fact: Practised) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from pace_async.aims import Costs
-from pace_async.events import Advised, Evaluated, IdeaGiven, IslandActed, Outcome
+from pace_async.events import Advised, Evaluated, IdeaGiven, IslandActed, LearnedBefore, Outcome
 from pace_async.events.complaint import in_short
 from pace_async.fitness import Fitness
 from pace_async.search.results import KnownIdea, Results, TriedOut, gain_of
@@ -54,8 +54,9 @@ class NewScore:
 class Memory:
     """`mode` is that of `search.memory`. `views` are by island, or the one of the run under RUN. `scores` are those of
     every candidate by number. `ended` are rollouts that nobody may see yet. `first` is the result of the task's own
-    program, which is in no view. `given` are the ideas of people, which are in every view. `banned` are the results of
-    banned candidates, which have no score in the views."""
+    program, which is in no view. `given` are the ideas of people and of an earlier run, which are in every view.
+    `earlier` is what that run had learned, which is in none. `banned` are the results of banned candidates, which have
+    no score in the views."""
 
     fitness: Fitness
     mode: str
@@ -65,6 +66,7 @@ class Memory:
     given: tuple[KnownIdea, ...] = ()
     first: TriedOut | None = None
     banned: dict[int, TriedOut] = field(default_factory=dict[int, TriedOut])
+    earlier: LearnedBefore | None = None
 
     @property
     def active(self) -> bool:
@@ -122,11 +124,17 @@ class Memory:
         self.ended[fact.lease] = Ended(fact.island, fact.lease, _ideas_of(advice), tested)
 
     def give(self, fact: IdeaGiven) -> None:
-        """A person has an idea. It can be chosen at once."""
+        """A person or an earlier run has an idea. It can be chosen at once."""
         idea = KnownIdea(fact.number, fact.text, fact.after, fact.after)
         self.given += (idea,)
         for view in self.views.values():
             view.propose(idea)
+
+    def inherit(self, fact: LearnedBefore) -> None:
+        """An earlier run has learned something. Its results count for nothing here."""
+        self.earlier = fact
+        for given in fact.given:
+            self.give(given)
 
     def lost(self, advice: Advised) -> None:
         """A rollout died of the machine: its ideas stay, untried."""

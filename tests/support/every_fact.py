@@ -9,6 +9,7 @@ from pace_async.events import (
     CascadeScore,
     CascadeStageEnded,
     Claimed,
+    EarlierResult,
     EpochInForce,
     EvaluationAttempted,
     Fact,
@@ -22,6 +23,7 @@ from pace_async.events import (
     ImplementerReserved,
     ImplementerTry,
     IslandActed,
+    LearnedBefore,
     LeaseAborted,
     LeaseReleased,
     LoopMeasured,
@@ -53,6 +55,11 @@ from tests.support.population_facts import (
 
 TRY = ImplementerTry(1, "coder", "ok", "", "layout = 9\n" * 40, None)
 OURS = "x = 3\n" * 99
+EARLIER = EarlierResult(9, 4, "hexagons", "ok", 2.25, 0.25, "")
+LEARNED = LearnedBefore(
+    *("before", 9, 6000.5, (EARLIER,), 2, 1, {"timeout": 1}, {"d9": 9}, ("rings",), "Worked: hex"),
+    edits=(("order", "falling", 1, 2),),
+)
 TRIED = FreshScore(1, 2.5, "ok", 2.4, 0.9, True, 0.5, {"seconds": 0.25})
 
 
@@ -88,6 +95,7 @@ def one_of_each() -> tuple[tuple[Fact, ...], ...]:
         (IdeaGiven(3, "spirals from the middle", 5, 6010.0), Steered(5, "idea", 10, "pin", 5, 6010.5)),
         (Steered(6, "candidate", 1, "ban", 5, 6010.6), Steered(7, "candidate", 2, "pin", 5, 6010.7)),
         (Steered(8, "note", 2, "Try the hexagons\nfirst.", 5, 6010.8),),
+        (LEARNED,),
         (opened(7), ProgramGiven(7, 4, OURS, "ours of today", 6011.0)),
         (advised(7, ideas=()), replace(evaluated(7), program=OURS), LeaseReleased(7, "skipped", 6012.0)),
         (FaultSeen("engine", "timeout", "no answer", 4, 1.0), RunStateChanged("running", "", 1.0)),

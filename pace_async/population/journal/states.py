@@ -19,6 +19,7 @@ from pace_async.events import (
     Claimed,
     GroupShipped,
     ImplementerTry,
+    LearnedBefore,
     NotesPage,
     Practised,
     ProgramGiven,
@@ -126,6 +127,7 @@ class _State(msgspec.Struct, frozen=True):
     front: tuple[int, ...] = ()
     steering: Steering = NOTHING_SAID
     banned: dict[int, TriedOut] = {}
+    earlier: LearnedBefore | None = None
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -153,6 +155,7 @@ def encoding_of(state: RunState) -> Callable[[], bytes]:
     }
     scores, ended, given, first = dict(memory.scores), dict(memory.ended), memory.given, memory.first
     banned = dict(memory.banned)
+    earlier = memory.earlier
 
     def encode() -> bytes:
         parts: dict[str, Any] = {
@@ -177,6 +180,7 @@ def encoding_of(state: RunState) -> Callable[[], bytes]:
             given=given,
             first=first,
             banned=banned,
+            earlier=earlier,
         )
         return sealed(_ENCODER.encode(whole))
 
@@ -306,7 +310,7 @@ def _state(stored: _State, terms: Terms, reading: Reading) -> RunState:
         number: Results.of(memory.fitness, view.ideas, view.tested) for number, view in stored.memory.items()
     }
     memory.scores, memory.ended, memory.first = stored.scores, stored.ended, stored.first
-    memory.given, memory.banned = stored.given, stored.banned
+    memory.given, memory.banned, memory.earlier = stored.given, stored.banned, stored.earlier
     return state
 
 

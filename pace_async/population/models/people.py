@@ -24,7 +24,8 @@ class InboxRow(Base):
 
 
 class GivenIdeaRow(Base):
-    """An entry that the run has taken in, as the idea of that number. `after` is the newest lease then."""
+    """An entry that the run has taken in, as the idea of that number. `after` is the newest lease then. Entries below 0
+    are no entries: they are ideas of the run from which this one started."""
 
     __tablename__ = "given_ideas"
     run_id: Mapped[int] = mapped_column(primary_key=True)

@@ -275,14 +275,18 @@ def note_given(connection: Connection, run_id: int) -> GivenNote:
 
 
 def idea_texts(connection: Connection, run_id: int, numbers: Sequence[int]) -> dict[int, str]:
-    """The ideas of rollouts and of people with these numbers, those among them that exist."""
+    """The ideas of rollouts, of people and of an earlier run with these numbers, those among them that exist."""
     idea, row = IdeaRow, InboxRow
     people = [number - GIVEN for number in numbers if number > GIVEN]
     proposed = select(idea.idea, idea.description).where(idea.run_id == run_id, idea.idea.in_(numbers))
     given = select(row.entry + GIVEN, row.text).where(
         *(row.run_id == run_id, row.entry.in_(people), row.program.is_(None), row.subject.is_(None))
     )
-    return {number: _text(text) for number, text in (*connection.execute(proposed), *connection.execute(given))}
+    began = select(GivenIdeaRow.idea, GivenIdeaRow.description).where(
+        *(GivenIdeaRow.run_id == run_id, GivenIdeaRow.idea.in_(numbers), GivenIdeaRow.entry < 0)
+    )
+    rows = (row for asked in (proposed, given, began) for row in connection.execute(asked))
+    return {number: _text(text) for number, text in rows}
 
 
 def ideas_given(connection: Connection, run_id: int) -> Sequence[GivenIdea]:
@@ -301,6 +305,12 @@ def ideas_given(connection: Connection, run_id: int) -> Sequence[GivenIdea]:
         .where(IdeaRow.run_id == run_id, IdeaRow.idea.in_([number for number, (mark, _) in marks.items() if mark]))
         .order_by(IdeaRow.idea)
     )
+    began = connection.execute(
+        select(given.idea, given.description, given.at, given.after)
+        .where(given.run_id == run_id, given.entry < 0)
+        .where(given.idea.in_([number for number, (mark, _) in marks.items() if mark]))
+        .order_by(given.idea)
+    )
     experiments = connection.execute(
         select(tried.idea, scored.candidate, case((scored.merit.is_not(None), scored.score)))
         .join(scored, and_(scored.run_id == tried.run_id, scored.candidate == tried.lease))
@@ -316,4 +326,4 @@ def ideas_given(connection: Connection, run_id: int) -> Sequence[GivenIdea]:
         candidate, score = tries[0] if tries else (None, None)
         return GivenIdea(number, _text(text), at, after, len(tries), candidate, score, mark or None, mark_after)
 
-    return [shown(number, text, at, after) for number, text, at, after in (*entries.all(), *others.all())]
+    return [shown(number, text, at, after) for number, text, at, after in (*entries.all(), *others.all(), *began.all())]

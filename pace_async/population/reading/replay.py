@@ -62,6 +62,7 @@ INPUT = {
     "IdeaGiven",
     "ProgramGiven",
     "Steered",
+    "LearnedBefore",
 }
 """The kinds of facts that the fold needs of every lease. Of open leases it needs all."""
 UNREAD: dict[str, dict[str, Any]] = {

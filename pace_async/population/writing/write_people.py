@@ -7,7 +7,7 @@ from sqlalchemy import Connection, func, insert, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from pace_async.errors import GaveUp
-from pace_async.events import IdeaGiven, Steered, Subject
+from pace_async.events import IdeaGiven, LearnedBefore, Steered, Subject
 from pace_async.population.connect import Place, engine, in_words, will_pass
 from pace_async.population.models import CandidateRow, GivenIdeaRow, InboxRow, SteeringRow
 from pace_async.population.writing.scope import Scope
@@ -29,6 +29,12 @@ class NewEntry:
 def idea_given(scope: Scope, fact: IdeaGiven) -> None:
     """An entry of the inbox that is taken in, once."""
     scope.record(GivenIdeaRow, fact, idea=fact.number, description=fact.text)
+
+
+def learned_before(scope: Scope, fact: LearnedBefore) -> None:
+    """The untried ideas of an earlier run. The rest stands in the journal alone."""
+    for given in fact.given:
+        idea_given(scope, given)
 
 
 def steered(scope: Scope, fact: Steered) -> None:

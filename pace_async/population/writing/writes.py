@@ -23,6 +23,7 @@ from pace_async.events import (
     ImplementerChosen,
     ImplementerReserved,
     IslandActed,
+    LearnedBefore,
     LeaseAborted,
     LeaseOpened,
     LeaseReleased,
@@ -105,6 +106,7 @@ WRITERS: Mapping[type, Callable[[Scope, Any], None]] = {
     IdeaGiven: write_people.idea_given,
     ProgramGiven: _as_it_is(GivenProgramRow),
     Steered: write_people.steered,
+    LearnedBefore: write_people.learned_before,
 }
 """What writes the rows of each fact."""
 

@@ -9,9 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from pace_async.aims import aims_of
 from pace_async.config import SearchConfig
 from pace_async.errors import UsageError
 from pace_async.evaluate.local import refused
+from pace_async.events import RunHeader
 from pace_async.population.reading.best_programs import best_programs
 from pace_async.population.reading.reader import open_readonly
 from pace_async.runtime.run_paths import find_run_paths
@@ -75,6 +77,8 @@ def _of_run(named: str, task: Task) -> list[Given]:
             raise UsageError(
                 f"Run {run} is of the task {header.task!r}, and a run of {task.name!r} cannot start from it."
             )
+        if why := _other_kind(header, task):
+            raise UsageError(f"Run {run} has {why} than {task.name!r} has now: start without it.")
         programs = reader.ask(best_programs, most)
     if not programs:
         raise UsageError(f"Run {run} has no program with a score yet: start without it.")
@@ -85,6 +89,14 @@ def _of_run(named: str, task: Task) -> list[Given]:
         for number, program, score in programs
         if not refused(program, task)
     ]
+
+
+def _other_kind(header: RunHeader, task: Task) -> str:
+    """Why the programs or the scores of the run mean something else, empty if they do not."""
+    aims = [(aim.metric, aim.higher) for aim in aims_of(header.aims)]
+    if header.direction != task.spec.direction or aims != [(aim.metric, aim.higher) for aim in task.spec.aims]:
+        return "other objectives"
+    return "programs in another language" if header.task_suffix not in (None, task.suffix) else ""
 
 
 def _own(path: Path, task: Task) -> list[Given]:

@@ -51,6 +51,7 @@ from pace_async.runtime.run_paths import ROWS_LOST, RunPaths, claimed, find_run_
 from pace_async.runtime.start.asked import bill_of
 from pace_async.runtime.start.assemble import RunResources, conduct, say, waiting
 from pace_async.runtime.start.beginning import begun_with
+from pace_async.runtime.start.learned_before import learned_before
 from pace_async.runtime.start.lost_rows import accept_loss, refuse_if_lost
 from pace_async.runtime.start.missing import refuse_unless_data
 from pace_async.runtime.start.own_memory import own_memory
@@ -107,6 +108,8 @@ async def _start(run: ResolvedRun, run_dir: Path | None, shown: Shown) -> int:
         seed_program = await score_seed_program(config, task, tier)
     config, task = with_bounds(config, task, next(fact.score for fact in seed_program if isinstance(fact, Evaluated)))
     announce(display, f"advisor {run.advisor}")
+    if run.learned is not None:
+        announce(display, f"begins with {run.learned.in_words}")
     if run.programs:
         limit = f", of {config.stop.candidates} candidates in all" if config.stop.candidates is not None else ""
         announce(display, f"given programs are evaluated first: {len(run.programs)}{limit}")
@@ -129,7 +132,7 @@ async def _start(run: ResolvedRun, run_dir: Path | None, shown: Shown) -> int:
                 await anyio.to_thread.run_sync(run.before.copy, paths.advisor)
             await store.create_run(header_of(config, task, paths.name, tier), programs=run.programs)
             async with end_recorded(store):
-                await store.commit(*seed_program, *checks)
+                await store.commit(*seed_program, *([run.learned] if run.learned is not None else []), *checks)
                 state = await _conduct(config, task, paths, tier, store, lock, shown)
     return EXIT_CODES[state]
 
@@ -172,7 +175,9 @@ async def _go_on(paths: RunPaths, changes: Mapping[str, object], shown: Shown, d
             checks = await _check_models(config)
             own = ()
             if standing.best is None:  # it was killed before its seed program was written
-                own = await score_seed_program(config, begun_with(config.search, task)[0], tier)
+                learned = learned_before(config, task)
+                scored = await score_seed_program(config, begun_with(config.search, task)[0], tier)
+                own = (*scored, *([learned] if learned is not None else []))
             async with end_recorded(store):
                 with _writing(f"`pace resume {paths.folder} --despite-loss` goes on with it"):
                     await accept_loss(store, paths)

@@ -12,6 +12,7 @@ from pace_async.context.checked import check
 from pace_async.context.templates import Templates
 from pace_async.evaluate.assemble import of_this_machine
 from pace_async.evaluate.resources import Resources, resources_of
+from pace_async.events import LearnedBefore
 from pace_async.implement.agent_checks import refuse_unless_runnable
 from pace_async.implement.assemble import (
     refuse_missing_mechanisms,
@@ -40,6 +41,7 @@ from pace_async.runtime.run_paths import RunPaths, new_run_paths
 from pace_async.runtime.start.asked import refuse_without_prices
 from pace_async.runtime.start.beginning import Given, begun_with, bounds_of
 from pace_async.runtime.start.descriptors import ensure_descriptors
+from pace_async.runtime.start.learned_before import learned_before
 from pace_async.runtime.start.missing import note_the_rest, noted
 from pace_async.runtime.start.packages import refuse_without_packages
 from pace_async.runtime.start.planning import refuse_unless_it_fits
@@ -54,9 +56,10 @@ class ResolvedRun:
     """`config` names the run's advisor, and `advisor` says it and how it serves the task. `task` has the limits of the
     run. `trainer` is None if nothing is trained. `cards` are those that learner and engine own, with their owners.
     `granted` is what this machine's slots may use, `slots` how many evaluations run at once, here or elsewhere.
-    `programs` are evaluated first. `before` is the version that another run trained, from which this run's advisor
-    begins. `memory` says what the advisor needs of the cards, None if that is not planned, and
-    `elsewhere` the cards that it needs where this machine has none. `missing` is what this machine lacks."""
+    `programs` are evaluated first. `learned` is what another run had learned, and `before` the version that another one
+    trained, from which this run's advisor begins. `memory` says what the advisor needs of the cards, None if that is
+    not planned, and `elsewhere` the cards that it needs where this machine has none. `missing` is what this machine
+    lacks."""
 
     config: Config
     task: Task
@@ -68,6 +71,7 @@ class ResolvedRun:
     granted: Resources
     memory: Plan | None
     programs: tuple[Given, ...] = ()
+    learned: LearnedBefore | None = None
     before: TrainedBefore | None = None
     elsewhere: str = ""
     missing: tuple[str, ...] = ()
@@ -116,6 +120,7 @@ def resolve_run(named: Config, asked: Task, run_dir: Path | None, *, dry: bool =
         granted=granted,
         memory=memory,
         programs=programs,
+        learned=learned_before(config, task),
         before=before,
         elsewhere=elsewhere,
         missing=tuple(missing or ()),
