@@ -29,8 +29,9 @@ def compare(
     Runs whose settings differ only in the seed are seeds of one arm, A, B and so on. All are compared after the number
     of candidates that the shortest has, or after its hours of search or USD (--by). With two seeds or more an arm has a
     95 % interval (Student's), and so has the difference of two such arms (Welch's). Where best programs were also
-    scored at fresh seeds, these scores stand beside those of the search. Spikes are how often entropy and gradient norm
-    rise beyond twice their running median in the last half of the updates, from eight trained groups on.
+    scored at fresh seeds, these scores stand beside those of the search. Runs with several objectives are compared by
+    the hypervolumes of their fronts too. Spikes are how often entropy and gradient norm rise beyond twice their running
+    median in the last half of the updates, from eight trained groups on.
 
     Example: pace compare circle_packing-1 circle_packing-1
 

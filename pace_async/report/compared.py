@@ -4,7 +4,7 @@ Pure, except that `plot` may write a file.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,11 @@ from pace_async.report.durations import hours_in_words
 
 class ComparedRunShown(TypedDict):
     """One of the runs compared. `curve` has [place, score] at each improvement. `best_compared` is the best score at
-    the place at which all are compared, and `fresh_score` the score of the best program there at fresh seeds, None if
-    it was tried at none. `reaches_first`: the place at which it is as good as the mean of the first arm, None if it
-    never is. Spikes: how often entropy and gradient norm rise beyond twice their running median in the last half of the
-    updates. `reward_spread`: the standard deviation of rewards in a group, in the first and the last quarter.
-    Each is None with fewer than eight groups."""
+    the place at which all are compared, `fresh_score` the score of the best program there at fresh seeds, None if it
+    was tried at none, and `hypervolume` that of the front there, None without objectives. `reaches_first`: the place at
+    which it is as good as the mean of the first arm, None if it never is. Spikes: how often entropy and gradient norm
+    rise beyond twice their running median in the last half of the updates. `reward_spread`: the standard deviation of
+    rewards in a group, in the first and the last quarter. Each is None with fewer than eight groups."""
 
     run: str
     arm: str
@@ -35,6 +35,7 @@ class ComparedRunShown(TypedDict):
     curve: list[tuple[float, float]]
     length: float
     fresh_score: float | None
+    hypervolume: float | None
     reaches_first: float | None
     entropy_spikes: int | None
     grad_norm_spikes: int | None
@@ -84,9 +85,20 @@ class DifferenceShown(FreshDifference):
     is_reached: float | None
 
 
+class FrontsShown(TypedDict):
+    """The same of the hypervolumes of fronts: the share of what lies between the bounds of the objectives that programs
+    dominate. `reference` is the worse bound of each, up to which they count."""
+
+    reference: dict[str, float]
+    arms: list[ArmShown]
+    differences: list[DifferenceShown]
+    verdicts: list[str]
+
+
 class ComparisonShown(TypedDict):
     """Runs of one task, compared at `place`, which counts candidates, hours of search or USD as `by` says. `candidates`
-    is the number that the shortest run has that has any. `verdicts` are the differences in sentences."""
+    is the number that the shortest run has that has any. `verdicts` are the differences in sentences.
+    `fronts` is None without objectives."""
 
     task: str
     direction: str
@@ -97,6 +109,7 @@ class ComparisonShown(TypedDict):
     arms: list[ArmShown]
     differences: list[DifferenceShown]
     verdicts: list[str]
+    fronts: FrontsShown | None
 
 
 SHORT = 2.0
@@ -146,6 +159,25 @@ class Comparison:
         return any(fresh is not None and fresh != best for best, fresh in scores)
 
     @property
+    def fronts(self) -> "Comparison | None":
+        """The same by the hypervolumes of the fronts instead of the scores. None without objectives."""
+        if not any(run.fronts for _, run in self.every):
+            return None
+        arms = (
+            replace(
+                arm, runs=tuple(replace(run, curve=run.fronts, fresh=(), fronts=()) for run in arm.apart or arm.runs)
+            )
+            for arm in self.arms
+        )
+        return Comparison(tuple(arms), self.by)
+
+    @property
+    def reference(self) -> dict[str, float]:
+        """The worse bound of each objective, up to which a hypervolume counts."""
+        aims = self.arms[0].runs[0].fitness.aims
+        return {aim.metric: aim.lower if aim.higher else aim.upper for aim in aims}
+
+    @property
     def runs(self) -> list[ComparedRunShown]:
         """A row for each run."""
         return [self.row(arm, run) for arm, run in self.every]
@@ -167,8 +199,8 @@ class Comparison:
         ]
 
     @property
-    def verdicts(self) -> list[str]:
-        """What the differences show, in sentences."""
+    def told_apart(self) -> list[str]:
+        """How each arm differs from the first, in sentences."""
         first, place, fitness = self.arms[0], self.place, self.arms[0].runs[0].fitness
         found: list[str] = []
         for arm, row in zip(self.arms[1:], self.differences, strict=True):
@@ -177,6 +209,12 @@ class Comparison:
             earliest = min((side for side in sides if side[2] is not None), key=lambda side: side[2] or 0, default=None)
             if earliest is not None and (at := share_in_words(earliest[2], place, self.by)):
                 found.append(f"{earliest[0].name} reaches the final mean of {earliest[1].name} after {at}.")
+        return found
+
+    @property
+    def verdicts(self) -> list[str]:
+        """What the differences show, in sentences."""
+        found = self.told_apart
         for arm in self.arms:
             for run in arm.repeats:
                 found.append(
@@ -217,6 +255,14 @@ class Comparison:
             "arms": [self._arm(arm) for arm in self.arms],
             "differences": self.differences,
             "verdicts": self.verdicts,
+            "fronts": None
+            if (fronts := self.fronts) is None
+            else {
+                "reference": self.reference,
+                "arms": [fronts._arm(arm) for arm in fronts.arms],
+                "differences": fronts.differences,
+                "verdicts": fronts.told_apart,
+            },
         }
 
     def plot(self, path: str | Path | None = None) -> Any:
@@ -250,6 +296,7 @@ class Comparison:
             "curve": list(run.curve),
             "length": run.length,
             "fresh_score": run.fresh_after(self.place),
+            "hypervolume": run.front_after(self.place),
             "reaches_first": None if final is None else reached(run.curve, final.value, run.fitness),
             "entropy_spikes": run.diagnostics.entropy_spikes,
             "grad_norm_spikes": run.diagnostics.grad_norm_spikes,

@@ -28,6 +28,7 @@ def compared_run(reader: Reader, name: str | None = None, by: By = "candidates")
         curve=tuple((getattr(at, by), score) for at, score in trajectory.scores if score is not None),
         length=getattr(trajectory.end, by),
         fresh=tuple((getattr(at, by), score) for at, score in trajectory.fresh),
+        fronts=tuple((getattr(at, by), volume) for at, volume in trajectory.fronts if volume is not None),
         diagnostics=diagnostics_of(
             trajectory.entropy, trajectory.grad_norm, [row.spread for row in trajectory.rewards]
         ),
@@ -42,6 +43,10 @@ def refuse_unless_comparable(runs: Sequence[ComparedRun], by: By = "candidates")
             raise UsageError(
                 f"{first.run} searches {first.task} and {run.run} searches {run.task}: scores of different tasks "
                 "do not compare."
+            )
+        if run.fitness.aims != first.fitness.aims:
+            raise UsageError(
+                f"{first.run} and {run.run} have not the same objectives and bounds: their scores do not compare."
             )
     unpriced = next((run.run for run in runs if run.spend_usd is None), None)
     if by == "usd" and unpriced is not None:

@@ -40,9 +40,10 @@ def by_of(said: str | None) -> By:
 @dataclass(frozen=True, slots=True, repr=False)
 class ComparedRun:
     """One run. `settings` are flat, by dotted key. `curve` has (place, best score) at each improvement, oldest first,
-    and `fresh` (place, score of the best program at fresh seeds), None where it was tried at none. A place counts
-    candidates complete, hours of search or USD, and `length` is that of the run's end. `spend_usd` is None if the price
-    of some calls is not known, and `spend_known_usd` is the cost of the others."""
+    and `fresh` (place, score of the best program at fresh seeds), None where it was tried at none. `fronts` has (place,
+    hypervolume of the front) where that grows, empty without objectives. A place counts candidates complete, hours of
+    search or USD, and `length` is that of the run's end. `spend_usd` is None if the price of some calls is not known,
+    and `spend_known_usd` is the cost of the others."""
 
     run: str
     task: str
@@ -58,6 +59,7 @@ class ComparedRun:
     fresh: tuple[tuple[float, float | None], ...] = ()
     diagnostics: Diagnostics = NO_DIAGNOSTICS
     spend_known_usd: float = 0.0
+    fronts: tuple[tuple[float, float], ...] = ()
 
     def __repr__(self) -> str:
         return f"ComparedRun({self.run!r}, {self.candidates} candidates, best {_short(self.best_after(self.length))})"
@@ -69,6 +71,10 @@ class ComparedRun:
     def fresh_after(self, place: float) -> float | None:
         """The score at fresh seeds of the program that was the best at a place, None if it has none."""
         return _at(self.fresh, place)
+
+    def front_after(self, place: float) -> float | None:
+        """The hypervolume of the front at a place, None before its first program."""
+        return _at(self.fronts, place)
 
     def repeats(self, other: "ComparedRun") -> bool:
         """Whether this is the other run once more, perhaps longer or shorter."""

@@ -16,7 +16,15 @@ def lines(comparison: Comparison, room: int | None = None) -> list[str]:
     for rows in (arms(comparison), diagnostics(comparison)):
         found += ["", *table_lines(rows, room)] if rows else []
     verdicts = comparison.verdicts
+    if (fronts := comparison.fronts) is not None:
+        found += ["", fronts_in_words(comparison), *table_lines(arms(fronts), room), *fronts.told_apart]
     return [*found, *(["", *verdicts] if verdicts else []), "", *_drawing(comparison)]
+
+
+def fronts_in_words(comparison: Comparison) -> str:
+    """What a hypervolume is, with its reference point."""
+    bounds = ", ".join(f"{name} {bound:g}" for name, bound in comparison.reference.items())
+    return f"Hypervolume: the share that a front dominates of what lies between the bounds (worse ones: {bounds})."
 
 
 def _runs(comparison: Comparison) -> list[dict[str, object]]:
@@ -32,6 +40,7 @@ def _runs(comparison: Comparison) -> list[dict[str, object]]:
             "best": row["best_score"],
             f"after {in_words(place, by)}": row["best_compared"],
             **({"at fresh seeds": row["fresh_score"]} if comparison.has_fresh else {}),
+            **({"hypervolume": row["hypervolume"]} if comparison.reference else {}),
             **({f"as good as {first} after": share_in_words(row["reaches_first"], place, by)} if several else {}),
             "spend": in_usd(row["spend_known_usd"], unpriced=row["spend_usd"] is None, digits=2),
         }

@@ -12,7 +12,7 @@ from pace_async.report.compared import Comparison, in_words, share_in_words
 from pace_async.report.compared_curves import curves
 from pace_async.report.compared_runs import compared_run, refuse_unless_comparable
 from pace_async.report.comparison import CHOICES, Arm, By, ComparedRun
-from pace_async.report.comparison_text import arms, diagnostics
+from pace_async.report.comparison_text import arms, diagnostics, fronts_in_words
 from pace_async.report.markup import Content, Markup, tag
 from pace_async.report.parts import card, scrolling, table
 from pace_async.web.runs import OpenRun
@@ -47,6 +47,7 @@ def comparison_page(runs: Mapping[str, OpenRun], asked: Sequence[str], by: By = 
         axes(CHOICES, by, asked),
         card(curves(comparison.arms, comparison.place, by)),
         *([tag("h2", "Arms"), *said, scrolling("Arms", table(_plain(compared), ""))] if compared else []),
+        *_fronts(comparison),
         tag("h2", "Runs"),
         scrolling("Runs", table([_row(comparison, arm, run) for arm, run in comparison.every], "")),
         *([tag("h2", "Learning"), scrolling("Learning", table(_plain(learned), ""))] if learned else []),
@@ -69,6 +70,15 @@ def _caption(comparison: Comparison) -> str:
     return " ".join(notes)
 
 
+def _fronts(comparison: Comparison) -> list[Markup]:
+    """The arms by the hypervolumes of their fronts."""
+    if (fronts := comparison.fronts) is None:
+        return []
+    said = [tag("p", sentence) for sentence in (fronts_in_words(comparison), *fronts.told_apart)]
+    rows = arms(fronts)
+    return [tag("h2", "Fronts"), *said, *([scrolling("Fronts", table(_plain(rows), ""))] if rows else [])]
+
+
 def _row(comparison: Comparison, arm: Arm, run: ComparedRun) -> dict[str, Content]:
     place, by, first = comparison.place, comparison.by, comparison.arms[0]
     row = comparison.row(arm, run)
@@ -83,6 +93,7 @@ def _row(comparison: Comparison, arm: Arm, run: ComparedRun) -> dict[str, Conten
         "score": _score(row["best_score"]),
         f"after {in_words(place, by)}": _score(row["best_compared"]),
         **fresh,
+        **({"hypervolume": _score(row["hypervolume"])} if comparison.reference else {}),
         **(as_good if len(comparison.every) > 1 else {}),
         "USD": cell_usd(run.spend_known_usd, unpriced=run.spend_usd is None, digits=2),
     }

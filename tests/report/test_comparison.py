@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
-from pace_async.fitness import Fitness
+from pace_async.aims import Aim
+from pace_async.fitness import Fitness, fitness_of
 from pace_async.observe.chart import curves
 from pace_async.report import compared_curves
 from pace_async.report.compared import Comparison, in_words
@@ -208,3 +209,24 @@ def test_runs_of_a_task_that_is_minimised_are_compared_by_their_lowest_scores() 
         "B is better than A.",
         "B reaches the final mean of A after 5 candidates (25 %).",
     ]
+
+
+def test_runs_with_objectives_are_compared_by_the_hypervolumes_of_their_fronts_too() -> None:
+    fitness = fitness_of("maximize", 0.0, 1.0, (Aim("balance", True, 0.5, 1.0), Aim("seconds", False, 0.0, 2.0)))
+
+    def several(seed: int, k: int, *fronts: tuple[float, float]) -> ComparedRun:
+        return replace(run(seed, (0.0, 0.4 + seed / 10), (7.0, 0.5 + seed / 10), k=k), fitness=fitness, fronts=fronts)
+
+    ours = [several(1, 1, (0.0, 0.1), (5.0, 0.5)), several(2, 1, (0.0, 0.1), (9.0, 0.48), (30.0, 0.9))]
+    theirs = [several(3, 2, (1.0, 0.2)), several(4, 2, (2.0, 0.22))]
+    comparison = Comparison.of([*ours, *theirs])
+    shown = comparison.document()
+    assert [row["hypervolume"] for row in shown["runs"]] == [0.5, 0.48, 0.2, 0.22]
+    fronts = shown["fronts"]
+    assert fronts is not None and fronts["reference"] == {"balance": 0.5, "seconds": 2.0}
+    assert [arm["mean"] for arm in fronts["arms"]] == pytest.approx([0.49, 0.21])
+    assert fronts["arms"][0]["low"] == pytest.approx(0.49 - 12.706 * 0.01, abs=1e-3)
+    assert fronts["differences"][0]["difference"] == pytest.approx(-0.28)
+    assert fronts["verdicts"][0] == "B is worse than A."
+    assert "between the bounds (worse ones: balance 0.5, seconds 2)." in repr(comparison)
+    assert Comparison.of([run(1, (0.0, 1.0))]).document()["fronts"] is None

@@ -63,6 +63,9 @@ def test_the_front_of_a_run_is_that_of_its_candidates(tmp_path: Path) -> None:
     report = (tmp_path / "report.html").read_text()
     assert f"{found['hypervolume']:.4f} of what lies between the bounds" in report
     assert all(f'href="#c{one["candidate"]}"' in report for one in found["front"])
+    compared = json.loads(search(tmp_path, ["compare", "runs/zdt1-1", "--json"]).out)
+    assert compared["runs"][0]["hypervolume"] == found["hypervolume"]
+    assert compared["fronts"]["reference"] == {"f1": 1.0, "f2": 6.0}
 
 
 @pytest.mark.long

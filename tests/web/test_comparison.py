@@ -11,6 +11,9 @@ import anyio
 import pytest
 from starlette.testclient import TestClient
 
+from pace_async.aims import Aim, text_of
+from pace_async.observe import formatting
+from pace_async.population.reading.front import front_of_run
 from pace_async.population.reading.reader import open_readonly
 from pace_async.web.app import application
 from pace_async.web.runs import OpenRun
@@ -123,3 +126,18 @@ def test_fresh_scores_and_signs_of_learning_are_those_of_the_command(folder: Pat
     assert f"{first:.3g} → {last:.3g}" in page
     assert f"({100 * told['differences'][0]['reaches'] / 40:.0f} %)" in page
     assert "at fresh seeds" not in asked(_client({}))
+
+
+def test_fronts_are_compared_by_their_hypervolume(tmp_path: Path) -> None:
+    aims = text_of((Aim("a", True, 0.0, 4.0), Aim("b", False, 0.0, 9.0)))
+    several = (
+        f"update runs set aims = '{aims}'",
+        "update candidates set metrics = json_object('a', score, 'b', score * score) where score is not null",
+    )
+    folder = changed_runs(tmp_path, {"one": several, "two": (*several, SEED, WORSE)})
+    with ExitStack() as stack:
+        opened = {name: stack.enter_context(open_readonly(folder / name / "population.db")) for name in ("one", "two")}
+        page = asked(_client({name: OpenRun(reader) for name, reader in opened.items()}), "one", "two")
+        [volume] = [reader.ask(front_of_run).hypervolume for name, reader in opened.items() if name == "one"]
+    assert "<h2>Fronts</h2>" in page and "between the bounds (worse ones: a 0, b 9)." in page
+    assert formatting.score(volume) in page

@@ -7,8 +7,10 @@ from sqlalchemy import Connection, select
 
 from pace_async.aims import Aim, Costs
 from pace_async.errors import UsageError
+from pace_async.fitness import Fitness
 from pace_async.population.models import CandidateRow
 from pace_async.population.reading.load import header_of
+from pace_async.population.reading.progress import placed_of
 from pace_async.search.front import hypervolume, with_point
 
 BATCH = 1_000
@@ -49,6 +51,25 @@ def front_of_run(connection: Connection, run_id: int) -> Front:
             front = with_point(front, OnFront(each.candidate, each.score, metrics, costs))
     ranked = fitness.ranked(front)
     return Front(aims, tuple(ranked), hypervolume([each.costs for each in ranked]))
+
+
+def hypervolumes_of(connection: Connection, run_id: int, fitness: Fitness) -> list[tuple[int, float, float]]:
+    """Wherever the hypervolume of the front grows: the candidates before it, seconds since the epoch, and what it is
+    from there on. Empty without objectives."""
+    placed, row = placed_of(run_id), CandidateRow
+    of_run = (row.run_id == run_id, row.candidate == placed.c.candidate, row.merit.is_not(None))
+    scored = select(placed.c.place, placed.c.at, row.candidate, row.score, row.metrics).where(*of_run)
+    found, front = list[tuple[int, float, float]](), tuple[OnFront, ...]()
+    if not fitness.aims:
+        return found
+    for each in connection.execute(scored.order_by(placed.c.place).execution_options(yield_per=BATCH)):
+        if costs := fitness.costs(each.metrics):
+            before, front = front, with_point(front, OnFront(each.candidate, each.score, {}, costs))
+            if front != before and (volume := hypervolume([one.costs for one in front])) > (
+                found[-1][2] if found else -1
+            ):
+                found.append((each.place, each.at, volume))
+    return found
 
 
 def refuse_unless_several(front: Front, run: str) -> None:

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, func, select
 from pace_async.fitness import Fitness
 from pace_async.population.models import CandidateRow, FreshScoreRow, GroupRow
 from pace_async.population.reading.confirmed import tried_of
+from pace_async.population.reading.front import hypervolumes_of
 from pace_async.population.reading.load import load_standing
 from pace_async.population.reading.money import paid_until
 from pace_async.population.reading.progress import improvements_of, placed_of
@@ -39,7 +40,8 @@ class Better(NamedTuple):
 class Trajectory:
     """How a run went. `scores` are the improvements, oldest first. `fresh` are the scores of the best program on the
     fresh instances that confirmed it: the one that `pace best` names where the best is chosen by them, else the one
-    with the best score. `end` is the place of the last candidate. `entropy` and `grad_norm` have a value for each
+    with the best score. `fronts` are the hypervolumes of its front, empty without objectives. `end` is the place of the
+    last candidate. `entropy` and `grad_norm` have a value for each
     trained group, and `rewards` those of each group. `unpriced`: the price of some calls is not known."""
 
     standing: Standing
@@ -50,6 +52,7 @@ class Trajectory:
     grad_norm: tuple[float, ...]
     rewards: tuple[RewardsOfGroup, ...]
     unpriced: bool = False
+    fronts: tuple[Better, ...] = ()
 
 
 def trajectory_of(connection: Connection, run: str | None) -> Trajectory:
@@ -61,9 +64,12 @@ def trajectory_of(connection: Connection, run: str | None) -> Trajectory:
     fresh: list[_At] = [(row.place, row.at, row.fresh) for row in improvements]
     if standing.header.by_confirmed:
         fresh = _confirmed(connection, run_id, fitness)
+    fronts: list[_At] = [*hypervolumes_of(connection, run_id, fitness)]
     last = connection.execute(select(func.max(CandidateRow.at)).where(CandidateRow.run_id == run_id)).scalar()
     ends = [] if last is None else [(standing.candidates, last, None)]
-    *placed, end = _placed(connection, run_id, [*scores, *fresh, *ends]) if ends else [Better(Place(0, 0.0, 0.0), None)]
+    *placed, end = (
+        _placed(connection, run_id, [*scores, *fresh, *fronts, *ends]) if ends else [Better(Place(0, 0.0, 0.0), None)]
+    )
     trained = connection.execute(
         select(GroupRow.entropy, GroupRow.grad_norm)
         .where(GroupRow.run_id == run_id, GroupRow.state == "trained")
@@ -72,7 +78,8 @@ def trajectory_of(connection: Connection, run: str | None) -> Trajectory:
     return Trajectory(
         standing=standing,
         scores=tuple(placed[: len(scores)]),
-        fresh=tuple(placed[len(scores) :]),
+        fresh=tuple(placed[len(scores) : len(scores) + len(fresh)]),
+        fronts=tuple(placed[len(scores) + len(fresh) :]),
         end=end.place,
         entropy=tuple(row.entropy for row in trained if row.entropy is not None),
         grad_norm=tuple(row.grad_norm for row in trained if row.grad_norm is not None),
