@@ -11,9 +11,13 @@ from pace_async.interface.opening import open_anywhere
 if TYPE_CHECKING:
     from pace_async.cli.documents import ExportedFile
 
-What = Literal["candidates", "rollouts", "ideas", "updates", "programs"]
+What = Literal["candidates", "rollouts", "ideas", "updates", "front", "programs"]
 Format = Literal["csv", "jsonl", "parquet"]
-_WHAT = typer.Option("candidates", "--what", help="One row for each of these; programs are files in a folder.")
+_WHAT = typer.Option(
+    "candidates",
+    "--what",
+    help="One row for each of these. front: candidates that no other one surpasses. programs: files in a folder.",
+)
 _FORMAT = typer.Option("csv", "--format", help="Of the rows. Parquet has typed columns.")
 
 

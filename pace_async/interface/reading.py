@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         Status,
     )
 
-Rows = Literal["candidates", "rollouts", "ideas", "updates"]
+Rows = Literal["candidates", "rollouts", "ideas", "updates", "front"]
 
 
 @dataclass(frozen=True, slots=True)

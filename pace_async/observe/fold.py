@@ -69,11 +69,13 @@ from pace_async.observe.model import (
     Leases,
     Note,
     NoteKind,
+    OnFront,
     RunView,
     Stage,
     thin,
 )
 from pace_async.population.reading.progress import RECENT
+from pace_async.search.front import with_point
 from pace_async.search.results import headline
 
 ALIVE = ("running", "draining")
@@ -261,6 +263,8 @@ def _evaluated(view: RunView, event: Evaluated) -> RunView:
     experiment = view.experiments.get(event.lease, "")
     seed = event.lease == 0
     done = view.candidates if seed else view.candidates + 1
+    if event.score is not None and (costs := view.header.fitness.costs(event.metrics)):
+        view = _set(view, front=with_point(view.front, OnFront(event.lease, costs)))
     improved = event.score is not None and (view.best is None or _above(view, event, view.best))
     if seed:
         view = _set(view, seed_score=event.score)

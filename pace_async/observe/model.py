@@ -2,13 +2,14 @@
 
 Invariant: a RunView depends only on the facts and transient events folded into it (`fold.fold`): no clock, no database.
 A caller passes the present time as `now`. The size is bounded for any length of run: counters, the last few notes and
-times, and the improvements of the best score.
+times, the improvements of the best score, and the front.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from pace_async.aims import Costs
 from pace_async.baseline import Beside
 from pace_async.config import StopConfig
 from pace_async.events import CallUnaffordable, Cause, GroupShipped, NodesSeen, Role, RunHeader
@@ -41,6 +42,14 @@ class Best:
     after: int
     at: float
     fresh: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OnFront:
+    """A program of the front, in a run with several objectives, by its costs (`aims`)."""
+
+    candidate: int
+    costs: Costs
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +133,7 @@ class RunView:
     behind: tuple[Best, ...] = ()
     banned: tuple[int, ...] = ()
     improvements: tuple[tuple[int, float], ...] = ()
+    front: tuple[OnFront, ...] = ()
     candidates: int = 0
     outcomes: Mapping[str, int] = field(default_factory=dict[str, int])
     recent_answers: tuple[Answered, ...] = ()

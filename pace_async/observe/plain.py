@@ -149,6 +149,7 @@ def figures(view: RunView, now: float) -> str:
         f"{view.candidates:,}{limit} candidates",
         f"{formatting.number(rate)} a minute" if rate is not None else "",
         best,
+        f"front of {len(view.front)}" if view.front else "",
         f"{formatting.count(view.learner.trained, 'group')} trained"
         + (f", {view.learner.skipped} skipped" if view.learner.skipped else "")
         if trains(view.header.objective)

@@ -150,11 +150,12 @@ def _best_score(view: RunView, width: int) -> Text:
 def _best_origin(view: RunView, now: float) -> tuple[str, ...]:
     if view.best is None:
         return ()
+    front = (f"front of {len(view.front)}",) if view.front else ()
     if view.best.candidate == 0:
-        return ("the seed program",)
+        return ("the seed program", *front)
     end = view.ended_at if view.ended_at is not None else now
     ago = f"{formatting.duration(end - view.best.at)} {'before the end' if view.ended_at is not None else 'ago'}"
-    return (f"candidate {view.best.candidate}", ago, f"island {view.best.island}")
+    return (f"candidate {view.best.candidate}", ago, f"island {view.best.island}", *front)
 
 
 def _experiment(view: RunView) -> Text:

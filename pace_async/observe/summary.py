@@ -17,6 +17,7 @@ from pace_async.observe.progress import progress
 from pace_async.observe.roofline import advice
 from pace_async.observe.standing import on_fresh, to_best_known
 from pace_async.registry.objectives import trains
+from pace_async.search.front import hypervolume
 from pace_async.state.stop_rules import STOP_RULES
 from pace_async.task import reference_of
 
@@ -37,6 +38,7 @@ def closing_words(view: RunView, run_dir: Path, now: float, columns: int | None 
         ("few scores", few.sentence if few else ""),
         ("answers", alarm_of(*answers_of(view.header.advisor, view.outcomes, view.recent_answers), run) or ""),
         ("best", _found(view)),
+        ("front", _front(view)),
         ("baseline", recorded_words(view)),
         ("experiment", view.best.experiment if view.best is not None else ""),
         ("candidates", _candidates(view, now)),
@@ -75,6 +77,11 @@ def _found(view: RunView) -> str:
     fresh = f" ({said})" if said else ""
     score = f"{formatting.score(view.best.score)}{fresh}"
     return f"{score}, candidate {view.best.candidate} of island {view.best.island}{seed}{known}"
+
+
+def _front(view: RunView) -> str:
+    volume = hypervolume([one.costs for one in view.front])
+    return f"{formatting.count(len(view.front), 'program')}, hypervolume {volume:.4f}" if view.front else ""
 
 
 def _candidates(view: RunView, now: float) -> str:
@@ -160,6 +167,8 @@ def _raised(view: RunView, now: float) -> str:
 
 def _next(view: RunView, run: str, now: float) -> list[tuple[str, str]]:
     commands = [(f"pace best {run}", "the best program")]
+    if view.front:
+        commands.append((f"pace best {run} --front", "what nothing surpasses"))
     if view.best is not None and view.best.candidate:
         commands.append((f"pace show {run} {view.best.candidate}", "where it came from"))
     if few_scores(view.candidates, view.scored, view.causes):  # another run of the same kind would not help

@@ -65,10 +65,16 @@ def labelled(values: Sequence[float]) -> list[tuple[float, str]]:
 
 
 def plot(
-    frame: Frame, label_x: str, label_y: str, *content: Content, whole_x: bool = True, scale_x: float = 1.0
+    frame: Frame,
+    label_x: str,
+    label_y: str,
+    *content: Content,
+    whole_x: bool = True,
+    scale_x: float = 1.0,
+    role: str = "img",
 ) -> Markup:
     """A drawing with grid, ticks and labels, and `content` on it. `scale_x`: what the labels show of 1 on the x
-    axis."""
+    axis. `role` is group where marks are links."""
     grid: list[Markup] = []
     for value, label in labelled(ticks(*frame.y, about=max(2, int(frame.height // 45)))):
         _, y = frame.at(frame.x[0], value)
@@ -79,13 +85,13 @@ def plot(
         x, _ = frame.at(value / scale_x, frame.y[0])
         grid.append(tag("text", label, x=x, y=frame.height - BOTTOM + 15, class_="tick middle"))
     grid.append(tag("text", label_x, x=frame.width - RIGHT, y=frame.height - 4, class_="label end"))
-    return drawing(frame.width, frame.height, label_y, joined(grid), *content)
+    return drawing(frame.width, frame.height, label_y, joined(grid), *content, role=role)
 
 
-def drawing(width: float, height: float, name: str, *content: Content) -> Markup:
+def drawing(width: float, height: float, name: str, *content: Content, role: str = "img") -> Markup:
     """An SVG that scales with its container. Screen readers read out `name`."""
     view = f"0 0 {width:g} {height:g}"
-    return tag("svg", tag("title", name), *content, viewBox=view, role="img", xmlns="http://www.w3.org/2000/svg")
+    return tag("svg", tag("title", name), *content, viewBox=view, role=role, xmlns="http://www.w3.org/2000/svg")
 
 
 def stairs(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -1,7 +1,7 @@
 """The front of a run with several objectives: a table, and with two of them a drawing. Pure."""
 
 from pace_async.observe import formatting
-from pace_async.population.reading.front import Front
+from pace_async.population.reading.front import Front, OnFront
 from pace_async.report.axes import Frame, path, plot, spread
 from pace_async.report.islands import Link
 from pace_async.report.markup import Content, Markup, tag
@@ -25,26 +25,23 @@ def front(found: Front, link: Link) -> list[Markup]:
         }
         for one in found.programs
     ]
-    drawn = [_drawing(found)] if len(found.aims) == 2 else []
+    drawn = [_drawing(found, link)] if len(found.aims) == 2 else []
     return [tag("p", said, class_="sub"), *drawn, scrolling("Front", table(rows, "None."))]
 
 
-def _drawing(found: Front) -> Markup:
-    """One objective over the other, joined along the front."""
+def _drawing(found: Front, link: Link) -> Markup:
+    """One objective over the other, joined along the front. A click on a mark opens its candidate."""
     across, up = (aim.metric for aim in found.aims)
     places = sorted(found.programs, key=lambda one: (one.metrics[across], one.metrics[up]))
     wide, high = (spread([one.metrics[name] for one in places]) for name in (across, up))
     frame = Frame(WIDTH, HEIGHT, wide, high)
     points = [frame.at(one.metrics[across], one.metrics[up]) for one in places]
     dots = [
-        tag(
-            "circle",
-            tag("title", f"candidate {one.candidate}: {formatting.score(one.score)}"),
-            cx=x,
-            cy=y,
-            r=2.5,
-            class_="dot gained",
-        )
+        link(one.candidate, tag("circle", tag("title", _named(one)), cx=x, cy=y, r=4, class_="dot gained"))
         for (x, y), one in zip(points, places, strict=True)
     ]
-    return card(plot(frame, across, up, *dots, path(points, "best")))
+    return card(plot(frame, across, up, path(points, "best"), *dots, role="group"))
+
+
+def _named(one: OnFront) -> str:
+    return f"candidate {one.candidate}: {formatting.score(one.score)}"

@@ -1,8 +1,9 @@
 """The islands of a run: each one's best score, what it did when it had stopped improving, and why. Pure."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from pace_async.events import IslandActed
 from pace_async.observe import formatting
@@ -16,8 +17,13 @@ from pace_async.search.actions import why
 WIDTH, HEIGHT = 460.0, 190.0
 NEWEST = 200
 """Actions that the table shows."""
-Link = Callable[[int], Content]
-"""A candidate's number, as a link where the page has one."""
+
+
+class Link(Protocol):
+    """A candidate's number, as a link where the page has one. `mark` is a drawing's mark of it, in place of the
+    number."""
+
+    def __call__(self, number: int, mark: Markup | None = None) -> Content: ...
 
 
 @dataclass(slots=True)

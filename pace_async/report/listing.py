@@ -8,7 +8,7 @@ from pace_async.population.reading.account import CompletedCandidate
 from pace_async.report.difference import counted, difference
 from pace_async.report.facts import Facts
 from pace_async.report.markup import Content, Markup, joined, tag
-from pace_async.report.parts import scrolling
+from pace_async.report.parts import linked, scrolling
 from pace_async.report.syntax import line_of
 
 LISTED = 1_000
@@ -57,11 +57,12 @@ def _row(row: CompletedCandidate, there: set[int]) -> Markup:
     return tag("tr", *shown, id=f"c{row.candidate}")
 
 
-def anchor(candidate: int | None, there: set[int]) -> Content:
-    """The number of a candidate, as a link to its row if it has one."""
+def anchor(candidate: int | None, there: set[int], mark: Markup | None = None) -> Content:
+    """The number of a candidate, or its mark on a drawing, as a link to its row if it has one."""
     if candidate is None:
         return "–"
-    return tag("a", f"#{candidate}", href=f"#c{candidate}") if candidate in there else f"#{candidate}"
+    said = f"#{candidate}"
+    return linked(said, f"#c{candidate}", mark) if candidate in there else mark or said
 
 
 def steps(facts: Facts) -> Markup:

@@ -54,8 +54,8 @@ def _digest(text: str) -> str:
 def _sections(facts: Facts) -> list[Markup]:
     there = {row.candidate for row in listing.listed(facts)}
 
-    def link(number: int) -> Content:
-        return listing.anchor(number, there)
+    def link(number: int, mark: Markup | None = None) -> Content:
+        return listing.anchor(number, there, mark)
 
     parts: dict[str, tuple[str, list[Markup]]] = {
         "score": ("Best score so far", [sections.curve(facts)]),

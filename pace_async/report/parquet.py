@@ -16,19 +16,22 @@ from pace_async.population.reading.stream import Kind
 ROWS_AT_ONCE = 2000
 """Rows of a row group: as many are in memory."""
 
+_CANDIDATES: Mapping[str, str] = {
+    **dict.fromkeys(("candidate", "island", "parent"), "int64"),
+    "outcome": "string",
+    **dict.fromkeys(("score", "reward"), "double"),
+    **dict.fromkeys(("mechanism", "idea", "experiment", "detail"), "string"),
+    "seconds": "double",
+    "memoised": "bool",
+    **dict.fromkeys(("policy_version", "staleness"), "int64"),
+    "cost_usd": "double",
+    **dict.fromkeys(("metrics", "program_hash"), "string"),
+    "at": "time",
+}
+
 TYPES: Mapping[Kind, Mapping[str, str]] = {
-    "candidates": {
-        **dict.fromkeys(("candidate", "island", "parent"), "int64"),
-        "outcome": "string",
-        **dict.fromkeys(("score", "reward"), "double"),
-        **dict.fromkeys(("mechanism", "idea", "experiment", "detail"), "string"),
-        "seconds": "double",
-        "memoised": "bool",
-        **dict.fromkeys(("policy_version", "staleness"), "int64"),
-        "cost_usd": "double",
-        **dict.fromkeys(("metrics", "program_hash"), "string"),
-        "at": "time",
-    },
+    "candidates": _CANDIDATES,
+    "front": _CANDIDATES,
     "rollouts": {
         **dict.fromkeys(("lease", "island"), "int64"),
         **dict.fromkeys(("stage", "state", "reason"), "string"),

@@ -5,6 +5,7 @@ from urllib.parse import quote, urlencode
 
 from pace_async.report.islands import Link
 from pace_async.report.markup import Content, Markup, joined, tag
+from pace_async.report.parts import linked
 
 PAGES = {
     "": "Run",
@@ -34,8 +35,8 @@ def address(run: str, page: str = "", candidate: int | None = None) -> str:
 def linking(run: str) -> Link:
     """Gives the number of a candidate of the run as a link to its page."""
 
-    def link(number: int) -> Content:
-        return tag("a", f"#{number}" if number else "seed", href=address(run, candidate=number))
+    def link(number: int, mark: Markup | None = None) -> Content:
+        return linked(f"#{number}" if number else "seed", address(run, candidate=number), mark)
 
     return link
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pace_async.aims import Aim, text_of
 from pace_async.config import StopConfig
 from pace_async.events import (
     Advised,
@@ -30,7 +31,8 @@ from pace_async.observe.history import view_of
 from pace_async.observe.model import IMPROVEMENTS_KEPT, NOTES_KEPT, TIMES_KEPT, RunView
 from pace_async.observe.progress import progress
 from pace_async.observe.search_sections import search
-from pace_async.observe.sections import title
+from pace_async.observe.sections import best, title
+from pace_async.observe.summary import closing_words
 from tests.support.observe_facts import BEGIN, fold_all, life, scored
 from tests.support.population_facts import (
     HEADER,
@@ -334,3 +336,17 @@ def test_progress_to_a_target_has_a_direction(direction: str, target: float, sha
     worse_or_better = 0.8125 if direction == "minimize" else 0.95
     view = fold_all(view, [seed_program(0.9167), scored(1, worse_or_better, BEGIN)])
     assert progress(view, BEGIN)[0].share == pytest.approx(share, abs=1e-3)
+
+
+def test_the_front_of_a_run_with_objectives_is_counted_beside_the_best() -> None:
+    aims = text_of((Aim("quality", True, 0.0, 1.0), Aim("seconds", False, 0.0, 1.0)))
+
+    def tried(candidate: int, quality: float, seconds: float) -> Fact:
+        return replace(evaluated(candidate), metrics={"quality": quality, "seconds": seconds})
+
+    view = RunView(replace(HEADER, aims=aims))
+    seen = fold_all(view, [RUNNING, tried(1, 0.2, 0.1), tried(2, 0.9, 0.8), tried(3, 0.1, 0.2), tried(4, 0.2, 0.1)])
+    assert [one.candidate for one in seen.front] == [1, 2]
+    assert best(seen, BEGIN + 9, 120, 8).aside[-1] == "front of 2"
+    assert "2 programs, hypervolume 0.3200" in "\n".join(closing_words(seen, Path("run"), BEGIN + 9))
+    assert fold_all(EMPTY, [RUNNING, evaluated(1)]).front == ()

@@ -37,7 +37,8 @@ def test_the_front_of_a_run_is_that_of_its_candidates(tmp_path: Path) -> None:
     zdt_task(tmp_path / "zdt1", "zdt1")
     begun = search(tmp_path, ["run", "./zdt1", "--candidates", "20", *RUN])
     assert begun.code == 0, begun.err
-    assert search(tmp_path, ["resume", "runs/zdt1-1", "--candidates", "40"]).code == 0
+    resumed = search(tmp_path, ["resume", "runs/zdt1-1", "--candidates", "40"])
+    assert resumed.code == 0
     found = json.loads(search(tmp_path, ["best", "runs/zdt1-1", "--front", "--json"]).out)
     columns = "select candidate, score, metrics from candidates where score is not null"
     rows = json.loads(search(tmp_path, ["db", "sql", "runs/zdt1-1", columns, "--json"]).out)
@@ -63,6 +64,12 @@ def test_the_front_of_a_run_is_that_of_its_candidates(tmp_path: Path) -> None:
     report = (tmp_path / "report.html").read_text()
     assert f"{found['hypervolume']:.4f} of what lies between the bounds" in report
     assert all(f'href="#c{one["candidate"]}"' in report for one in found["front"])
+    assert all(f'<a href="#c{one["candidate"]}" aria-label=' in report for one in found["front"])
+    exported = search(tmp_path, ["export", "runs/zdt1-1", "--what", "front", "--format", "jsonl"]).out
+    assert sorted(one["candidate"] for one in found["front"]) == [
+        json.loads(row)["candidate"] for row in exported.splitlines()
+    ]
+    assert f"{len(found['front'])} programs, hypervolume {found['hypervolume']:.4f}" in resumed.err + resumed.out
     compared = json.loads(search(tmp_path, ["compare", "runs/zdt1-1", "--json"]).out)
     assert compared["runs"][0]["hypervolume"] == found["hypervolume"]
     assert compared["fronts"]["reference"] == {"f1": 1.0, "f2": 6.0}
@@ -72,6 +79,7 @@ def test_the_front_of_a_run_is_that_of_its_candidates(tmp_path: Path) -> None:
 def test_a_run_of_one_score_has_no_front(tmp_path: Path) -> None:
     run = ["run", "circle_packing", "--candidates", "2", "--advisor", "bandit"]
     assert search(tmp_path, run).code == 0
-    refused = search(tmp_path, ["best", "circle_packing-1", "--front"])
-    assert refused.code == 2
-    assert "has one score and no objectives, so it has no front: leave out --front" in refused.err
+    for command in (["best", "circle_packing-1", "--front"], ["export", "circle_packing-1", "--what", "front"]):
+        refused = search(tmp_path, command)
+        assert refused.code == 2
+        assert "has one score and no objectives, so it has no front: leave out the front" in refused.err

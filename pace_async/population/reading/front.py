@@ -75,6 +75,6 @@ def hypervolumes_of(connection: Connection, run_id: int, fitness: Fitness) -> li
 def refuse_unless_several(front: Front, run: str) -> None:
     """Raises UsageError if the task has one number, or no program has a score."""
     if not front.aims:
-        raise UsageError(f"Run {run!r} has one score and no objectives, so it has no front: leave out --front.")
+        raise UsageError(f"Run {run!r} has one score and no objectives, so it has no front: leave out the front.")
     if not front.programs:
         raise UsageError(f"Run {run!r} has no candidate with a score yet.")

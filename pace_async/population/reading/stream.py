@@ -11,11 +11,13 @@ from sqlalchemy import Connection, Executable, Text, bindparam, select, text
 
 from pace_async.population.models import CandidateRow
 from pace_async.population.reading.candidates import candidates_with_experiments, columns
+from pace_async.population.reading.front import front_of_run, refuse_unless_several
+from pace_async.population.reading.load import header_of
 from pace_async.population.reading.programs import whole
 from pace_async.population.reading.read_spending import unpriced_of
 
 BATCH = 500
-Kind = Literal["candidates", "rollouts", "ideas", "updates"]
+Kind = Literal["candidates", "rollouts", "ideas", "updates", "front"]
 
 _CANDIDATES = (
     *("candidate", "island", "parent", "outcome", "score", "reward", "mechanism", "idea", "experiment", "detail"),
@@ -79,9 +81,13 @@ WHERE g.run_id = :run_id ORDER BY g.group_number""",
 def stream(connection: Connection, run_id: int, kind: Kind) -> Iterator[dict[str, Any]]:
     """Rows of one kind, column name to value, as they are read."""
     unpriced = unpriced_of(connection, run_id)
-    if kind == "candidates":
+    if kind in ("candidates", "front"):
         shown = columns(*_CANDIDATES, unpriced=unpriced)
         chosen = candidates_with_experiments(*shown).where(CandidateRow.run_id == run_id)
+        if kind == "front":
+            found = front_of_run(connection, run_id)
+            refuse_unless_several(found, header_of(connection, run_id).name)
+            chosen = chosen.where(CandidateRow.candidate.in_([one.candidate for one in found.programs]))
         return _rows(connection, chosen.order_by(CandidateRow.candidate))
     statement = text(_STATEMENTS[kind])
     if kind == "rollouts":
