@@ -135,7 +135,8 @@ class FreshScore:
     """One try of a claimed new best on the instances of a fresh seed. The seeds are secret: `seed` is the number of the
     run's seed, from 1, or −1, −2 … in runs that began before seeds were secret. `score` is None unless `outcome` is ok.
     `own_score` is the score of the task's own program on the same instances, None if it has none. `held`: whether this
-    try confirms the claim. `metrics` are kept in a task with several objectives, else None."""
+    try confirms the claim. `metrics`, and those of the own program, are kept in a task with several objectives, else
+    None."""
 
     seed: int
     claimed: float
@@ -145,10 +146,11 @@ class FreshScore:
     held: bool
     seconds: float
     metrics: Mapping[str, float] | None = None
+    own_metrics: Mapping[str, float] | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Its fields, without metrics where there are none."""
-        return {name: value for name, value in asdict(self).items() if name != "metrics" or value is not None}
+        return {name: value for name, value in asdict(self).items() if "metrics" not in name or value is not None}
 
 
 @fast_init

@@ -181,8 +181,8 @@ class ShownStage(StageResult):
 
 
 class ShownFreshScore(TypedDict):
-    """One try of a claimed best on the instances of a fresh seed. `held`: this try confirms the claim. `metrics` stand
-    here only where the task has several objectives."""
+    """One try of a claimed best on the instances of a fresh seed. `held`: this try confirms the claim. `metrics` and
+    `own_metrics` stand here only where the task has several objectives."""
 
     seed: int
     claimed: float
@@ -192,6 +192,7 @@ class ShownFreshScore(TypedDict):
     held: bool
     seconds: float
     metrics: NotRequired[Mapping[str, float] | None]
+    own_metrics: NotRequired[Mapping[str, float] | None]
 
 
 class AdvisorCallShown(TypedDict):

@@ -27,7 +27,7 @@ BEST = "(select candidate from candidates where merit is not null order by merit
 
 def fresh(score: float) -> str:
     """The best program gets this score at a fresh seed, which confirms it."""
-    return f"insert into fresh_scores values (1, {BEST}, 1, 5, 9.0, 'ok', {score}, {score}, 1, 0.1, null)"
+    return f"insert into fresh_scores values (1, {BEST}, 1, 5, 9.0, 'ok', {score}, {score}, 1, 0.1, null, null)"
 
 
 def paid(usd: float) -> str:
@@ -130,8 +130,8 @@ def test_a_noisy_runs_fresh_score_is_that_of_the_program_that_it_calls_the_best(
         shell,
         "noisy",
         "update runs set noisy = 1",
-        "insert into fresh_scores select 1, candidate, 1, 5, 9.0, 'ok', -candidate, 0, 1, 0.1, null from candidates "
-        "where score is not null and candidate > 0",
+        "insert into fresh_scores select 1, candidate, 1, 5, 9.0, 'ok', -candidate, 0, 1, 0.1, null, null "
+        "from candidates where score is not null and candidate > 0",
     )
     found = json.loads(shell.pace("compare", "noisy", "--json").out)
     best = json.loads(shell.pace("best", "noisy", "--json").out)

@@ -22,8 +22,8 @@ def test_places_fresh_scores_and_metrics_are_what_the_rows_say(tmp_path: Path) -
             f"update candidates set score = {value}, merit = {value}, metrics = '{{\"half\": 0.5}}' "
             "where score is not null",
             "update runs set noisy = true",
-            f"insert into fresh_scores select run_id, candidate, 1, 5, score, 'ok', {confirmed}, 0, true, 0.1, null "
-            "from candidates where score is not null",
+            f"insert into fresh_scores select run_id, candidate, 1, 5, score, 'ok', {confirmed}, 0, true, 0.1, "
+            "null, null from candidates where score is not null",
         ):
             connection.exec_driver_sql(statement)
     writer.dispose()

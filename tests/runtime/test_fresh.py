@@ -2,7 +2,7 @@
 a resumed run equals one that was never interrupted."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pace_async.aims import value_of
 from pace_async.config import Config
 from pace_async.errors import UsageError
 from pace_async.evaluate.base import SECRET_SEEDS, Evaluation, EvaluationLost, EvaluationRequest
@@ -19,7 +20,7 @@ from pace_async.events import Claimed
 from pace_async.fitness import Fitness
 from pace_async.population.reading.record import RunRecord
 from pace_async.runtime.run.core import Core
-from pace_async.runtime.run.fresh import FreshInstances, bears_out, claims_best, fresh_seeds
+from pace_async.runtime.run.fresh import FreshInstances, bears_out, claims_best, each_bears_out, fresh_seeds
 from pace_async.search.draws import derive
 from pace_async.search.state import Member
 from pace_async.simulate.runs import TINY_TASK, SimulatedFaults
@@ -29,6 +30,7 @@ from tests.support.fitness import DOWN, UP, either
 from tests.support.simulated_runs import settings
 from tests.support.straight_line import Fresh, straight_line
 from tests.support.virtual_runs import REACH, ROLLOUTS, SEARCH, Life, durations
+from tests.support.zdt import zdt_task
 
 TRIES = "select candidate, number, score, own_score, held from fresh_scores order by candidate, number"
 SCORES = st.floats(-1e3, 1e3)
@@ -285,3 +287,40 @@ async def test_an_evaluation_of_the_own_program_that_was_lost_is_another_attempt
 async def test_the_wait_of_a_claim_for_a_slot_is_that_of_its_evaluation(outcomes: dict[int, str]) -> None:
     found, _ = await _fresh(OutcomeOfSeed(outcomes)).confirmed(replace(_claim(1, "new", 0.9), queue_seconds=4.5))
     assert found.queue_seconds == 4.5
+
+
+def test_each_objective_in_which_a_gain_is_claimed_has_to_hold() -> None:
+    own, claimed = (0.0, 0.8, 0.5), (0.0, 0.4, 0.6)
+    assert each_bears_out(claimed, own, (0.0, 0.55, 0.9), ()), "half of the gain, and none was claimed in the other"
+    assert not each_bears_out(claimed, own, (0.0, 0.7, 0.5), ())
+    assert each_bears_out(claimed, own, (0.0, 0.7, 0.5), (0.0, 0.9, 0.5)), "these instances are harder"
+
+
+@dataclass
+class TwoObjectives(InTaskEvaluator):
+    """What the new program measures in f2 at each seed. In f1 it is as good as it claims at all of them."""
+
+    fitness: Fitness
+    f2: Mapping[int, float]
+
+    async def run(self, request: EvaluationRequest) -> Evaluation:
+        own = request.program == "own"
+        metrics = {"f1": 0.8, "f2": 3.0} if own else {"f1": 0.4, "f2": self.f2[request.seed]}
+        return Evaluation("ok", value_of(self.fitness.costs(metrics)), 1.0, metrics=metrics)
+
+
+async def test_a_claim_is_confirmed_only_where_each_of_its_objectives_is(tmp_path: Path) -> None:
+    task = replace(zdt_task(tmp_path / "zdt1", "zdt1"), program="own")
+    costs = task.spec.fitness.costs
+    own = Member(0, "own", value_of(costs({"f1": 0.8, "f2": 3.0})), costs=costs({"f1": 0.8, "f2": 3.0}))
+    metrics = {"f1": 0.4, "f2": 1.2}
+    claim = Claimed(1, 1, "new", None, value_of(costs(metrics)), metrics, 1.0, False, 0.0)
+    fresh = FreshInstances(TwoObjectives(task.spec.fitness, {11: 3.0, 12: 1.2}), task, own, (11, 12))
+    found, tries = await fresh.confirmed(claim)
+    assert found.score == claim.score
+    assert [(tried.held, tried.own_metrics) for tried in tries] == [
+        (False, {"f1": 0.8, "f2": 3.0}),
+        (True, {"f1": 0.8, "f2": 3.0}),
+    ]
+    assert tries[0].score is not None and own.score is not None
+    assert bears_out(claim.score, own.score, tries[0].score, own.score, task.spec.fitness), "its score alone holds"

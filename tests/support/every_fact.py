@@ -60,7 +60,7 @@ LEARNED = LearnedBefore(
     *("before", 9, 6000.5, (EARLIER,), 2, 1, {"timeout": 1}, {"d9": 9}, ("rings",), "Worked: hex"),
     edits=(("order", "falling", 1, 2),),
 )
-TRIED = FreshScore(1, 2.5, "ok", 2.4, 0.9, True, 0.5, {"seconds": 0.25})
+TRIED = FreshScore(1, 2.5, "ok", 2.4, 0.9, True, 0.5, {"seconds": 0.25}, {"seconds": 0.5})
 
 
 def printed(lease: int) -> Practised:

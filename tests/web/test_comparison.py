@@ -113,7 +113,7 @@ def test_the_axis_is_chosen_by_the_address_which_keeps_the_runs(client: TestClie
 def test_fresh_scores_and_signs_of_learning_are_those_of_the_command(folder: Path, tmp_path: Path) -> None:
     with closing(sqlite3.connect(make_run(tmp_path / "fresh") / "population.db")) as database, database:
         best = "select candidate from candidates where merit is not null order by merit desc, candidate limit 1"
-        row = f"(1, ({best}), 1, 5, 9.0, 'ok', 2.125, 2.125, 1, 0.1, null)"
+        row = f"(1, ({best}), 1, 5, 9.0, 'ok', 2.125, 2.125, 1, 0.1, null, null)"
         database.execute(f"insert into fresh_scores values {row}")
     with (
         open_readonly(tmp_path / "fresh" / "population.db") as tried,

@@ -145,7 +145,7 @@ class CascadeScoreRow(Base):
 
 class FreshScoreRow(Base):
     """A try of a claimed new best on fresh instances: the fields of `events.FreshScore`, in the order of the tries.
-    `metrics` are NULL unless the task has several objectives."""
+    `metrics` and `own_metrics` are NULL unless the task has several objectives."""
 
     __tablename__ = "fresh_scores"
     run_id: Mapped[int] = mapped_column(primary_key=True)
@@ -159,6 +159,7 @@ class FreshScoreRow(Base):
     held: Mapped[bool]
     seconds: Mapped[float]
     metrics: Mapped[dict[str, Any] | None]
+    own_metrics: Mapped[dict[str, Any] | None]
     __table_args__ = (
         refers(("candidate",), "candidates", ("candidate",)),
         one_of("outcome", STAGE_OUTCOMES),

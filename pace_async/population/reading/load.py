@@ -112,13 +112,15 @@ def load_record(connection: Connection, name: str | None) -> RunRecord:
     run_id = find_run(connection, name)
     header = header_of(connection, run_id)
     counts = closings_of(connection, run_id)
+    own_scores, own_metrics = own_scores_of(connection, run_id)
     return RunRecord(
         **_standing(connection, run_id),
         run_state=state_of(connection, run_id, header),
         admitted=sum(counts.values()),
         closings={way: counts[way] for way in ("trained", "skipped", "aborted", "expired")},
         secret=secret_of(connection, run_id),
-        own_scores=own_scores_of(connection, run_id),
+        own_scores=own_scores,
+        own_metrics=own_metrics,
     )
 
 

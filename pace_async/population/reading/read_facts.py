@@ -6,7 +6,7 @@ non-finite metrics) and `blobs` (log-probabilities are float32).
 
 import json
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from sqlalchemy import Connection, select
 
@@ -210,15 +210,19 @@ def _waits_of(connection: Connection, run_id: int) -> dict[int, float]:
     return waits
 
 
-def own_scores_of(connection: Connection, run_id: int) -> dict[int, float | None]:
-    """The scores of the task's own program on fresh instances, by the number of the seed. Only scores of the run's
-    present seeds and of the evaluator in force, and only if they were needed."""
-    statement = select(FreshScoreRow.seed, FreshScoreRow.own_score).where(
+def own_scores_of(
+    connection: Connection, run_id: int
+) -> tuple[dict[int, float | None], dict[int, Mapping[str, float]]]:
+    """The scores of the task's own program on fresh instances, by the number of the seed, and its metrics there, in a
+    task with several objectives. Only those of the run's present seeds and of the evaluator in force, and only if they
+    were needed."""
+    statement = select(FreshScoreRow.seed, FreshScoreRow.own_score, FreshScoreRow.own_metrics).where(
         FreshScoreRow.run_id == run_id, FreshScoreRow.candidate > last_lease_before(connection, run_id)
     )
     tries = [tried for claim in claims_of(connection, run_id).values() for tried in claim.tries]
-    rows = [*tries, *connection.execute(statement.distinct())]
-    return {row.seed: row.own_score for row in rows if row.seed > 0}
+    rows = [row for row in (*tries, *connection.execute(statement)) if row.seed > 0]
+    metrics = {row.seed: row.own_metrics for row in rows if row.own_metrics is not None}
+    return {row.seed: row.own_score for row in rows}, metrics
 
 
 def secret_of(connection: Connection, run_id: int) -> str:

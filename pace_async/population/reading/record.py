@@ -40,13 +40,14 @@ class Standing:
 class RunRecord(Standing):
     """Everything from which a runtime continues a run. `run_state` is the fold over its facts, with the islands that
     have opened a lease. `closings` has every way to close. Fresh instances derive from `secret`. `own_scores` are the
-    scores of the task's own program on them, by the number of the seed."""
+    scores of the task's own program on them, by the number of the seed, and `own_metrics` what it measured there."""
 
     run_state: RunState
     admitted: int
     closings: Mapping[Closing, int]
     secret: str = field(default="", repr=False)
     own_scores: Mapping[int, float | None] = field(default_factory=dict[int, float | None])
+    own_metrics: Mapping[int, Mapping[str, float]] = field(default_factory=dict[int, Mapping[str, float]])
 
     @property
     def leases(self) -> tuple[int, ...]:

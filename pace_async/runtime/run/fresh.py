@@ -19,6 +19,9 @@ One set of fresh instances that confirms a claim is enough. An honest program ma
 a program that has memorised it gains nothing on other instances. SHARE and SLACK are tolerant for the same reason.
 Scores of the bundled tasks' catalogue programs vary by up to half of their gain from seed to seed, and hardly one of
 them fails three times. The rule accepts a gain that is half real.
+
+In a task with several objectives each one in which a gain is claimed has to hold so too, in shares of the distance
+between its bounds: the score alone would confirm a metric that it hardly depends on.
 """
 
 import hmac
@@ -27,6 +30,7 @@ from dataclasses import dataclass, field, replace
 
 import anyio
 
+from pace_async.aims import Costs
 from pace_async.evaluate.base import (
     SECRET_SEEDS,
     Evaluation,
@@ -67,6 +71,13 @@ def bears_out(claimed: float, own: float, fresh: float, own_fresh: float | None,
     return kept >= SHARE * fitness.gain(claimed, own) - SLACK * fitness.gain(fitness.goal, fitness.worse_bound)
 
 
+def each_bears_out(claimed: Costs, own: Costs, fresh: Costs, own_fresh: Costs) -> bool:
+    """The same of every objective in which the claimed costs are lower than the own ones. Without `own_fresh` ones the
+    fresh instances count as no harder. True without objectives."""
+    sides = zip(claimed[1:], own[1:], fresh[1:], (own_fresh or own)[1:], strict=True)
+    return all(there - new >= SHARE * (before - now) - SLACK for now, before, new, there in sides if now < before)
+
+
 Told = tuple[EvaluationAttempted, ...]
 Remember = Callable[[tuple[FreshScore, ...], Told], Awaitable[None]]
 """Commits the tries so far, and attempts that are not recorded yet."""
@@ -102,7 +113,8 @@ def fresh_seeds(secret: str, count: int) -> tuple[int, ...]:
 @dataclass(slots=True)
 class FreshInstances:
     """Tries claims for one run. `own` is the task's own program with its score on the hidden instances. `known` are its
-    scores on fresh instances so far, by the number of the seed, from 1. `run` is the run's name. `attempts` are the
+    scores on fresh instances so far, by the number of the seed, from 1, and `measured` its metrics there. `run` is the
+    run's name. `attempts` are the
     numbers of the newest attempts by (lease, stage, fresh), which the run keeps. `_made` are those of this process,
     also before they are recorded."""
 
@@ -113,6 +125,7 @@ class FreshInstances:
     known: dict[int, float | None] = field(default_factory=dict[int, float | None])
     run: str = "run"
     attempts: Mapping[tuple[int, str, int], int] = field(default_factory=dict[tuple[int, str, int], int])
+    measured: dict[int, Mapping[str, float]] = field(default_factory=dict[int, Mapping[str, float]])
     _made: dict[tuple[int, str, int], int] = field(default_factory=dict[tuple[int, str, int], int])
     _one: anyio.Lock = field(default_factory=anyio.Lock)
 
@@ -141,11 +154,14 @@ class FreshInstances:
             found = await self._evaluate(claim.lease, claim.program, number)
         except EvaluationLost as lost:
             raise EvaluationLost(lost.detail, (*before, *lost.attempts)) from None
-        held = found.score is not None and bears_out(
-            claim.score, self.own.score, found.score, own, self.task.spec.fitness
-        )
-        metrics = found.metrics if self.task.spec.aims else None
-        tried = FreshScore(number, claim.score, found.outcome, found.score, own, held, found.seconds, metrics)
+        fitness, measured = self.task.spec.fitness, self.measured.get(number)
+        held = found.score is not None and bears_out(claim.score, self.own.score, found.score, own, fitness)
+        if held and fitness.aims:
+            costs = (fitness.costs(metrics) for metrics in (claim.metrics, found.metrics, measured or {}))
+            claimed, fresh, own_fresh = costs
+            held = each_bears_out(claimed, self.own.costs, fresh, own_fresh)
+        metrics = (found.metrics, measured) if fitness.aims else (None, None)
+        tried = FreshScore(number, claim.score, found.outcome, found.score, own, held, found.seconds, *metrics)
         return tried, (*before, *found.attempts)
 
     async def _own_score(self, number: int) -> tuple[float | None, Told]:
@@ -155,6 +171,8 @@ class FreshInstances:
                 return self.known[number], ()
             found = await self._evaluate(0, self.task.program, number)
             self.known[number] = found.score
+            if found.score is not None and self.task.spec.aims:
+                self.measured[number] = found.metrics
             return found.score, found.attempts
 
     async def _evaluate(self, lease: int, program: str, number: int) -> Evaluation:

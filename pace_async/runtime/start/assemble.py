@@ -186,7 +186,8 @@ def _fresh(resources: RunResources, evaluator: Evaluator, state: RunState) -> Fr
     if own is None or not seeds:
         return None
     run = record.header.name
-    return FreshInstances(evaluator, resources.task, own, seeds, dict(record.own_scores), run, state.attempts)
+    known, measured = dict(record.own_scores), dict(record.own_metrics)
+    return FreshInstances(evaluator, resources.task, own, seeds, known, run, state.attempts, measured)
 
 
 async def say(lines: Sequence[str]) -> None:
