@@ -52,6 +52,11 @@ class StopConfig(Section):
         ge=1,
         description="Candidates in a row without a new best score, counted anew by each process. null: no limit.",
     )
+    patience_minutes: float | None = Field(
+        default=None,
+        gt=0,
+        description="Minutes without a new best score, counted anew by each process. null: no limit.",
+    )
     untrained: int | None = Field(
         default=32,
         ge=1,
@@ -59,7 +64,7 @@ class StopConfig(Section):
         "process. Such a run gets no better by itself. null: no limit.",
     )
 
-    @field_validator("minutes", mode="before")
+    @field_validator("minutes", "patience_minutes", mode="before")
     @classmethod
     def _number_of_minutes(cls, given: Any) -> Any:
         if isinstance(given, str) and (why := why_no_minutes(given)) is not None:

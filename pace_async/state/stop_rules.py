@@ -17,8 +17,8 @@ from pace_async.frozen_values import fast_init
 @dataclass(frozen=True, slots=True)
 class StopValues:
     """What stop rules test. `groups` counts skipped ones too. Of this process, `since_best` are the candidates
-    that ended after it saw the best score for the first time, and `untrained` the last groups, in a row, that trained
-    nothing and held no candidate with a score."""
+    that ended after it saw the best score for the first time, `minutes_since_best` its minutes since then, and
+    `untrained` the last groups, in a row, that trained nothing and held no candidate with a score."""
 
     candidates: int
     groups: int
@@ -26,6 +26,7 @@ class StopValues:
     spend_usd: float
     best: float | None
     since_best: int = 0
+    minutes_since_best: float = 0.0
     untrained: int = 0
 
 
@@ -102,6 +103,16 @@ _RULES = (
         "candidate",
         "{} candidates without a new best",
         because="so many candidates in a row were no new best",
+        shown=False,
+        whole=True,
+        last_page=True,
+    ),
+    StopRule(
+        "patience_minutes",
+        lambda values: values.minutes_since_best,
+        "minute",
+        "{:g} minutes without a new best",
+        because="for so long no candidate was a new best",
         shown=False,
         whole=True,
         last_page=True,

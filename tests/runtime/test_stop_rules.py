@@ -59,6 +59,25 @@ def test_a_run_without_a_new_best_ends_after_so_many_candidates(tmp_path: Path) 
     assert len(scores) < 160
 
 
+def test_a_run_without_a_new_best_ends_after_so_many_minutes(tmp_path: Path) -> None:
+    limits: dict[str, Any] = {"stop__patience_minutes": 2.0, "stop__candidates": 1000, "stop__untrained": None}
+    run = life(tmp_path, SimulatedFaults(), **limits).live()
+    assert ends(run)[0] == "patience_minutes"
+    [(best_at,)] = run.rows("select at from candidates where score is not null order by merit desc, at limit 1")
+    opened = [at - best_at for (at,) in run.rows("select opened_at from leases")]
+    assert 60 < max(opened) <= 2 * 60 + 1
+    [(begun,)] = run.rows("select max(at) from run_states")
+    run.live()
+    assert ends(run)[0] == "patience_minutes"
+    assert run.rows("select max(opened_at) from leases")[0][0] > begun + 60, "a resume waits as long again"
+
+
+def test_minutes_of_patience_are_written_as_minutes() -> None:
+    with pytest.raises(ValueError, match="such as 90 for 90m"):
+        StopConfig.model_validate({"patience_minutes": "90m"})
+    assert "for so long" in formatting.reason("done", "patience_minutes")
+
+
 def test_a_resume_with_more_patience_goes_on(tmp_path: Path) -> None:
     run = life(tmp_path, SimulatedFaults(), stop__patience=6, stop__untrained=None).live()
     candidates = run.rows("select count(*) from candidates")[0][0]

@@ -123,8 +123,8 @@ class Core:
     engine_up: bool = True
     untrained: int = 0
     """See `StopValues`."""
-    best_after: tuple[float | None, int] = (None, 0)
-    """The best score, and the candidates that had ended when this process first saw it."""
+    best_after: tuple[float | None, int, float] = (None, 0, 0.0)
+    """The best score, and when this process first saw it: the candidates that had ended, and the monotonic clock."""
     parked: set[int] = field(default_factory=set[int])
     state: RunState = field(init=False)
     bus: Bus = field(init=False)
@@ -185,16 +185,17 @@ class Core:
     def progress(self) -> StopValues:
         """The values that stop rules test."""
         state = self.state
-        best = state.best.score if state.best else None
+        best, now = state.best.score if state.best else None, self.stages.clock.monotonic()
         if best != self.best_after[0]:
-            self.best_after = best, state.evaluated
+            self.best_after = best, state.evaluated, now
         return StopValues(
             candidates=state.evaluated,
             groups=state.groups - bool(state.training),
-            minutes=(self.stages.clock.monotonic() - self.started) / 60,
+            minutes=(now - self.started) / 60,
             spend_usd=state.spend_usd,
             best=best,
             since_best=state.evaluated - self.best_after[1],
+            minutes_since_best=(now - max(self.started, self.best_after[2])) / 60,
             untrained=self.untrained,
         )
 

@@ -96,6 +96,8 @@ async def _search_and_learn(
             beside.start_soon(_show_machines, core)
         if core.config.stop.minutes is not None:
             beside.start_soon(_stop_in_time, core, core.config.stop.minutes, scope)
+        if core.config.stop.patience_minutes is not None:
+            beside.start_soon(_lose_patience, core, core.config.stop.patience_minutes)
         async with anyio.create_task_group() as group:
             patience = Patience(core)
             for island in sorted(core.state.islands):
@@ -146,6 +148,13 @@ async def _stop_in_time(core: Core, minutes: float, scope: anyio.CancelScope) ->
     await core.record(RunStateChanged("draining", f"minutes, for at most {drain_s:g} s", clock.now()))
     await clock.sleep(drain_s)
     scope.cancel()
+
+
+async def _lose_patience(core: Core, minutes: float) -> None:
+    """Let the stop rules be tested when the best has stood for so many minutes, even if nothing else happens then."""
+    while core.stopping is None:
+        await core.stages.clock.sleep(max(1.0, 60 * (minutes - core.progress().minutes_since_best)))
+        core.changed()
 
 
 def _first(errors: BaseExceptionGroup[Exception]) -> Exception:
