@@ -65,6 +65,23 @@ class SimulateFlags:
     preempt: float | None = typer.Option(
         None, "--preempt", help="Probability that an evaluation is preempted [default: 0]."
     )
+    prune: str | None = typer.Option(
+        None, "--prune", metavar="median|asha", help="End evaluations early by this rule [default: none does]."
+    )
+    prune_warmup: int | None = typer.Option(None, "--prune-warmup", help="See `evaluation.prune_warmup` [default: 0].")
+    prune_least: int | None = typer.Option(None, "--prune-least", help="See `evaluation.prune_least` [default: 5].")
+    prune_margin: float | None = typer.Option(
+        None,
+        "--prune-margin",
+        help="See `evaluation.prune_margin` [default: 0]; scores are from 0 to 1 without --like.",
+    )
+    prune_factor: int | None = typer.Option(None, "--prune-factor", help="See `evaluation.prune_factor` [default: 4].")
+    curve_steps: int | None = typer.Option(
+        None, "--curve-steps", help="Values that an evaluation reports, on a power law [default: 16]."
+    )
+    curve_noise: float | None = typer.Option(
+        None, "--curve-noise", help="Their standard deviation from it, with scores from 0 to 1 [default: 0.02]."
+    )
     as_json: bool = JSON_OPTION
 
 
@@ -72,6 +89,8 @@ def simulate(flags: SimulateFlags) -> None:
     """Drive the runtime on simulated stages under a virtual clock, and the synchronous loop over the same durations.
 
     Example: pace simulate --threads 12 --group-size 8 --max-staleness 2 --eval-mean 600 --eval-cv 0.6
+
+    Example: pace simulate --threads 8 --candidates 400 --prune median --prune-warmup 4
 
     Example: pace simulate --nodes 8 --slots-per-node 4 --threads 32 --node-mtbf 6h --preempt 0.05 --eval-mean 1800
     """
@@ -106,8 +125,14 @@ def _in_words(found: "Prediction", bound: str) -> dict[str, object]:
         "candidates an hour": f"{_rate(found['candidates_per_hour'])}; sync {_rate(found['sync_candidates_per_hour'])}",
         "roofline": f"{_rate(found['roofline'])} an hour, bound by {found['binding']} ({terms})",
         "advice": found["advice"],
+        **(_saved_in_words(found, saved) if (saved := found["evaluation_saved"]) is not None else {}),
         **(_nodes_in_words(found["nodes"]) if found["nodes"] is not None else {}),
     }
+
+
+def _saved_in_words(found: "Prediction", saved: float) -> dict[str, object]:
+    stopped = f"{found['pruned']:,} of {found['candidates']:,} stopped"
+    return {"early ends": f"save {100 * saved:.1f} % of the evaluations' seconds; {stopped}"}
 
 
 def _nodes_in_words(found: "NodesPart") -> dict[str, object]:

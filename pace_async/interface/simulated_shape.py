@@ -20,8 +20,14 @@ _LEAST = {
     "slots": 1,
     "nodes": 1,
     "slots_per_node": 1,
+    "prune_warmup": 0,
+    "prune_least": 1,
+    "prune_factor": 2,
+    "curve_steps": 2,
 }
 _SECONDS = ("eval_mean", "eval_cv", "eval_cap", "generation", "implement_mean", "learn", "pause")
+_NUMBERS = (*_SECONDS, "prune_margin", "curve_noise")
+PRUNES = "median", "asha"
 REPAIR_S = 600.0
 _TIME = re.compile(r"(\d+(?:\.\d*)?)(s|m|h|d)")
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -50,6 +56,13 @@ class Shape(TypedDict, total=False):
     node_mtbf: str | float | None
     node_repair: str | float | None
     preempt: float | None
+    prune: str | None
+    prune_warmup: int | None
+    prune_least: int | None
+    prune_margin: float | None
+    prune_factor: int | None
+    curve_steps: int | None
+    curve_noise: float | None
 
 
 def refuse_unless_valid(shape: Shape, called: Callable[[str], str]) -> None:
@@ -61,13 +74,18 @@ def refuse_unless_valid(shape: Shape, called: Callable[[str], str]) -> None:
     for name, value in values.items():
         if name in _LEAST and not (isinstance(value, int) and value >= _LEAST[name]):
             raise UsageError(f"{called(name)} must be a whole number of at least {_LEAST[name]}, not {value}.")
-        if name in _SECONDS and not (math.isfinite(cast("float", value)) and cast("float", value) >= 0):
+        if name in _NUMBERS and not (math.isfinite(cast("float", value)) and cast("float", value) >= 0):
             raise UsageError(f"{called(name)} must be a number of at least 0, not {value}.")
     if values.get("eval_mean") == 0 or values.get("eval_cap") == 0:
         raise UsageError(
             f"{called('eval_mean')} and {called('eval_cap')} must be above 0: the prediction is relative to the "
             "evaluations."
         )
+    if (prune := shape.get("prune")) is not None and prune not in PRUNES:
+        raise UsageError(f"{called('prune')} must be {' or '.join(PRUNES)}, not {prune!r}.")
+    of_rule = next((name for name in values if name.startswith(("prune_", "curve_"))), None)
+    if of_rule is not None and prune is None:
+        raise UsageError(f"{called(of_rule)} goes with {called('prune')}.")
     if (policy := shape.get("policy")) is not None and policy not in STALENESS_POLICIES:
         raise UsageError(STALENESS_POLICIES.unknown(policy))
 

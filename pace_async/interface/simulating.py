@@ -18,7 +18,9 @@ from pace_async.interface.simulated_shape import Shape, nodes_of, refuse_unless_
 from pace_async.runtime.run_paths import find_run_paths
 
 if TYPE_CHECKING:
+    from pace_async.config import EvaluationConfig
     from pace_async.events import RunHeader
+    from pace_async.simulate.curves import Curves, Pruning
     from pace_async.simulate.durations import Durations
     from pace_async.simulate.predict import Prediction, Scenario
 
@@ -66,7 +68,7 @@ def scenario_of(like: str | None, shape: Shape, called: Callable[[str], str] = s
     from pace_async.registry.objectives import trains
     from pace_async.simulate.predict import Scenario
 
-    header, durations = _source_of(like, shape, called)
+    header, durations, curves = _source_of(like, shape, called)
     made = recorded(header.config) if header else None
     threads = shape.get("threads") or (header.threads if header else THREADS)
     nodes = nodes_of(shape, threads, called)
@@ -87,21 +89,42 @@ def scenario_of(like: str | None, shape: Shape, called: Callable[[str], str] = s
         seed=shape.get("seed") or 0,
         learns=made is None or trains(made.learner.objective),
         nodes=nodes,
+        pruning=_pruning_of(shape, made.evaluation if made else None, curves),
     )
+
+
+def _pruning_of(shape: Shape, recorded: "EvaluationConfig | None", curves: "Curves") -> "Pruning | None":
+    """The rule that ends evaluations early: what `shape` says, else as in the recorded run, else the defaults."""
+    if shape.get("prune") is None:
+        return None
+    from pace_async.config import EvaluationConfig
+    from pace_async.evaluate.pruning import rules_of
+    from pace_async.simulate.curves import Pruning
+
+    given = {name: value for name, value in shape.items() if name.startswith("prune") and value is not None}
+    rules = rules_of((recorded or EvaluationConfig()).model_copy(update=given))
+    assert rules is not None, "a rule is given"
+    return Pruning(rules, curves)
 
 
 def _or(given: T | None, otherwise: T) -> T:
     return otherwise if given is None else given
 
 
-def _source_of(like: str | None, shape: Shape, called: Callable[[str], str]) -> "tuple[RunHeader | None, Durations]":
-    """The run to take after, if one is given, and durations: those of the run, or drawn ones. Raises UsageError."""
+def _source_of(
+    like: str | None, shape: Shape, called: Callable[[str], str]
+) -> "tuple[RunHeader | None, Durations, Curves]":
+    """The run to take after, if one is given, and durations and curves: those of the run, or drawn ones. Raises
+    UsageError."""
+    from pace_async.simulate.curves import NOISE, STEPS, Curves
+
     seed, mean, cap = shape.get("seed") or 0, shape.get("eval_mean"), shape.get("eval_cap")
     if like is None:
         from pace_async.simulate.durations import Durations
 
         mean = EVALUATION_S if mean is None else mean
-        return None, Durations(
+        drawn = Curves(seed, (), shape.get("curve_steps") or STEPS, _or(shape.get("curve_noise"), NOISE))
+        durations = Durations(
             seed=seed,
             evaluation_mean=mean,
             evaluation_cv=_or(shape.get("eval_cv"), CV),
@@ -110,13 +133,20 @@ def _source_of(like: str | None, shape: Shape, called: Callable[[str], str]) -> 
             learning=0.03 * mean,
             pause=0.003 * mean,
         )
+        return None, durations, drawn
     if mean is not None or cap is not None:
         raise UsageError(
             f"{called('like')} takes the evaluations from the run: leave {called('eval_mean')} and "
             f"{called('eval_cap')} out."
         )
+    if any(shape.get(name) is not None for name in ("curve_steps", "curve_noise")):
+        raise UsageError(f"{called('like')} takes the curves from the run: leave {called('curve_steps')} out.")
     with open_run(like) as (_, reader):
+        from pace_async.population.reading.curves import curves_of
         from pace_async.population.reading.timings import recorded_seconds
-        from pace_async.simulate.recorded import recorded_durations
+        from pace_async.simulate.recorded import recorded_durations, with_whole_curves
 
-        return reader.header(), recorded_durations(reader.ask(recorded_seconds), seed)
+        header, seconds = reader.header(), reader.ask(recorded_seconds)
+        if shape.get("prune") is None:
+            return header, recorded_durations(seconds, seed), Curves()
+        return header, *with_whole_curves(seconds, reader.ask(curves_of), header.fitness, seed)

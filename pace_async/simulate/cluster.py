@@ -34,13 +34,15 @@ class EvaluatorOnNodes(SimulatedEvaluator):
         nodes, durations = self._nodes, self.world.durations
         assert durations is not None, "machines fail in virtual time"
         name = stage_name(request)
-        ran = await nodes.run(identity, durations.of(name, request.lease))
+        (reports, share), whole = self.reported(request), durations.of(name, request.lease)
+        ran = await nodes.run(identity, share * whole)
         self.world.calls[name] = self.world.calls.get(name, 0) + 1
         if ran.end != "done" or request.lease in self.lost:
             detail = LOST.get(ran.end, "simulated loss of node {}").format(ran.node)
             came = Evaluation("infrastructure_error", None, ran.seconds, detail, queue_seconds=ran.queue_seconds)
         else:
-            came = self.verdict(request, ran.seconds, ran.queue_seconds)
+            self.world.saved_seconds += whole - share * whole
+            came = self.verdict(request, ran.seconds, ran.queue_seconds, reports)
         now = self.clock()
         attempts.add(came, now - ran.seconds, now, accepted=came.outcome != "infrastructure_error")
         return came

@@ -18,12 +18,16 @@ from pace_async.config import Config
 from pace_async.configure import resolve
 from pace_async.durable import temporary_folder
 from pace_async.errors import GaveUp, PaceBug, UsageError
+from pace_async.evaluate.base import HIDDEN
+from pace_async.evaluate.pruning import Rules
+from pace_async.events import Curve, EvaluationAttempted
 from pace_async.gc_freeze import start_up_frozen
 from pace_async.observe.roofline import Load, Roofline, advice, roofline
 from pace_async.population.memory import MemoryPopulation
 from pace_async.population.reading.timings import aborted_leases, attempted_seconds, finished_rollouts
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.codecs import Handles
+from pace_async.simulate.curves import Pruning
 from pace_async.simulate.durations import Durations
 from pace_async.simulate.losses import NodesPart, losses_of
 from pace_async.simulate.nodes import Nodes, NodesShape
@@ -31,6 +35,7 @@ from pace_async.simulate.runs import FAULTLESS, TINY_TASK, SimulatedRun, header_
 from pace_async.simulate.stages import World
 from pace_async.simulate.synchronous import synchronous_seconds
 from pace_async.simulate.virtual import VirtualClock, run_virtually
+from pace_async.task import FULL
 
 ROOM = 16 << 20
 """Bytes of memory that a simulation's files may need."""
@@ -39,7 +44,8 @@ ROOM = 16 << 20
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """A run's shape. `slots` limits concurrent evaluations. None: one for each thread. With `learns` False nothing is
-    trained, so nothing waits for the learner. Evaluations run on `nodes`, if given, which have `slots` together."""
+    trained, so nothing waits for the learner. Evaluations run on `nodes`, if given, which have `slots` together.
+    `pruning` ends some of them early."""
 
     threads: int
     group_size: int
@@ -51,6 +57,7 @@ class Scenario:
     seed: int = 0
     learns: bool = True
     nodes: NodesShape | None = None
+    pruning: Pruning | None = None
 
     def synchronous(self) -> "Scenario":
         """The same work behind a barrier, with as many threads as a group has rollouts."""
@@ -62,7 +69,8 @@ class Measured:
     """One simulated run. `seconds` are virtual, from the start to the last candidate's score. `utilisation` is the
     share of its threads' time with a lease, `evaluator` the used share of its evaluation slots' time. `staleness`
     counts trained rollouts by age. `trained_evaluation` and `evaluation` are mean seconds of trained and of all
-    evaluations. `losses` is set for a scenario with nodes."""
+    evaluations. `losses` is set for a scenario with nodes. Where evaluations end early `pruned` counts those that were
+    stopped, and `saved` is the share of all their seconds that this saved."""
 
     scenario: Scenario
     candidates: int
@@ -75,6 +83,8 @@ class Measured:
     evaluation: float
     limits: Roofline
     losses: NodesPart | None = None
+    saved: float | None = None
+    pruned: int = 0
 
     @property
     def per_hour(self) -> float:
@@ -85,7 +95,8 @@ class Prediction(TypedDict):
     """What `pace simulate --json` prints. `speedup` is relative to the whole synchronous loop on the same durations.
     Divide it by threads / group_size for the gain per thread. `trained_speedup` leaves out the rollouts that expired.
     Utilisations are shares of 0 to 1. `staleness` counts trained rollouts by their age in updates. `roofline` and
-    `terms` are candidates an hour without failures. `nodes` is None without nodes."""
+    `terms` are candidates an hour without failures. `nodes` is None without nodes, and `evaluation_saved`, the share of
+    the seconds of evaluations that early ends saved, without a rule. `pruned` evaluations were stopped."""
 
     speedup: float
     trained_speedup: float
@@ -105,12 +116,15 @@ class Prediction(TypedDict):
     evaluation_seconds: float
     virtual_seconds: float
     nodes: NodesPart | None
+    evaluation_saved: float | None
+    pruned: int
 
 
 def predict(scenario: Scenario) -> Prediction:
     """The speed of a run. Raises UsageError for nodes on which hardly an evaluation ends."""
     found = measure(scenario)
-    if scenario.nodes is None and (scenario.slots is None or scenario.slots >= scenario.group_size):
+    calm = scenario.nodes is None and scenario.pruning is None
+    if calm and (scenario.slots is None or scenario.slots >= scenario.group_size):
         synchronous = synchronous_seconds(
             scenario.durations, candidates=scenario.candidates, group_size=scenario.group_size
         )
@@ -135,6 +149,8 @@ def predict(scenario: Scenario) -> Prediction:
         "evaluation_seconds": found.evaluation,
         "virtual_seconds": found.seconds,
         "nodes": found.losses,
+        "evaluation_saved": found.saved,
+        "pruned": found.pruned,
     }
 
 
@@ -169,6 +185,9 @@ async def _measured(scenario: Scenario, folder: Path) -> Measured:
     await population.commit(seed_program(TINY_TASK))
     world = World(seed=scenario.seed, durations=scenario.durations)
     world.serve(0, None)
+    if scenario.pruning is not None:
+        world.curves = scenario.pruning.curves
+        await population.commit(_own_curve(world.curves.of(0)))
     if scenario.nodes is not None:
         world.nodes = Nodes(scenario.nodes, scenario.seed)
     elif scenario.slots is not None:
@@ -184,6 +203,9 @@ async def _measured(scenario: Scenario, folder: Path) -> Measured:
         aborted = await population.read(lambda connection: aborted_leases(connection, population.run_id))
         losses = losses_of(world.nodes, attempts, aborted, measured.seconds)
         measured = replace(measured, losses=losses)
+    if scenario.pruning is not None:
+        ran = measured.evaluation * measured.candidates
+        measured = replace(measured, saved=world.saved_seconds / (world.saved_seconds + ran))
     population.close()
     return measured
 
@@ -202,9 +224,20 @@ def config_of(scenario: Scenario) -> Config:
             "learner.k": min(4, scenario.group_size),
             "staleness.max_staleness": scenario.bound,
             "staleness.policy": scenario.policy,
+            **(_settings_of(scenario.pruning.rules) if scenario.pruning is not None else {}),
         },
         environment={},
     )
+
+
+def _settings_of(rules: Rules) -> dict[str, object]:
+    given = {"": rules.rule, "_warmup": rules.warmup, "_least": rules.least, "_margin": rules.margin}
+    return {f"evaluation.prune{name}": value for name, value in {**given, "_factor": rules.factor}.items()}
+
+
+def _own_curve(curve: Curve) -> EvaluationAttempted:
+    """The attempt by which the task's own program counts for the others."""
+    return EvaluationAttempted(0, FULL, HIDDEN, 1, "ok", 0.0, 0.0, 0.0, 0.0, "", accepted=True, curve=curve or None)
 
 
 async def _read(population: MemoryPopulation, scenario: Scenario) -> Measured:
@@ -242,6 +275,7 @@ async def _read(population: MemoryPopulation, scenario: Scenario) -> Measured:
         trained_evaluation=_mean([row.evaluation for row in trained]),
         evaluation=_mean(evaluations),
         limits=found,
+        pruned=sum(row.outcome == "pruned" for row in rows),
     )
 
 

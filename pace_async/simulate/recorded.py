@@ -5,8 +5,14 @@ also those on which the task's own program is scored first. Other stages take th
 advisor is its generation.
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from pace_async.errors import UsageError
+from pace_async.events import Curve
+from pace_async.fitness import Fitness
 from pace_async.population.timings import RecordedSeconds
+from pace_async.simulate.curves import Curves, whole_curves
 from pace_async.simulate.durations import Durations
 
 
@@ -27,6 +33,25 @@ def recorded_durations(recorded: RecordedSeconds, seed: int) -> Durations:
         evaluations=evaluations,
         implementing=recorded.implementing,
     )
+
+
+def with_whole_curves(
+    recorded: RecordedSeconds, curves: Mapping[int, tuple[Curve, bool]], fitness: Fitness, seed: int
+) -> tuple[Durations, Curves]:
+    """The durations of a recorded run, as if none of its evaluations had been stopped, and what they would have
+    reported. `curves` are its curves by candidate, and whether the evaluation ran to a score. Raises UsageError without
+    one."""
+    durations, numbers = recorded_durations(recorded, seed), (0, *(candidate for candidate, _ in recorded.evaluations))
+    whole = whole_curves([curves.get(number, ((), True)) for number in numbers], fitness)
+    if not whole:
+        raise UsageError(
+            "No evaluation of that run reported values to its end: with `evaluation.prune` and a "
+            "`evaluation.prune_warmup` beyond the last step a run keeps whole curves and stops none."
+        )
+    seconds = tuple(took / share for took, (_, share) in zip(durations.evaluations, whole[1:], strict=True))
+    mean = sum(seconds) / len(seconds)
+    changed = replace(durations, evaluations=seconds, evaluation_mean=mean)
+    return changed, Curves(recorded=tuple(curve for curve, _ in whole))
 
 
 def _fresh_seconds(recorded: RecordedSeconds) -> dict[int, float]:

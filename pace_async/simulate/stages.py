@@ -19,6 +19,7 @@ from pace_async.advise.base import Completion
 from pace_async.errors import CandidateFault, InfrastructureFault
 from pace_async.evaluate.base import Evaluation, EvaluationRequest
 from pace_async.evaluate.identities import InTaskEvaluator
+from pace_async.evaluate.pruning import Reports, in_words
 from pace_async.events import TokenSpan
 from pace_async.implement.base import Experiment, Implemented
 from pace_async.learn.base import GROUP_UNREADABLE, RESTORED, Step
@@ -27,6 +28,7 @@ from pace_async.replay.groupfile import read_digested
 from pace_async.search.draws import derive
 from pace_async.search.state import Member
 from pace_async.simulate.codecs import Bytes, Codec
+from pace_async.simulate.curves import Curves
 from pace_async.simulate.durations import Durations
 from pace_async.simulate.nodes import Nodes
 from pace_async.task import FULL, Task
@@ -62,7 +64,8 @@ def weights_of(folder: Path | None, seed: int) -> int:
 class World:
     """The state outside the runtime, which outlives it: the served version and its weights, the durations of stages,
     the failing calls, and either `slots` of machines that never fail or `nodes`. With `reattaches`, work begun for a
-    dead runtime continues, and the next runtime gets its result."""
+    dead runtime continues, and the next runtime gets its result. `curves` are what evaluations report that may be
+    stopped, and `saved_seconds` what those took less that were."""
 
     seed: int = 0
     turns: int = 6
@@ -73,7 +76,9 @@ class World:
     reattaches: bool = False
     slots: anyio.CapacityLimiter | None = None
     nodes: Nodes | None = None
+    curves: Curves | None = None
     paused_seconds: float = 0.0
+    saved_seconds: float = 0.0
     calls: dict[str, int] = field(default_factory=dict[str, int])
     ends: dict[tuple[str, int], float] = field(default_factory=dict[tuple[str, int], float])
 
@@ -81,8 +86,8 @@ class World:
         """Serve the weights in `folder` from now on."""
         self.served, self.weights = version, weights_of(folder, self.seed)
 
-    async def stage(self, name: str, key: int = 0) -> float:
-        """Wait for the stage's duration and return it: virtual seconds, or 1 if only turns count. Raises
+    async def stage(self, name: str, key: int = 0, share: float = 1.0) -> float:
+        """Wait for this share of the stage's duration and return it: virtual seconds, or 1 if only turns count. Raises
         InfrastructureFault if the call is set to fail."""
         number = self.calls[name] = self.calls.get(name, 0) + 1
         seconds = 1.0
@@ -90,7 +95,9 @@ class World:
             for _ in range(derive(self.seed, name, number) % (self.turns + 1)):
                 await anyio.lowlevel.checkpoint()
         else:
-            seconds = self.durations.of(name, key)
+            whole = self.durations.of(name, key)
+            seconds = share * whole
+            self.saved_seconds += whole - seconds
             await self._until(name, key, seconds)
         if self.fails(name, number):
             raise InfrastructureFault("simulated", f"{name} call {number}")
@@ -190,24 +197,36 @@ class SimulatedEvaluator(InTaskEvaluator):
     async def run(self, request: EvaluationRequest) -> Evaluation:
         """Raises InfrastructureFault if the world fails."""
         name = stage_name(request)
-        asked = self.clock()
+        asked, (reports, share) = self.clock(), self.reported(request)
         async with self.world.slots or nullcontext():
             waited = self.clock() - asked
-            seconds = await self.world.stage(name, request.lease)
+            seconds = await self.world.stage(name, request.lease, share)
         if request.lease in self.lost:
             return Evaluation(
                 "infrastructure_error", None, seconds, "simulated loss of the machine", queue_seconds=waited
             )
-        return self.verdict(request, seconds, waited)
+        return self.verdict(request, seconds, waited, reports)
 
-    def verdict(self, request: EvaluationRequest, seconds: float, waited: float) -> Evaluation:
+    def reported(self, request: EvaluationRequest) -> tuple[Reports | None, float]:
+        """What the evaluation reports, None if nothing, and the share of its seconds that it takes."""
+        if request.bar is None or self.world.curves is None:
+            return None, 1.0
+        return self.world.curves.reported(request.lease, request.bar)
+
+    def verdict(
+        self, request: EvaluationRequest, seconds: float, waited: float, reports: Reports | None = None
+    ) -> Evaluation:
         """The result of a program that has run."""
+        curve = reports.curve or None if reports is not None else None
+        if reports is not None and reports.missed is not None:
+            detail = in_words(reports.curve, reports.missed)
+            return Evaluation("pruned", None, seconds, detail, queue_seconds=waited, curve=curve)
         key = (request.program,) if request.stage == FULL else (request.program, request.stage)
         draw = derive(request.seed, *key)
         if self.fails_every and draw % self.fails_every == 0:
             return Evaluation("timeout", None, seconds, "simulated timeout", queue_seconds=waited)
         score = self.lower + (self.upper - self.lower) * (draw % 1000) / 1000
-        return Evaluation("ok", score, seconds, queue_seconds=waited)
+        return Evaluation("ok", score, seconds, queue_seconds=waited, curve=curve)
 
     def clock(self) -> float:
         """Virtual seconds, 0 if there are only turns."""

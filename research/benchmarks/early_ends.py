@@ -2,6 +2,7 @@
 
     python research/benchmarks/early_ends.py --record 18 --curves docs/results/early_ends.csv
     python research/benchmarks/early_ends.py --curves docs/results/early_ends.csv
+    python research/benchmarks/early_ends.py --curves docs/results/early_ends.csv --simulate
 
 `--record` trains variants of kuairec's seed program on its synthetic data and scores each after every epoch. Without it
 the rules decide on curves, all of which are known to their end, so that what a stop cost is known too. Three sets:
@@ -14,6 +15,10 @@ Two evaluations run at once (evaluation.slots), so an evaluation is compared wit
 Printed for each rule: the share of evaluation seconds saved, each epoch taken as equally long, the best score found
 less that of the run of the same seed that stops none, and false stops: how many of the stopped ones would have been a
 new best at their place, and of how many such. Means over the seeds, with a 95 % interval.
+
+`--simulate` compares the saved share with what `pace simulate` predicts: from the curves of the same run, and from
+those of the run of the same seed that stops none, as far as that is known beforehand. There the task's own program is
+evaluated before the others, as in a run, and its seconds do not count, because it is never stopped.
 """
 
 import argparse
@@ -24,7 +29,7 @@ import random
 import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any, cast
@@ -35,6 +40,9 @@ from pace_async.evaluate.pruning import Reports, Rules, bar_of
 from pace_async.events import Curve
 from pace_async.fitness import fitness_of
 from pace_async.population.reading.curves import NEWEST
+from pace_async.simulate.curves import Curves, Pruning
+from pace_async.simulate.durations import Durations
+from pace_async.simulate.predict import Scenario, measure
 from pace_async.task import load_task
 from research.benchmarks.bench_runs import positive, seeds_of, stats
 
@@ -136,6 +144,7 @@ class Run:
     finals: list[float] = field(default_factory=list[float])
     stopped: set[int] = field(default_factory=set[int])
     epochs: int = 0
+    curves: list[Curve] = field(default_factory=list[Curve])
 
     @property
     def saved(self) -> float:
@@ -159,8 +168,9 @@ Programs = Callable[[int, list[int]], Curve]
 """The whole curve of the candidate at a place, from the places of those that have a score when it begins."""
 
 
-def run(program: Programs, candidates: int, rules: Rules | None) -> Run:
-    """Evaluate so many candidates, SLOTS at once."""
+def run(program: Programs, candidates: int, rules: Rules | None, *, alone: bool = False) -> Run:
+    """Evaluate so many candidates, SLOTS at once. `alone`: the first, which is the task's own program, ends before the
+    others begin, as in a run of pace."""
     made, free = Run(), [0] * SLOTS
     ended = list[tuple[int, Curve]]()  # when, and what it reported
     for place in range(candidates):
@@ -178,9 +188,12 @@ def run(program: Programs, candidates: int, rules: Rules | None) -> Run:
                     heard = reports.curve
                     break
         made.finals.append(curve[-1][1])
+        made.curves.append(curve)
         made.epochs += len(heard)
         ended.append((now + len(heard), heard))
         heappush(free, now + len(heard))
+        if place == 0 and alone:
+            free = [len(heard)] * SLOTS
     return made
 
 
@@ -220,17 +233,21 @@ def interval(values: Sequence[float], digits: int = 1, scale: float = 100.0) -> 
     return f"{found.mean():.{digits}f} [{found.mean() - half:.{digits}f}, {found.mean() + half:.{digits}f}]"
 
 
-def table(curves: Sequence[Curve], seeds: range, length: int = CANDIDATES) -> Iterator[str]:
-    """The lines of the result, from searches of so many candidates."""
+def sets_of(curves: Sequence[Curve], length: int) -> dict[str, tuple[Callable[[int], Programs], int]]:
+    """Each set of curves: the programs of a seed, and how many candidates there are."""
     forms = [curve for curve in curves if curve[-1][1] > LEAST_FORM]
-    sets: dict[str, tuple[Callable[[int], Programs], int]] = {
+    return {
         "recorded": (lambda seed: recorded(curves, seed), len(curves)),
         "search": (lambda seed: search(forms, seed), length),
         "crossing": (lambda seed: search(forms, seed, 0.5), length),
     }
+
+
+def table(curves: Sequence[Curve], seeds: range, length: int = CANDIDATES) -> Iterator[str]:
+    """The lines of the result, from searches of so many candidates."""
     yield "| curves | rule | seconds saved, % | best − best without stops, thousandths | stopped, % | false stops |"
     yield "|---|---|---|---|---|---|"
-    for name, (of_seed, candidates) in sets.items():
+    for name, (of_seed, candidates) in sets_of(curves, length).items():
         whole = [run(of_seed(seed), candidates, None) for seed in seeds]
         for rule, rules in RULES.items():
             runs = [run(of_seed(seed), candidates, rules) for seed in seeds]
@@ -245,16 +262,43 @@ def table(curves: Sequence[Curve], seeds: range, length: int = CANDIDATES) -> It
             yield f"| {' | '.join(cells)} |"
 
 
+def simulated(curves: Sequence[Curve], rules: Rules) -> float:
+    """The share of seconds that the simulator predicts to be saved in a run with these curves."""
+    even = Durations(0, float(EPOCHS), 0.0, None, generation=0.0, learning=0.0, pause=0.0)
+    scenario = Scenario(SLOTS, 2, 0, even, len(curves) - 1, slots=SLOTS, learns=False)
+    saved = measure(replace(scenario, pruning=Pruning(rules, Curves(recorded=tuple(curves))))).saved
+    assert saved is not None
+    return saved
+
+
+def predictions(curves: Sequence[Curve], seeds: range, length: int = CANDIDATES) -> Iterator[str]:
+    """The lines of the comparison with the simulator. The difference is that of the means, relative."""
+    yield "| curves | rule | saved, % | predicted, same curves | off by, % | predicted, run without stops | off by, % |"
+    yield "|---|---|---|---|---|---|---|"
+    for name, (of_seed, candidates) in sets_of(curves, length).items():
+        whole = [run(of_seed(seed), candidates, None, alone=True) for seed in seeds]
+        for rule, rules in RULES.items():
+            runs = [run(of_seed(seed), candidates, rules, alone=True) for seed in seeds]
+            real = [each.saved * candidates / (candidates - 1) for each in runs]
+            cells = [name, rule, interval(real)]
+            for known in (runs, whole):
+                found = [simulated(each.curves, rules) for each in known]
+                cells += [interval(found), f"{100 * (sum(found) / sum(real) - 1):+.1f}"]
+            yield f"| {' | '.join(cells)} |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--curves", type=Path, required=True)
     parser.add_argument("--record", type=positive, help="curves that the file is to have")
+    parser.add_argument("--simulate", action="store_true", help="compare with the simulator")
     parser.add_argument("--seeds", type=seeds_of, default=range(10))
     given = parser.parse_args()
     if given.record:
         record(given.record, given.curves)
         return
-    sys.stdout.writelines(f"{line}\n" for line in table(read(given.curves), given.seeds))
+    for line in (predictions if given.simulate else table)(read(given.curves), given.seeds):
+        print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -83,6 +83,13 @@ def curve_of(connection: Connection, run_id: int, candidate: int) -> Curve:
     return _curve(connection.execute(mine.order_by(row.attempt.desc()).limit(1)).scalar_one_or_none())
 
 
+def curves_of(connection: Connection, run_id: int) -> dict[int, tuple[Curve, bool]]:
+    """Of each candidate whose last evaluation reported something: what, and whether it ran to a score."""
+    row = EvaluationAttemptRow
+    rows = select(row.lease, row.curve, row.outcome).where(row.run_id == run_id, *_OF_SCORE).order_by(row.attempt)
+    return {lease: (_curve(curve), outcome == "ok") for lease, curve, outcome in connection.execute(rows)}
+
+
 def saved_by(connection: Connection, run_id: int) -> Saved:
     """What the early ends of a run's evaluations saved."""
     row = CandidateRow

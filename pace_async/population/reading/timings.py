@@ -141,6 +141,7 @@ class FinishedRollout:
     at: float
     state: str
     staleness: int | None
+    outcome: str
 
 
 def finished_rollouts(connection: Connection, run_id: int) -> list[FinishedRollout]:
@@ -153,6 +154,7 @@ def finished_rollouts(connection: Connection, run_id: int) -> list[FinishedRollo
             CandidateRow.at,
             LeaseRow.state,
             LeaseRow.staleness,
+            CandidateRow.outcome,
         )
         .where(CandidateRow.run_id == run_id, ExperimentRow.lease.is_not(None))
         .order_by(CandidateRow.candidate)
