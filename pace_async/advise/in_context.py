@@ -112,10 +112,12 @@ class _Rollout:
         for note in self.notes:
             if note.number == number:
                 return Idea(number, note.description)
-        known = self.questions.view.ideas.get(number)
-        if known is None:
-            raise CandidateFault("unparsed", f"there is no idea {number}")
-        return Idea(number, known.text)
+        listed, known = {idea.number: idea for idea in self.questions.context.ideas}, self.questions.view.ideas
+        idea = listed.get(number) or known.get(number)
+        if idea is None:
+            told = f", and those listed are {', '.join(map(str, listed))}" if listed else ""
+            raise CandidateFault("unparsed", f"there is no idea {number}{told}")
+        return Idea(number, idea.text)
 
     async def one(self) -> Advice:
         """The advice of one call. A number that is no idea covers nothing. An idea that another thread is trying out

@@ -175,7 +175,9 @@ def _covers(text: str, ideas: int) -> list[tuple[int | None, int | None]]:
 def _choice(text: str, ideas: int) -> tuple[int | None, int | None]:
     match = _CHOICE.fullmatch(text)
     if match is None:
-        raise _unparsed(f"expected a letter or an idea's number as the choice, got {text[:40]!r}")
+        raise _unparsed(
+            f"the choice is the letter of an idea, {LETTERS[0]} to {LETTERS[-1]}, or a number, not {text[:40]!r}"
+        )
     if match[2] is not None:
         return None, int(match[2])
     place = LETTERS.index(match[1].upper()) + 1

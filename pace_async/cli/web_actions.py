@@ -3,19 +3,20 @@
 To add an action, add an entry to ACTIONS.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from pace_async.errors import UsageError
 from pace_async.interface.ideas import add_idea, add_program
-from pace_async.interface.steering import mark_ideas
+from pace_async.interface.steering import mark_candidates, mark_ideas, write_note
 from pace_async.web.inbox import Action, Field
 
 MOST_NUMBERS = 100
 
 
-def _mark(run: str, typed: Mapping[str, str]) -> None:
+def _mark(mark: Callable[[str, list[int], str, bool], object], run: str, typed: Mapping[str, str]) -> None:
     word, _, undo = typed["word"].partition(" ")
-    mark_ideas(run, _numbers(typed["numbers"]), word, bool(undo))
+    mark(run, _numbers(typed["numbers"]), word, bool(undo))
 
 
 def _numbers(typed: str) -> list[int]:
@@ -55,7 +56,32 @@ ACTIONS: Mapping[str, Action] = {
                 },
             ),
         },
-        _mark,
+        partial(_mark, mark_ideas),
+    ),
+    "candidates": Action(
+        "Ban candidates, or let the search build on them",
+        "A banned one counts for nothing any more, and its rows stay. The next candidate builds on a pinned one.",
+        "Say so",
+        {
+            "numbers": Field("Numbers of candidates"),
+            "word": Field(
+                "From now on they are",
+                choices={
+                    "ban": "banned",
+                    "pin": "pinned",
+                    "ban undo": "not banned any more",
+                    "pin undo": "not pinned any more",
+                },
+            ),
+        },
+        partial(_mark, mark_candidates),
+    ),
+    "note": Action(
+        "Write a page for the models",
+        "They see it from the next candidate on, in place of an earlier page. An empty one takes that away.",
+        "Put it there",
+        {"text": Field("The page (may be empty)", rows=8, optional=True)},
+        lambda run, typed: write_note(run, typed["text"]),
     ),
     "program": Action(
         "Add a program",

@@ -32,7 +32,8 @@ HIDDEN = (
 )
 EVERYTHING = frozenset({"all", "everything", "entire", "whole"})
 """Words of a specification that needs the whole program."""
-_NAMED = re.compile(r"\bcandidates?\s+#?([0-9]{1,9}(?:\s*(?:,|and|or|,\s*and)\s*#?[0-9]{1,9})*)", re.IGNORECASE)
+_NUMBER = r"#?[0-9]{1,9}(?!\.?[0-9])"
+_NAMED = re.compile(rf"\bcandidates?\s+({_NUMBER}(?:\s*(?:,|and|or|,\s*and)\s*{_NUMBER})*)", re.IGNORECASE)
 _NEEDS = re.compile(r"^[\s>*_#`-]*(?:\d+[.)]\s*)?[*_`]*Needs[*_`]*\s*:(.*)$", re.IGNORECASE | re.MULTILINE)
 
 

@@ -101,8 +101,11 @@ class Questions:
 
     @property
     def under_way(self) -> Mapping[int, str]:
-        """The ideas that other threads are trying out, by number. They are known, and in no view yet."""
-        return {each.idea: each.what for each in self.context.under_way if each.idea is not None}
+        """The ideas that other threads are trying out, and those that were proposed with them, by number. They are
+        known, and in no view yet."""
+        tried = {each.idea: each.what for each in self.context.under_way if each.idea is not None}
+        beside = {idea.number: idea.text for idea in self.context.ideas if idea.number not in self.view.ideas}
+        return {**beside, **tried}
 
     def repeats(self, text: str) -> int | None:
         """The number of the idea that a proposal certainly repeats, one that is under way included."""

@@ -5,7 +5,7 @@ the metrics of a hidden scorer only those are taken that the task lists. Nothing
 word that a program wrote in a scored evaluation.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import inf
@@ -133,6 +133,9 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
     under_way = _under_way(state, island, view)
     pinned, vetoed = state.steering.pinned(), state.steering.vetoed()
     taken = {number for each in under_way for number in (each.idea, *each.covers) if number is not None} | {*vetoed}
+    beside = _proposed_beside(state, island, view, taken)[:untried]
+    waiting = view.waiting(max(0, untried - len(beside)), taken, pinned)
+    people = sum(idea.number in pinned or idea.by_person for idea in waiting)
     asked = _asked(state, island)
     seed = first.score if first is not None else None
     earlier = state.memory.earlier
@@ -152,12 +155,12 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
         recent_rows=recent_rows,
         lineage=tuple(row_of(view, tested, spec) for tested in view.lineage(parent.candidate, LINEAGE)),
         failed=failed_on(view, parent, spec),
-        ideas=tuple(view.waiting(untried, taken, pinned)),
+        ideas=(*waiting[:people], *beside, *waiting[people:]),
         under_way=under_way,
         noise=noise_of(view, spec, first),
         tested=len(view.tested),
         scored=len(view.worth),
-        untried=view.count_waiting(taken),
+        untried=view.count_waiting(taken) + len(beside),
         asked=asked,
         left=(island.number - 1) % (MOST_LEFT + 1) if asked and parent.candidate == 0 else 0,
         failures=dict(view.failures),
@@ -303,6 +306,26 @@ def _lines(program: str) -> frozenset[str]:
     return frozenset(stripped for line in program.splitlines() if (stripped := line.strip()))
 
 
+def _advised(state: RunState, island: Island) -> list[Advised]:
+    """What other threads try out, by lease. Nothing behind a barrier, where it would depend on who is faster."""
+    if state.memory.mode != "run" or state.terms.bound == 0:
+        return []
+    running = [state.running[lease] for lease in sorted(state.running)]
+    return [each.advice for each in running if each.advice is not None and each.island != island.number]
+
+
+def _proposed_beside(state: RunState, island: Island, view: Results, taken: Collection[int]) -> list[KnownIdea]:
+    """Ideas that were proposed and not chosen where the choice is under way, the newest first. They are in no view
+    before it ends."""
+    known = {*taken, *view.ideas, *view.of_idea, *view.covered}
+    return [
+        KnownIdea(note.number, note.description, advice.lease, advice.lease)
+        for advice in reversed(_advised(state, island))
+        for note in advice.ideas
+        if not note.known and note.number not in known
+    ]
+
+
 def _asked(state: RunState, island: Island) -> int:
     """How many other threads are being asked at this moment. None behind a barrier, as below."""
     if state.memory.mode != "run" or state.terms.bound == 0:
@@ -318,13 +341,9 @@ def _sentence(advice: Advised, view: Results) -> str:
 
 
 def _under_way(state: RunState, island: Island, view: Results) -> tuple[UnderWay, ...]:
-    """What other threads are trying out. Nothing behind a barrier, where it would depend on who is faster."""
-    if state.memory.mode != "run" or state.terms.bound == 0:
-        return ()
-    running = [state.running[lease] for lease in sorted(state.running)]
-    advised = [each.advice for each in running if each.advice is not None and each.island != island.number]
+    """What other threads are trying out."""
     return tuple(
         UnderWay(advice.lease, advice.parent, advice.idea, _sentence(advice, view) or advice.experiment, advice.covers)
-        for advice in advised
+        for advice in _advised(state, island)
         if advice.experiment is not None
     )

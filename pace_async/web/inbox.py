@@ -94,7 +94,7 @@ def inbox_of(reader: Reader) -> Inbox:
     goes_on = reader.ask(state_of_run)[0] in GOES_ON
     words = flat(reader.header().config).get("search.memory") in ("run", "island")
     when = "with its next candidate" if goes_on and words else "when it is resumed"
-    no_words = "" if words else " Its advisor reads no ideas in words, so it takes programs only."
+    no_words = "" if words else " Its advisor reads no words, so it takes programs, and words about candidates, only."
     return Inbox(
         f"The run takes in what waits {when}.{no_words}",
         reader.ask(put_in, SHOWN),

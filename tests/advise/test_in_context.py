@@ -103,7 +103,11 @@ def test_the_same_words_are_the_known_idea_under_its_number(state: RunState) -> 
 def test_an_idea_that_nobody_proposed_cannot_be_chosen(state: RunState) -> None:
     said = ONE.format("Solve an integer program").replace("Choice: A", "Choice: 77")
     advice = advised(state, Answers({"propose": said}), one=True)
-    assert advice.experiment is None and advice.unparsed == "there is no idea 77" and len(advice.calls) == 1
+    assert (
+        advice.experiment is None
+        and advice.unparsed == "there is no idea 77, and those listed are 2"
+        and len(advice.calls) == 1
+    )
 
 
 def test_with_three_calls_the_model_is_not_asked_what_is_new_unless_a_text_is_near(state: RunState) -> None:
@@ -194,7 +198,10 @@ def test_an_advisor_that_learns_nothing_is_asked_once_more_for_an_answer_that_ca
     assert advice.experiment == "change it" and [call.text for call in advice.calls] == [bad, good]
     assert [(note.number, note.known) for note in advice.notes] == [(25, False)]
     first, second = (prompt.text for prompt in advisor.asked)
-    assert second.startswith(first) and "there is no idea 77. You wrote:\n```\nIdea A (explore): Solve" in second
+    assert (
+        second.startswith(first)
+        and "there is no idea 77, and those listed are 2. You wrote:\n```\nIdea A (explore): Solve" in second
+    )
     assert reasoning_of(advice.calls, True, "") == "because"
 
 

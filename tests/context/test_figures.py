@@ -5,6 +5,7 @@ from pace_async.context.figures import digits_for, gain_text, score_text
 
 
 def test_programs_are_named_by_numbers() -> None:
+    assert named_candidates("as candidate 4, 0.65 of it, or candidates 7.5 and 9.") == [4]
     assert named_candidates("use candidate 17, Candidates 3, 5 and 8; not idea 40 or candidate #17") == [17, 3, 5, 8]
 
 

@@ -80,10 +80,23 @@ def test_an_idea_that_is_tried_out_or_covered_elsewhere_is_no_untried_one_and_is
     assert re.findall(r"idea (\d+):", section(state, 1, "ideas"))[0] == "8"
     rollout(state, 4, island=2, idea=8, covers=(5,), ends=False)
     context = context_of(state, TASK.spec, state.islands[1], state.islands[1].members[0], 12)
-    assert [idea.number for idea in context.ideas] == [2] and context.untried == 1
+    assert [idea.number for idea in context.ideas] == [10, 11, 2], "what was proposed beside it can be chosen at once"
+    assert context.untried == 3
     apply(state, evaluated(4, 2, 0, PROGRAM, None))
     assert {idea.number for idea in state.memory.view(1).waiting(12)} == {2, 10, 11}, "its own ideas are untried"
     assert "more untried" not in section(state, 1, "ideas")
+
+
+def test_an_idea_that_is_chosen_before_the_rollout_that_proposed_it_ends_is_tried_when_that_ends() -> None:
+    state = begun()
+    rollout(state, 1, score=1.5)
+    rollout(state, 2, island=2, ends=False)
+    assert "- idea 5: (explore) other idea of lease 2" in section(state, 1, "ideas")
+    rollout(state, 3, idea=5, score=1.75)
+    assert "idea 5:" not in section(state, 1, "ideas")
+    apply(state, evaluated(2, 2, 0, PROGRAM, 1.25))
+    assert {idea.number for idea in state.memory.view(1).waiting(12)} == {2, 7, 8}
+    assert state.memory.view(1).of_idea[5] == [3]
 
 
 def test_a_covered_idea_comes_back_where_the_machine_lost_the_experiment() -> None:

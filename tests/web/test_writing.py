@@ -76,6 +76,10 @@ def test_each_form_puts_in_what_the_command_of_its_name_does_and_shows_it(writer
         ("mark", {"numbers": f" {GIVEN + 1}, ", "word": "pin undo"}),
         ("program", {"about": "ours", "program": program}),
         ("program", {"about": "", "program": "/etc/passwd"}),  # a text, never the name of a file
+        ("candidates", {"numbers": "2", "word": "ban"}),
+        ("candidates", {"numbers": "2", "word": "ban undo"}),
+        ("note", {"text": "Ask for symmetry.\r\nNot twice."}),
+        ("note", {"text": ""}),
     ):
         answer = sent(writer, action, fields)
         assert (answer.status_code, answer.headers["location"]) == (303, "/run/a%20run/inbox?done"), answer.text
@@ -85,9 +89,13 @@ def test_each_form_puts_in_what_the_command_of_its_name_does_and_shows_it(writer
         (3, "", None, "idea", GIVEN + 1),
         (4, "ours", program.replace("\r\n", "\n"), None, None),
         (5, "", "/etc/passwd\n", None, None),
+        (6, "ban", None, "candidate", 2),
+        (7, "", None, "candidate", 2),
+        (8, "Ask for symmetry.\nNot twice.", None, "note", None),
+        (9, "", None, "note", None),
     ]
     page = writer.get(f"{INBOX}?done").text
-    assert "It is in the inbox" in page and page.count("<td>waits</td>") == 5
+    assert "It is in the inbox" in page and page.count("<td>waits</td>") == 9
     assert f"<td>idea {GIVEN + 1}</td><td>pinned</td>" in page and "the word taken back" in page
 
 
@@ -114,6 +122,9 @@ def test_an_entry_that_was_taken_in_names_its_candidate(writer: TestClient, run:
         ("mark", {"numbers": "1 " * 101, "word": "veto"}, "Name up to 100 by their numbers"),
         ("mark", {"numbers": "1", "word": "ban"}, "From now on they are: this is empty."),
         ("mark", {"numbers": "1", "word": "veto undo"}, "Idea 1 is not ruled out."),
+        ("candidates", {"numbers": "0", "word": "ban"}, "the task's own program, which cannot be banned"),
+        ("candidates", {"numbers": "999", "word": "pin"}, "999"),
+        ("note", {"text": "x" * 20_001}, "A note may have"),
         ("program", {"about": "of mine", "program": "x" * 262_145}, "the program is longer than 262144 characters"),
     ],
 )
@@ -208,6 +219,6 @@ def test_hostile_words_are_data_on_the_page_and_in_the_form_again(writer: TestCl
         sent(writer, "idea", {"text": fits})
         refused = sent(writer, "mark", {"numbers": text[:5000], "word": text[:100]}).text
         refused += sent(writer, "idea", {"text": text + "x" * 2001}).text
-        assert "<script>" not in refused and "<img" not in refused and refused.count("</textarea>") == 4
+        assert "<script>" not in refused and "<img" not in refused and refused.count("</textarea>") == 6
     page = writer.get(INBOX).text
     assert not re.search(r"<(img|script(?! src)|svg|iframe|object)", page) and "\u202e" not in page
