@@ -21,6 +21,8 @@ KINDS = ("one", "propose", "select", "implement", "notes")
 RUNS = tuple(sorted(file.name.partition(".")[0] for file in ROUNDS.glob("*.jsonl.xz")))
 ANY = 10**6
 """Above the number of any idea."""
+AGAIN = "# Your answer to this cannot be "
+"""What stands above an answer that is asked for once more."""
 COMPARED = 60
 """Characters by which a specification is recognised in the implementer's question."""
 
@@ -60,17 +62,24 @@ def counted(run: str) -> Counted:
     """What the questions and answers of a run say."""
     rows, found = list(asked(run)), Counted()
     carried_out = [" ".join(question.split()) for kind, question, _ in rows if kind == "implement"]
+    mended = [question for _, question, _ in rows if AGAIN in question]
+    refused = dict[str, int]()
     for kind, question, answer in rows:
         found.tokens[kind].append((len(question) / 4, len(answer) / 4))
         if kind in ("one", "select") and (untried := _UNTRIED.search(question)):
             more, tried = _MORE.search(untried[1]), _TRIED.search(question)
             found.known = untried[1].count("- idea ") + (int(more[1]) if more else 0)
             found.complete = int(tried[1]) if tried else 0
-        if kind in ("one", "propose"):
+        place = next((place for said, place in refused.items() if said in question), None)
+        if kind in ("one", "propose") and place is None:
             found.candidates += 1
-        first = IDEAS_PER_PROPOSAL * (found.candidates - 1)
+            if kind == "one" and any(answer.strip() in again for again in mended):
+                refused[answer.strip()] = found.candidates
+                found.proposed.append(set())
+                continue
+        first = IDEAS_PER_PROPOSAL * ((found.candidates if place is None else place) - 1)
         if kind == "propose":
-            found.proposed.append({first + place for place in range(1, IDEAS_PER_PROPOSAL + 1)})
+            found.proposed.append({first + each for each in range(1, IDEAS_PER_PROPOSAL + 1)})
         elif kind == "select":
             found.tried.add(parse_select(answer, ANY)[0])
         elif kind == "one":
@@ -78,10 +87,14 @@ def counted(run: str) -> Counted:
             if not any(" ".join(read.specification.split())[:COMPARED] in text for text in carried_out):
                 found.proposed.append(set())
                 continue
-            found.proposed.append({first + place for place in range(1, len(read.ideas) + 1)})
+            proposed = {first + each for each in range(1, len(read.ideas) + 1)}
+            if place is None:
+                found.proposed.append(proposed)
+            else:
+                found.proposed[place - 1] = proposed
             chosen = first + read.place if read.place is not None else read.number
             found.tried |= {chosen} if chosen is not None else set()
-            found.covered |= {*read.covers, *(first + place for place in read.covers_places)}
+            found.covered |= {*read.covers, *(first + each for each in read.covers_places)}
     found.covered -= found.tried
     return found
 
