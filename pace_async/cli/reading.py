@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_fields, print_json, print_table, tell
-from pace_async.cli.showing import origin
+from pace_async.cli.showing import measured, origin
 from pace_async.interface.opening import open_run
 from pace_async.interface.standing import best_of, front_shown, standing_of
 
@@ -204,6 +204,7 @@ def best(
         {
             "candidate": found["candidate"],
             "score": f"{found['score']:.10g}",
+            **measured(found),
             **_stands(found["score"], found["fresh_score"], found["best_known"], header),
             **_equal(found["equal"], found["noise"]),
             **origin(found),

@@ -139,6 +139,7 @@ def _show_candidate(found: dict[str, Any], parent: dict[str, Any] | None, as_jso
             "outcome": f"{found['outcome']}: {found['detail']}" if found["detail"] else found["outcome"],
             "score": found["score"],
             **_marked(found),
+            **measured(found),
             "reward": found["reward"],
             **({"queued": f"{waited:.1f} s for an evaluation slot"} if waited and waited >= 0.05 else {}),
             **_practised(found["practice"]),
@@ -266,6 +267,13 @@ def _show_prompts(paths: "RunPaths", reader: "Reader", candidate: int, as_json: 
         tell(f"implementer, try {again.number}, user\n{indented(again.content)}\n")
     if found.note:
         tell(f"{found.note[0].upper()}{found.note[1:]}.")
+
+
+def measured(found: Mapping[str, Any]) -> dict[str, object]:
+    """How many evaluations a score is the mean of, if of several."""
+    if found["standard_error"] is None:
+        return {}
+    return {"measured": f"the mean of {found['evaluations']} evaluations, ± {found['standard_error']:.2g}"}
 
 
 def origin(found: Mapping[str, Any]) -> dict[str, object]:

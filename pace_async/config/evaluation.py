@@ -66,6 +66,14 @@ class EvaluationConfig(Section):
         description="A score that would be a new best has to hold on the instances of at least one of this many "
         "secret fresh seeds, tried in turn. 0: every score is accepted.",
     )
+    repeats: Annotated[int, MAY_CHANGE] = Field(
+        default=0,
+        ge=0,
+        le=100,
+        description="Where equal programs get different scores (`deterministic: false`), a score that would be a new "
+        "best is measured up to so many times more on the hidden instances, and the mean is the score. Parents are "
+        "then compared by the mean less one standard error.",
+    )
     practice: Annotated[Literal["none", "metrics", "output"], MAY_CHANGE] = Field(
         default="none",
         description="Whether a program is first run on instances of the task that are never scored, in a sandbox of "

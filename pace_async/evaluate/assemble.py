@@ -90,6 +90,7 @@ async def open_evaluator(
     chosen = tier if tier is not None else await pick_tier(evaluation.unsafe_no_sandbox)
     refuse_unless_confined(task, evaluation, chosen)
     refuse_unless_reporting(task, evaluation)
+    refuse_unless_noisy(task, evaluation)
     if granted.models:
         await refuse_unless_owned(chosen, [slot.limits(Limits.of(task.spec)) for slot in granted.slots])
     hierarchy = cgroup.find()
@@ -136,6 +137,15 @@ def refuse_unless_reporting(task: Task, evaluation: config.EvaluationConfig) -> 
         raise UsageError(
             f"evaluation.prune is {evaluation.prune}, and only the evaluator of a command task can report values while "
             f"it runs, which task {task.name!r} is not: leave evaluation.prune at none."
+        )
+
+
+def refuse_unless_noisy(task: Task, evaluation: config.EvaluationConfig) -> None:
+    """Raises UsageError if scores are to be measured again that would be the same."""
+    if evaluation.repeats and task.spec.deterministic:
+        raise UsageError(
+            f"evaluation.repeats is {evaluation.repeats}, and equal programs of task {task.name!r} get equal scores: "
+            "leave it at 0, or write `deterministic: false` into its task.yaml if they do not."
         )
 
 

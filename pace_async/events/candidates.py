@@ -162,7 +162,8 @@ class EvaluationAttempted:
     Both are 0 if nothing ran. `accepted`: its outcome became the result. An attempt that is not accepted is followed by
     a retry after an infrastructure failure, or by a second run alone. `node` is the name of the machine of a cluster on
     which it ran, and `machine` the class of that machine. Both are None on the runtime's own machine. `curve` is what
-    its evaluator reported, None if nothing or if nobody listened."""
+    its evaluator reported, None if nothing or if nobody listened. `score` is kept where a program was evaluated several
+    times, else None."""
 
     lease: int
     stage: str
@@ -178,6 +179,7 @@ class EvaluationAttempted:
     node: str | None = None
     machine: str | None = None
     curve: Curve | None = None
+    score: float | None = None
 
     @property
     def at(self) -> float:
@@ -263,7 +265,8 @@ class Evaluated:
     slots, which `seconds` does not include. It is None if it was not measured. `feedback` is what a command task's
     evaluator wrote for the author of the next program, None if nothing. `gained`, whether it scores better than its
     parent, has no column: it follows from the score of the parent. Nor has `deviation`, what the implementer corrected
-    in the experiment: it stands with the try."""
+    in the experiment: it stands with the try. Nor have `repeated`, all scores on the hidden instances of a program that
+    was evaluated there several times: they stand with the attempts."""
 
     lease: int
     island: int
@@ -284,3 +287,4 @@ class Evaluated:
     feedback: str | None = None
     gained: bool = field(default=False, compare=False)
     deviation: str = field(default="", compare=False)
+    repeated: tuple[float, ...] = ()

@@ -116,6 +116,8 @@ ShownOutcome = Outcome | Literal["banned"]
 
 
 class _Program(TypedDict):
+    """`score` is the mean of so many `evaluations`, with the `standard_error` of the mean, None for a single one."""
+
     candidate: int
     island: int | None
     parent: int | None
@@ -140,6 +142,8 @@ class _Program(TypedDict):
     idea: str | None
     experiment: str | None
     cost_usd: float | None
+    evaluations: int
+    standard_error: float | None
 
 
 class BestProgram(_Program):

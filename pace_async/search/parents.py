@@ -5,6 +5,8 @@ only the best count. Equal scores go to the older candidate. By default most par
 best programs of all islands, so an island that is stuck goes on from another's best. An island that has gone back to an
 older state of its own takes no such parent. `registry.parent_rules` lists the rules.
 
+Where scores were measured several times, parents are compared by lower confidence bounds (`search.repeats`).
+
 With several objectives, each lease ranks programs by the score under its own weights, with which it is rewarded too: a
 rule sees these scores, and a parent from another island is one of the front of all islands. An island with too many
 programs drops what NSGA-II would, the last by rank and crowding distance (`search.front`), never the best score.
@@ -22,6 +24,7 @@ from pace_async.config import SearchConfig
 from pace_async.fitness import Fitness
 from pace_async.registry.parent_rules import PARENT_RULES
 from pace_async.search.front import by_front
+from pace_async.search.repeats import NONE, Repeated, bounded
 from pace_async.search.state import Island, Member
 
 
@@ -81,12 +84,19 @@ class ParentRule(Protocol):
 
 
 def parent_of(
-    island: Island, search: SearchConfig, draw: random.Random, fitness: Fitness | None = None, lease: int = 0
+    island: Island,
+    search: SearchConfig,
+    draw: random.Random,
+    fitness: Fitness | None = None,
+    lease: int = 0,
+    repeated: Repeated = NONE,
 ) -> Member:
-    """The next parent among the island's members. `fitness` and `lease` decide how several objectives weigh."""
-    if fitness is None or not island.members[0].costs:
+    """The next parent among the island's members. `fitness` and `lease` decide how several objectives weigh, and
+    `repeated` how sure a score is."""
+    if fitness is None or not (repeated or island.members[0].costs):
         return _rule(search.parents)(island, search, draw)
-    seen = replace(island, members=weighed(island.members, fitness, lease))
+    members = weighed(island.members, fitness, lease) if island.members[0].costs else island.members
+    seen = replace(island, members=bounded(members, repeated, fitness))
     chosen = _rule(search.parents)(seen, search, draw).candidate
     return next(member for member in island.members if member.candidate == chosen)
 
@@ -137,6 +147,7 @@ def choose_migrant(
     front: Sequence[Member] = (),
     pool: int = 1,
     lease: int = 0,
+    repeated: Repeated = NONE,
 ) -> Member | None:
     """With `probability`, the winner of a tournament among the best programs of all islands: the best of `size`
     different ones. None if the winner is the island's own, and always while the island has gone back. `elites` has the
@@ -150,7 +161,9 @@ def choose_migrant(
         return None if own else next(member for member in front if member.candidate == chosen)
     bests = {**elites, island.number: island.members[0]}
     drawn = draw.sample(sorted(bests), min(size, len(bests)))
-    winner = fitness.ranked(bests[number] for number in drawn)[0]
+    rivals = [bests[number] for number in drawn]
+    first = bounded(fitness.ranked(rivals), repeated, fitness)[0].candidate
+    winner = next(member for member in rivals if member.candidate == first)
     return None if winner == bests[island.number] else winner
 
 

@@ -79,6 +79,8 @@ def apply(state: RunState, fact: Fact) -> RunState:
         case EvaluationAttempted():
             series = (fact.lease, fact.stage, fact.fresh)
             state.attempts[series] = max(fact.attempt, state.attempts.get(series, 0))
+            if fact.score is not None:
+                state.repeated[fact.lease] = (*state.repeated.get(fact.lease, ()), fact.score)
         case Practised():
             _practised(state, fact)
         case Claimed():
@@ -86,6 +88,7 @@ def apply(state: RunState, fact: Fact) -> RunState:
         case Evaluated():
             _evaluated(state, fact)
         case LeaseAborted():
+            state.repeated.pop(fact.lease, None)
             _lost(state, fact.lease)
             if (pinned := state.running[fact.lease].pinned) is not None and pinned not in state.steering.candidates:
                 state.steering = state.steering.marked(pinned, "pin")
@@ -318,6 +321,8 @@ def _evaluated(state: RunState, fact: Evaluated) -> None:
     member, advice = rollout.member, state.running[fact.lease].advice
     if (again := confirmation_of(fact)) is not None:
         state.confirmed[fact.lease] = again
+    if fact.repeated:  # the attempts of a lease are not read again once it is complete
+        state.repeated[fact.lease] = fact.repeated
     if state.memory.active and advice is not None:
         practised = practice_with(fact.program or "", state.running[fact.lease].practice)
         state.memory.complete(advice, fact, practised.score if practised is not None else None)

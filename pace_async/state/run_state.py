@@ -199,7 +199,8 @@ class RunState:
     `reserved` is USD by the number of the call in flight, `reservations` the last number given out. `shipped` is the
     group in training. `attempts` has the number of the newest attempt to evaluate a program, by (lease, stage, fresh),
     for leases that are not complete. `notes` are the newest pages by number (see `state.notes`).
-    `confirmed` has the score of the evaluation that confirmed a candidate. `newest_given` is the last entry of the
+    `confirmed` has the score of the evaluation that confirmed a candidate, and `repeated` all scores on the hidden
+    instances of one that was evaluated there several times. `newest_given` is the last entry of the
     inbox for which a lease was opened. `steering` is what people have said of what is there. `lent` and
     `lent_programs` are used only while a run is rebuilt: the pools, by lease, that later leases take in, and the
     programs, by candidate, that open leases start from."""
@@ -227,6 +228,7 @@ class RunState:
     turns: dict[int, Turn] = field(default_factory=dict[int, Turn])
     notes: dict[int, NotesPage] = field(default_factory=dict[int, NotesPage])
     confirmed: dict[int, float] = field(default_factory=dict[int, float])
+    repeated: dict[int, tuple[float, ...]] = field(default_factory=dict[int, tuple[float, ...]])
     newest_given: int = 0
     steering: Steering = NOTHING_SAID
     lent: dict[int, Pool] = field(default_factory=dict[int, Pool])

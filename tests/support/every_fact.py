@@ -87,11 +87,11 @@ def one_of_each() -> tuple[tuple[Fact, ...], ...]:
         (printed(4),),
         (
             EvaluationAttempted(
-                4, "full", 0, 1, "ok", 1.0, 0.1, 1.0, 2.0, "", True, "node-1", "large", ((1, 0.5), (3, -0.25))
+                4, "full", 0, 1, "ok", 1.0, 0.1, 1.0, 2.0, "", True, "node-1", "large", ((1, 0.5), (3, -0.25)), 2.25
             ),
         ),
         (Claimed(4, 1, "x = 2\n" * 99, "layout", 2.5, {"a": 1.0}, 1.0, False, 1.0, (TRIED,), 0.5),),
-        (replace(evaluated(4), fresh=(TRIED,)), *rollout(5), LeaseReleased(5, "expired", 1.0)),
+        (replace(evaluated(4), fresh=(TRIED,), repeated=(2.25,)), *rollout(5), LeaseReleased(5, "expired", 1.0)),
         (IdeaGiven(3, "spirals from the middle", 5, 6010.0), Steered(5, "idea", 10, "pin", 5, 6010.5)),
         (Steered(6, "candidate", 1, "ban", 5, 6010.6), Steered(7, "candidate", 2, "pin", 5, 6010.7)),
         (Steered(8, "note", 2, "Try the hexagons\nfirst.", 5, 6010.8),),

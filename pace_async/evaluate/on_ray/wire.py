@@ -74,7 +74,7 @@ class Order:
 
     def _of_work(self) -> "Order":
         own = {"slots": 1, "retries": 0, "warm": True, "scorers": 1, "scorer_memory_mb": None}
-        names = (name for name in config.EvaluationConfig.model_fields if name.startswith(("ray_", "prune")))
+        names = (name for name in config.EvaluationConfig.model_fields if name.startswith(("ray_", "prune", "repeats")))
         own |= {
             name: config.EvaluationConfig.model_fields[name].get_default(call_default_factory=True) for name in names
         }

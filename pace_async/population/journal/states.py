@@ -49,7 +49,7 @@ PLAIN = (
 )
 """Fields of the state that are numbers and texts."""
 VALUES = ("spreads", "health", "shipped", "steering")
-TABLES = ("reserved", "attempts", "turns", "notes", "confirmed")
+TABLES = ("reserved", "attempts", "turns", "notes", "confirmed", "repeated")
 """Fields that are values, and mappings to values."""
 
 
@@ -123,6 +123,7 @@ class _State(msgspec.Struct, frozen=True):
     given: tuple[KnownIdea, ...] = ()
     first: TriedOut | None = None
     confirmed: dict[int, float] = {}
+    repeated: dict[int, tuple[float, ...]] = {}
     newest_given: int = 0
     front: tuple[int, ...] = ()
     steering: Steering = NOTHING_SAID

@@ -81,6 +81,7 @@ class EvaluationAttemptRow(Base):
     node: Mapped[str | None]
     machine: Mapped[str | None]
     curve: Mapped[list[Any] | None] = mapped_column(CleanJson)
+    score: Mapped[float | None]
     __table_args__ = (
         ForeignKeyConstraint(("run_id",), ["runs.run_id"]),
         one_of("outcome", ATTEMPT_OUTCOMES),

@@ -16,7 +16,7 @@ from statistics import median
 from sqlalchemy import Connection, and_, select
 
 from pace_async.fitness import Fitness, fitness_of
-from pace_async.population.models import CandidateRow, FreshScoreRow, RunRow
+from pace_async.population.models import CandidateRow, EvaluationAttemptRow, FreshScoreRow, RunRow
 from pace_async.population.reading.epochs import last_lease_before
 
 SHARED = "shared"
@@ -81,6 +81,15 @@ def tried_of(connection: Connection, run_id: int) -> tuple[Tried, ...]:
     for row in rows:
         found.setdefault(row.candidate, Tried(row.candidate, row.score, row.confirmed))
     return tuple(found.values())
+
+
+def repeats_of(connection: Connection, run_id: int, candidate: int) -> tuple[float, ...]:
+    """The scores of which the candidate's own is the mean, by the evaluator in force. Empty for a single evaluation."""
+    row = EvaluationAttemptRow
+    if candidate <= last_lease_before(connection, run_id):
+        return ()
+    mine = select(row.score).where(row.run_id == run_id, row.lease == candidate, row.score.is_not(None))
+    return tuple(score for score in connection.execute(mine.order_by(row.attempt)).scalars() if score is not None)
 
 
 def equal_to_best(connection: Connection, run_id: int, best: int) -> Equals:

@@ -23,7 +23,7 @@ from pace_async.population.models import (
     VersionRow,
 )
 from pace_async.population.reading.candidates import candidates_with_experiments, columns
-from pace_async.population.reading.confirmed import best_candidate, equal_to_best
+from pace_async.population.reading.confirmed import best_candidate, equal_to_best, repeats_of
 from pace_async.population.reading.curves import curve_of, saved_by
 from pace_async.population.reading.epochs import last_lease_before
 from pace_async.population.reading.implementers_chosen import choices_of, models_of_bandit, results_of, tally
@@ -34,6 +34,7 @@ from pace_async.population.reading.programs import whole_or_none
 from pace_async.population.reading.progress import causes_of, outcomes_of
 from pace_async.population.reading.read_facts import advice_of, evaluations_of, fresh_of, practices_of, stages_of
 from pace_async.population.reading.read_spending import changes_of, spend_by_role, spend_of, tries_of, unpriced_of
+from pace_async.search.repeats import Spread
 from pace_async.state.apply import practice_with
 
 WAITS = {
@@ -288,13 +289,15 @@ def _confirmed(connection: Connection, run_id: int, candidate: int) -> float | N
 
 
 def _program(connection: Connection, run_id: int, which: ColumnElement[bool]) -> dict[str, Any] | None:
-    """The candidate, by the names that commands print."""
+    """The candidate, by the names that commands print, and how many evaluations its score is the mean of."""
     shown = columns(*_PROGRAM, unpriced=unpriced_of(connection, run_id))
     statement = candidates_with_experiments(*shown).where(CandidateRow.run_id == run_id, which)
     row = connection.execute(statement).mappings().one_or_none()
     if row is None:
         return None
+    scores = repeats_of(connection, run_id, row["candidate"]) if row["score"] is not None else ()
     return {
         **{str(name): value for name, value in row.items()},
         "program": whole_or_none(connection, run_id, row["program"]),
+        **asdict(Spread.of(scores)),
     }

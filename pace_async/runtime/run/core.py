@@ -320,6 +320,7 @@ class Core:
             front=seen.front,
             pool=search.tournament_pool,
             lease=lease,
+            repeated=state.repeated,
         )
         return (), migrant, ()
 

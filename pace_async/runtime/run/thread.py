@@ -8,6 +8,7 @@ resume.
 
 import asyncio
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pace_async.advise.advisor import Advice, PaidAnswers, advise
 from pace_async.advise.base import PromptTooLong
@@ -41,6 +42,7 @@ from pace_async.runtime.run.fresh import claimed_evaluation, claims_best
 from pace_async.runtime.run.patience import ADVISE, ASK, EVALUATE, LeftOpen, Lost, Patience
 from pace_async.runtime.run.recorder import ClaimedPlace
 from pace_async.runtime.run.repairing import chosen_implementer, implemented_and_evaluated
+from pace_async.runtime.run.repeating import measured_again, scores_of
 from pace_async.runtime.run.work import Decision, LeaseWork
 from pace_async.search.draws import generator
 from pace_async.search.islands import context_of
@@ -97,7 +99,7 @@ async def _decide(core: Core, patience: Patience, work: LeaseWork) -> Decision:
     search, spec = core.config.search, core.task.spec
     core.show(StageChanged(work.island, lease, "advise"))
     parent = work.migrant or parent_of(
-        island, search, generator(core.config.seed, lease, "parent"), spec.fitness, lease
+        island, search, generator(core.config.seed, lease, "parent"), spec.fitness, lease, core.state.repeated
     )
     context = context_of(island, parent, spec.fitness)
     questions = core.prompts.questions(core.state, island, parent) if core.prompts is not None else None
@@ -203,6 +205,9 @@ async def _try_out(core: Core, patience: Patience, work: LeaseWork, decision: De
         briefing = _briefing(core, work, decision, decision.experiment)
         experiment = Experiment(lease, decision.idea_text, decision.experiment, model=model, briefing=briefing)
         implemented, evaluation = await implemented_and_evaluated(core, patience, work.island, decision, experiment)
+        evaluation = await measured_again(
+            core, patience, lease, implemented.program, evaluation, partial(_claims_best, core, work.island)
+        )
         if evaluation.score is not None and _claims_best(core, work.island, evaluation.score):
             claim = _claim(core, work, implemented, evaluation, evaluation.score)
             implemented, evaluation, fresh = await _confirm(core, patience, claim, evaluation.attempts)
@@ -327,6 +332,7 @@ async def _ended(core: Core, work: LeaseWork, decision: Decision, tried: Tried, 
         feedback=evaluation.feedback or None,
         gained=score is not None and spec.fitness.better(score, parent.score),
         deviation=deviation_of(state.running[lease].tries),
+        repeated=(*state.repeated.get(lease, ()), *scores_of(evaluation.attempts)),
     )
 
 

@@ -8,7 +8,13 @@ from sqlalchemy.orm import aliased
 
 from pace_async.events import Evaluated, Fact, ImplementerCalled, NotesPage
 from pace_async.population.fields import fact_of, shared_values
-from pace_async.population.models import CandidateRow, EpochScoreRow, ImplementerTryRow, NotesPageRow
+from pace_async.population.models import (
+    CandidateRow,
+    EpochScoreRow,
+    EvaluationAttemptRow,
+    ImplementerTryRow,
+    NotesPageRow,
+)
 from pace_async.population.reading.importing.calls import answering_calls
 from pace_async.population.reading.importing.order import Step
 from pace_async.population.reading.read_facts import (
@@ -31,6 +37,7 @@ class Texts:
         self._connection, self._run_id, self._whole = connection, run_id, whole
         self._claims = claims_of(connection, run_id)
         self._gains, self._deviations = _gains_of(connection, run_id), _deviations_of(connection, run_id)
+        self._repeats = _repeats_of(connection, run_id)
         self._answering = answering_calls(connection, run_id)
         self._answers = answers_of(connection, run_id, {lease for lease, _ in self._answering})
         self._rescored = connection.execute(
@@ -85,7 +92,8 @@ class Texts:
         facts = evaluations_of(self._connection, self._run_id, candidates)
         for candidate, fact in facts.items():
             gained, deviation = candidate in self._gains, self._deviations.get(candidate, "")
-            facts[candidate] = replace(fact, gained=gained, deviation=deviation)
+            repeated = tuple(self._repeats.get(candidate, ()))
+            facts[candidate] = replace(fact, gained=gained, deviation=deviation, repeated=repeated)
         if self._rescored and candidates:
             row = EpochScoreRow
             kept = select(row).where(row.run_id == self._run_id, row.candidate.in_(candidates))
@@ -108,6 +116,16 @@ def _gains_of(connection: Connection, run_id: int) -> set[int]:
         parent, and_(parent.run_id == made.run_id, parent.candidate == made.parent, made.merit > parent.merit)
     )
     return set(connection.execute(better.where(made.run_id == run_id)).scalars())
+
+
+def _repeats_of(connection: Connection, run_id: int) -> dict[int, list[float]]:
+    """The scores of each candidate that was evaluated several times."""
+    row, found = EvaluationAttemptRow, dict[int, list[float]]()
+    rows = select(row.lease, row.score).where(row.run_id == run_id, row.score.is_not(None))
+    for lease, score in connection.execute(rows.order_by(row.lease, row.attempt)):
+        if score is not None:
+            found.setdefault(lease, []).append(score)
+    return found
 
 
 def _deviations_of(connection: Connection, run_id: int) -> dict[int, str]:
