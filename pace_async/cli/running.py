@@ -97,8 +97,11 @@ class RunFlags:
     seed: int | None = typer.Option(
         None, "--seed", help="Every random draw derives from it. Only some runs repeat: docs/async-or-sync.md."
     )
-    seeds: int | None = typer.Option(
-        None, "--seeds", min=1, help="So many runs one after the other, of this seed and the next ones.", metavar="N"
+    seeds: str | None = typer.Option(
+        None,
+        "--seeds",
+        help="So many runs one after the other, of this seed and the next ones. A folder: one run, as with --start-with.",
+        metavar="N|FOLDER",
     )
     unsafe: bool = typer.Option(
         False, "--unsafe-no-sandbox", help="Run candidates without isolation: only code you trust."
@@ -219,10 +222,10 @@ def _planned(asked: "Asked", verbose: bool, as_json: bool) -> None:
     """Print what a run or a series of them would do."""
     from pace_async.cli.dry_run import Planned, dry_run, dry_run_of_series, dry_run_text, lines_of
 
-    if asked.seeds is None:
+    if asked.runs is None:
         planned = dry_run(asked.config, asked.folder)
     else:
-        planned = dry_run_of_series(asked.config, asked.folder, asked.seeds)
+        planned = dry_run_of_series(asked.config, asked.folder, asked.runs)
     if as_json:
         from pydantic import TypeAdapter
 

@@ -6,6 +6,7 @@ loaded.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -24,24 +25,43 @@ Settings = Mapping[str, object]
 """Dotted names and values, such as {"stop.candidates": 16}: docs/configuration.md has them all."""
 
 
+_NUMBER = re.compile(r"-?\d{1,9}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A new run, or with `seeds` a series of so many. `settings` override the `files`, of which a later one overrides
-    an earlier one. Without `run_dir` the run has the next free folder under ./runs. `config` is what all this says
-    together. Raises UsageError for a wrong setting and for a series without a run."""
+    """A new run, or with a number of `seeds` a series of so many. A folder as `seeds` is added to `search.start_with`.
+    `settings` override the `files`, of which a later one overrides an earlier one. Without `run_dir` the run has the
+    next free folder under ./runs. `config` is what all this says together. Raises UsageError for a wrong setting, a
+    series without a run, and seeds that are neither."""
 
     settings: Settings
     files: Sequence[str | Path] = ()
     run_dir: str | Path | None = None
-    seeds: int | None = None
+    seeds: int | str | Path | None = None
     display: str = "none"
     logs: Sequence[str] = ()
     config: "Config" = field(init=False)
 
     def __post_init__(self) -> None:
-        if self.seeds is not None and self.seeds < 1:
-            raise UsageError(f"seeds={self.seeds}: a series has at least one run.")
-        object.__setattr__(self, "config", resolve([Path(file) for file in self.files], self.settings))
+        files, seeds, settings = [Path(file) for file in self.files], self.seeds, self.settings
+        if isinstance(seeds, str | Path):
+            if _NUMBER.fullmatch(str(seeds)):
+                seeds = int(str(seeds))
+            elif Path(seeds).is_dir():
+                others = resolve(files, settings).search.start_with
+                seeds, settings = None, {**settings, "search.start_with": [*others, str(seeds)]}
+            else:
+                raise UsageError(f"Seeds are a number of runs, or a folder of programs: {seeds} is neither.")
+        if seeds is not None and seeds < 1:
+            raise UsageError(f"seeds={seeds}: a series has at least one run.")
+        for name, value in (("seeds", seeds), ("settings", settings), ("config", resolve(files, settings))):
+            object.__setattr__(self, name, value)
+
+    @property
+    def runs(self) -> int | None:
+        """How many runs a series has, None for a single run."""
+        return self.seeds if isinstance(self.seeds, int) else None
 
     @property
     def folder(self) -> Path | None:
@@ -76,8 +96,8 @@ def read(document: str) -> Asked | AskedOn:
 def begin(asked: Asked) -> Ended:
     """Drive a new run, or a series of them, to its end. Raises PaceError."""
     logs = watchers_of(asked.logs)
-    if asked.seeds is not None:
-        series = series_of_runs.with_folder(asked.config, asked.seeds, asked.folder)
+    if asked.runs is not None:
+        series = series_of_runs.with_folder(asked.config, asked.runs, asked.folder)
         return series_of_runs.drive(series, {}, (asked.display, logs))
     from pace_async.runtime.start.refusals import look
 

@@ -58,19 +58,20 @@ def begun(
     settings: Settings | None,
     config: Sequence[str | Path],
     run_dir: str | Path | None,
-    seeds: int | None = None,
+    seeds: int | str | Path | None = None,
 ) -> RunProcess:
-    """Begin a run, or a series of `seeds` runs, or go on with the series that the same call began. Without `run_dir`
-    the folder of the run is made, so that another run that begins takes another name, as that of a series always is.
-    Raises UsageError for a wrong setting or task, before any process is started."""
+    """Begin a run, or a series of `seeds` runs, or go on with the series that the same call began. A folder as `seeds`
+    has programs that one run begins with. Without `run_dir` the folder of the run is made, so that another run that
+    begins takes another name, as that of a series always is. Raises UsageError for a wrong setting or task, before any
+    process is started."""
     from pace_async.interface.series_of_runs import with_folder
     from pace_async.runtime.run_paths import claimed, new_run_paths
     from pace_async.task import load_task
 
     given = {**(settings or {}), **({} if task is None else {"task": fspath(task)})}
     asked = Asked(settings=given, files=config, run_dir=run_dir, seeds=seeds)
-    if seeds is not None:
-        folder = with_folder(asked.config, seeds, asked.folder).folder.resolve()
+    if asked.runs is not None:
+        folder = with_folder(asked.config, asked.runs, asked.folder).folder.resolve()
         return RunProcess(replace(asked, run_dir=folder), folder)
     paths = new_run_paths(load_task(asked.config.task).name, asked.folder)
     folder = (claimed(paths) if run_dir is None else paths).folder.resolve()

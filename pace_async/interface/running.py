@@ -30,7 +30,7 @@ def run(
     config: Sequence[str | Path] = (),
     run_dir: str | Path | None = None,
     advisor_from: str | Path | Run | None = None,
-    seeds: None = None,
+    seeds: str | Path | None = None,
 ) -> Run: ...
 @overload
 def run(
@@ -49,14 +49,15 @@ def run(
     config: Sequence[str | Path] = (),
     run_dir: str | Path | None = None,
     advisor_from: str | Path | Run | None = None,
-    seeds: int | None = None,
+    seeds: int | str | Path | None = None,
 ) -> Run | list[Run]:
     """Search to the end, as `pace run` does, and return the run. `config` are files of settings. `settings` override
-    them. `advisor_from` is a run whose trained advisor this one begins with. With `seeds` so many runs follow one
-    another that differ only in the seed, and are returned in its order. The run is a process of its own. Ctrl-C drains
+    them. `advisor_from` is a run whose trained advisor this one begins with. With a number of `seeds` so many runs
+    follow one another that differ only in the seed, and are returned in its order. The programs in a folder of `seeds`
+    are evaluated first, as those of `search.start_with`. The run is a process of its own. Ctrl-C drains
     it, and raises Interrupted when it has ended. Raises PaceError for what the command refuses, with its sentence."""
     run = _to_its_end(begun(task, _with_advisor(settings, advisor_from), config, run_dir, seeds))
-    if seeds is None:
+    if not isinstance(seeds, int):
         return run
     from pace_async.runtime.series import read_series
 

@@ -9,11 +9,13 @@ import pytest
 
 from pace_async.config import SearchConfig
 from pace_async.errors import UsageError
+from pace_async.interface.beginning import Asked, document_of, read
 from pace_async.population.checking import check_population
 from pace_async.population.reading.inbox import untaken
 from pace_async.population.reading.reader import open_readonly
 from pace_async.population.schema import upgrade
 from pace_async.population.store import Store
+from pace_async.programs.fileset import Program
 from pace_async.runtime.start.beginning import begun_with
 from pace_async.task import load_task
 from tests.support.command_line import search
@@ -62,6 +64,70 @@ def test_programs_of_ones_own_are_files_or_folders_of_them(tmp_path: Path) -> No
     task, others = begun_with(SearchConfig(start_with=(str(folder), str(alone))), TASK)
     assert task == TASK and [about for _, about in others] == ["a.py", "b.py", "alone.py"]
     assert others[0][0].endswith("# a.py\n")
+
+
+def written(folder: Path, program: str) -> Path:
+    """A folder with the files of a program, each of which names itself in its first line."""
+    folder.mkdir(parents=True)
+    for name, text in Program.of(program).files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_of_a_task_of_folders_each_folder_in_a_folder_is_a_program(tmp_path: Path) -> None:
+    seed = Program.of_files({"src/a.py": "a = 1\n", "src/b.py": "b = 1\n"})
+    spec = TASK.spec.model_copy(update={"program": "seed/", "change": ("src/**",), "entry": None})
+    assert spec.has_folder
+    task = replace(TASK, spec=spec, program=seed.text)
+    for number, name in ((2, "second"), (3, "first")):
+        written(tmp_path / "mine" / name, Program.of_files({**seed.files, "src/a.py": f"a = {number}\n"}).text)
+    (tmp_path / "mine" / "notes").mkdir()
+    _, others = begun_with(SearchConfig(start_with=(str(tmp_path / "mine"),)), task)
+    assert [about for _, about in others] == ["first", "second"]
+    assert "a = 3" in others[0].program and "a = 2" in others[1].program
+    _, alone = begun_with(SearchConfig(start_with=(str(tmp_path / "mine" / "second"),)), task)
+    assert [about for _, about in alone] == ["second"]
+    with pytest.raises(UsageError, match="has no file of a program of 'circle_packing', and no folder that has one"):
+        begun_with(SearchConfig(start_with=(str(tmp_path / "mine" / "notes"),)), task)
+
+
+def test_a_folder_as_seeds_begins_one_run_with_its_programs_and_a_number_is_a_series(tmp_path: Path) -> None:
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    for folder in (mine, other):
+        folder.mkdir()
+    begun = Asked(settings={"search.start_with": [str(other)]}, seeds=str(mine))
+    assert begun.config.search.start_with == (str(other), str(mine)) and begun.runs is None
+    again = read(document_of(begun))
+    assert isinstance(again, Asked) and again.config == begun.config
+    assert Asked(settings={}, seeds="3").runs == Asked(settings={}, seeds=3).runs == 3
+    for wrong, why in (("0", "at least one run"), ("-2", "at least one run"), (str(tmp_path / "no"), "is neither")):
+        with pytest.raises(UsageError, match=why):
+            Asked(settings={}, seeds=wrong)
+
+
+@pytest.mark.long
+def test_the_command_evaluates_each_program_of_the_folder_first(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    for name in ("b.py", "a.py"):
+        (mine / name).write_text(f"{TASK.program}\n# {name}\n")
+    begins = [
+        "run",
+        "circle_packing",
+        "--advisor",
+        "bandit",
+        "--candidates",
+        "5",
+        "--run-dir",
+        "run",
+        "--seeds",
+        "mine",
+    ]
+    said = search(tmp_path, [*begins, "--display", "none"])
+    assert said.code == 0, said.err
+    given = "select about, outcome, score is not null from given_programs g join candidates c on c.candidate = g.lease"
+    assert sorted(asked(tmp_path / "run", given)) == [("a.py", "ok", 1), ("b.py", "ok", 1)]
 
 
 def test_what_a_run_cannot_begin_with_is_refused_in_one_sentence(tmp_path: Path) -> None:

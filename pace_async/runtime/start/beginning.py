@@ -5,6 +5,7 @@ the way of all given programs (the inbox). So each score is this run's.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from pace_async.evaluate.local import refused
 from pace_async.events import RunHeader
 from pace_async.population.reading.best_programs import best_programs
 from pace_async.population.reading.reader import open_readonly
+from pace_async.programs.fileset import Program
 from pace_async.runtime.run_paths import find_run_paths
 from pace_async.task import Task
 from pace_async.task.program_files import program_text
@@ -100,16 +102,26 @@ def _other_kind(header: RunHeader, task: Task) -> str:
 
 
 def _own(path: Path, task: Task) -> list[Given]:
-    """The program at a path, or those in a folder, by name. A folder of a task of several files is one program."""
-    files = [path]
-    if path.is_dir() and task.spec.files:
-        files = [path / task.spec.program]
-    elif path.is_dir() and not task.spec.has_folder:
-        files = sorted(file for file in path.iterdir() if file.suffix == task.suffix and file.is_file())
-        if not files:
+    """The program at a path, or those in a folder, by name: its files, or of a task whose programs are sets of files
+    its folders that have a file of the seed program, unless it has one itself."""
+    places, several = [path], bool(task.spec.files)
+    if path.is_dir() and (several or task.spec.has_folder):
+        names = (task.spec.program, *task.spec.files) if several else tuple(Program.of(task.program).files)
+        if not _has(path, names):
+            places = sorted(folder for folder in path.iterdir() if _has(folder, names))
+        if not places:
+            raise UsageError(f"{path} has no file of a program of {task.name!r}, and no folder that has one.")
+    elif path.is_dir():
+        places = sorted(file for file in path.iterdir() if file.suffix == task.suffix and file.is_file())
+        if not places:
             raise UsageError(f"{path} has no file that ends in {task.suffix}, so no program of {task.name!r}.")
-    found = [Given(program_text(file, task.spec), file.name) for file in files]
+    files = [place / task.spec.program if several and place.is_dir() else place for place in places]
+    found = [Given(program_text(file, task.spec), place.name) for file, place in zip(files, places, strict=True)]
     for program, name in found:
         if why := refused(program, task):
             raise UsageError(f"{path}: {name} is no program of {task.name!r}: {why}.")
     return found
+
+
+def _has(folder: Path, names: Iterable[str]) -> bool:
+    return any((folder / name).is_file() for name in names)
