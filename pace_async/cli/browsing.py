@@ -47,7 +47,8 @@ def web(
     ),
     show: bool = typer.Option(False, "--open", help="Open the pages in the browser."),
 ) -> None:
-    """Show runs in a browser, live: curve, tree, candidates, learner, spend. It reads the database and nothing else.
+    """Show runs in a browser, live: curve, tree, candidates, learner, spend. It reads the database and nothing else,
+    and writes what --write lets in.
 
     The token is a new one each time, or the value of PACE_WEB_TOKEN, that of --write PACE_WEB_WRITING_TOKEN.
 
@@ -104,8 +105,7 @@ def _writing(runs: Mapping[str, _Run], reading: str | None) -> "Writing":
     token = os.environ.get(WRITING_TOKEN) or new_token()
     if token == reading:
         raise UsageError(f"{WRITING_TOKEN} and {TOKEN} are the same: who may look would also write.")
-    named = {name: run.where for name, run in runs.items()}
-    return Writing(token, ACTIONS, named)
+    return Writing(token, ACTIONS, {name: run.where for name, run in runs.items()})
 
 
 def _asked(runs: Mapping[str, _Run], name: str, candidate: int) -> list[tuple[str, str]]:

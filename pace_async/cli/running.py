@@ -100,7 +100,7 @@ class RunFlags:
     seeds: str | None = typer.Option(
         None,
         "--seeds",
-        help="So many runs one after the other, of this seed and the next ones. A folder: one run, as with --start-with.",
+        help="So many runs one after the other, of this seed and the next ones. A folder: one run, as of --start-with.",
         metavar="N|FOLDER",
     )
     unsafe: bool = typer.Option(

@@ -22,13 +22,14 @@ def _mark(mark: Callable[[str, list[int], str, bool], object], run: str, typed: 
 def _numbers(typed: str) -> list[int]:
     """Numbers between spaces or commas. Raises UsageError."""
     parts = typed.replace(",", " ").split()
-    if len(parts) > MOST_NUMBERS or not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
+    sound = all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts)
+    if not (sound and 0 < len(parts) <= MOST_NUMBERS):
         raise UsageError(f"Name up to {MOST_NUMBERS} by their numbers, such as 12 31.")
     return [int(part) for part in parts]
 
 
 def _add_program(run: str, typed: Mapping[str, str]) -> None:
-    # Text that ends a line is never taken for the name of a file of this machine.
+    # A text with a line end is never taken for the name of a file of this machine.
     add_program(run, f"{typed['program'].rstrip()}\n", typed["about"])
 
 

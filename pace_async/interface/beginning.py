@@ -48,7 +48,7 @@ class Asked:
         if isinstance(seeds, str | Path):
             if _NUMBER.fullmatch(str(seeds)):
                 seeds = int(str(seeds))
-            elif Path(seeds).is_dir():
+            elif seeds and Path(seeds).is_dir():
                 others = resolve(files, settings).search.start_with
                 seeds, settings = None, {**settings, "search.start_with": [*others, str(seeds)]}
             else:

@@ -92,6 +92,18 @@ def test_of_a_task_of_folders_each_folder_in_a_folder_is_a_program(tmp_path: Pat
         begun_with(SearchConfig(start_with=(str(tmp_path / "mine" / "notes"),)), task)
 
 
+def test_of_a_task_of_several_files_each_folder_in_a_folder_is_a_program_too(tmp_path: Path) -> None:
+    task = replace(TASK, spec=TASK.spec.model_copy(update={"files": ("other.py",)}))
+    for name in ("b", "a"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / TASK.spec.program).write_text(f"x = '{name}'\n")
+        (tmp_path / name / "other.py").write_text("y = 1\n")
+    for place, names in ((tmp_path, ["a", "b"]), (tmp_path / "b", ["b"])):
+        _, others = begun_with(SearchConfig(start_with=(str(place),)), task)
+        assert [about for _, about in others] == names
+        assert all(f"x = '{name}'" in program and "y = 1" in program for program, name in others)
+
+
 def test_a_folder_as_seeds_begins_one_run_with_its_programs_and_a_number_is_a_series(tmp_path: Path) -> None:
     mine, other = tmp_path / "mine", tmp_path / "other"
     for folder in (mine, other):

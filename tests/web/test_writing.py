@@ -118,6 +118,7 @@ def test_an_entry_that_was_taken_in_names_its_candidate(writer: TestClient, run:
         ("idea", {"text": "x" * 2001}, "An idea may have 2,000 characters at most."),
         ("mark", {"numbers": "123456789", "word": "veto"}, "The run has no idea 123456789."),
         ("mark", {"numbers": "1 -2", "word": "veto"}, "Name up to 100 by their numbers"),
+        ("mark", {"numbers": ", ,", "word": "veto"}, "Name up to 100 by their numbers"),
         ("mark", {"numbers": "9" * 5000, "word": "veto"}, "Name up to 100 by their numbers"),
         ("mark", {"numbers": "1 " * 101, "word": "veto"}, "Name up to 100 by their numbers"),
         ("mark", {"numbers": "1", "word": "ban"}, "From now on they are: this is empty."),
