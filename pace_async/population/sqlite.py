@@ -27,7 +27,7 @@ from pace_async.population.prepared import Prepared
 BUSY_TIMEOUT_S = 60.0
 WRITER_BUSY_S = 5.0
 """How long one try of a run's writer waits for a lock before the next try (`writer`)."""
-MOST_OPEN = 64
+MOST_OPEN = 256
 """Files that stay open after their headers were read."""
 _OPEN: dict[tuple[int, int], int] = {}
 """Their descriptors, by device and number."""
