@@ -36,6 +36,11 @@ class AdvisorConfig(ProviderConfig):
         description="RUN or RUN@VERSION: version 0 is what that run trained, by default its newest version. The "
         "advisor must be the same. A run's own settings name the digest of the weights too.",
     )
+    start_optimizer: Annotated[Literal["fresh", "kept"], stays("version 0 has been taken over")] = Field(
+        default="fresh",
+        description="With start_from, whether the optimizer begins anew, with its warm-up, or goes on with the moments "
+        "that the other run kept beside that version, which only its newest checkpoints have.",
+    )
     role: Annotated[Literal["advisor", "end_to_end"], stays("advice and edits would share a group")] = Field(
         default="advisor",
         description="What it writes. advisor: an experiment, which the implementer carries out. end_to_end: the code "

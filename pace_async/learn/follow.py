@@ -9,6 +9,7 @@ from typing import cast
 
 from pace_async.learn.lengths import TooLong
 from pace_async.learn.ranks import Operation, Ranks
+from pace_async.learn.rebuild import given_optimizer
 from pace_async.learn.released import free_released
 from pace_async.learn.replayed import continue_from, repeats
 from pace_async.learn.settings import TrainerConfig
@@ -63,8 +64,9 @@ class Follower:
             self._trainer = load_trainer(source, self._settings, self._out, self._model, ranks=self._ranks)
         except (DependsOnNeighbours, RandomPasses):
             return  # rank 0 reports it
-        if source != self._model:
-            load_optimizer(self._trainer, source)
+        given = given_optimizer(self._out)
+        if source != self._model or given.exists():
+            load_optimizer(self._trainer, source if source != self._model else given)
 
     def _step(self, path: Path, digest: str) -> None:
         group, found = read_digested(path)

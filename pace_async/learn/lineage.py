@@ -196,8 +196,7 @@ class Lineage:
             self._trainer = load_trainer(source, self.settings, self._out, self._store.model, ranks=self._ranks)
         except (DependsOnNeighbours, RandomPasses) as refusal:
             raise GroupRefused(f"{self._store.model}: {refusal}", setting=True) from None
-        if version:
-            self._store.load_optimizer(self._trainer, version)
+        self._store.load_optimizer(self._trainer, version)
         self.version = version
 
     def _read(self, path: Path) -> tuple[Group, str]:

@@ -26,6 +26,15 @@ class Made:
     seconds: float
 
 
+OPTIMIZER = "optimizer.safetensors"
+"""The file of a checkpoint with the optimizer's state."""
+
+
+def given_optimizer(out: Path) -> Path:
+    """The folder with the optimizer's state with which a run began, if it is not a fresh one."""
+    return out / "given"
+
+
 def made_in(folder: Path) -> Made | None:
     """The record of a complete version or checkpoint, None for another folder. Raises ValueError if the disk changed
     the record."""

@@ -22,7 +22,7 @@ import safetensors
 import safetensors.torch
 import torch
 
-from pace_async.learn.rebuild import Made, checkpoints_of, made_in
+from pace_async.learn.rebuild import OPTIMIZER, Made, checkpoints_of, given_optimizer, made_in
 from pace_async.learn.served_type import as_served, name_type, served_type
 from pace_async.learn.shards import is_sharded, like, whole
 from pace_async.learn.trainer import GroupTrainer
@@ -37,7 +37,6 @@ VERSIONS_KEPT = 3
 CHECKPOINTS_KEPT = 2
 """The newest may be damaged, or one step ahead of the record and be replaced. The one before it is then used."""
 
-_OPTIMIZER = "optimizer.safetensors"
 _NOT_COPIED = (COMPLETE, DIGESTS)
 
 
@@ -45,7 +44,7 @@ class LearnerStore:
     """Folder of one learner. `model` is the directory of version 0."""
 
     def __init__(self, model: Path, out: Path) -> None:
-        self.model = model
+        self.model, self._out = model, out
         self._versions, self._checkpoints = out / "versions", checkpoints_of(out)
         for folder in (self._versions, self._checkpoints):
             folder.mkdir(parents=True, exist_ok=True)
@@ -87,14 +86,16 @@ class LearnerStore:
         def write(folder: Path) -> None:
             _save_weights(trainer, self.model, folder)
             with _disk_errors(folder):
-                _files.save_file(optimizer_state(trainer), folder / _OPTIMIZER)
+                _files.save_file(optimizer_state(trainer), folder / OPTIMIZER)
             record_digests(folder)
 
         write_atomically(self.checkpoint(made.version), write, json.dumps(asdict(made)))
 
     def load_optimizer(self, trainer: GroupTrainer, version: int) -> None:
-        """Load a checkpoint's optimizer state into a trainer that holds its weights."""
-        load_optimizer(trainer, self.checkpoint(version))
+        """Load a version's optimizer state into a trainer that holds its weights: that of its checkpoint, and for
+        version 0 the one with which the run began, if any."""
+        if version or given_optimizer(self._out).exists():
+            load_optimizer(trainer, self.checkpoint(version) if version else given_optimizer(self._out))
 
     def forget_after(self, version: int) -> None:
         """Remove every version and checkpoint later than `version`."""
@@ -140,7 +141,7 @@ def _holds_tensors(folder: Path) -> bool:
 
 def load_optimizer(trainer: GroupTrainer, checkpoint: Path) -> None:
     """As `LearnerStore.load_optimizer`, from the checkpoint in this folder. Every rank keeps its part."""
-    saved: dict[str, torch.Tensor] = _files.load_file(checkpoint / _OPTIMIZER)
+    saved: dict[str, torch.Tensor] = _files.load_file(checkpoint / OPTIMIZER)
     fused = bool(trainer.adamw.param_groups[0].get("fused"))  # it reads the number of its steps on the card
     for name, weight in trainer.policy.named_parameters():
         state: dict[str, torch.Tensor] = {}

@@ -12,6 +12,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from pace_async.learn.lineage import GroupRefused, Lineage
+from pace_async.learn.rebuild import OPTIMIZER, given_optimizer
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.store import optimizer_state
 from pace_async.replay.groupfile import write_group
@@ -317,3 +318,22 @@ def test_weights_with_one_bit_flipped_are_written_again_before_they_are_served(
     assert Lineage(toy, tmp_path, SETTINGS).start(groups[:1]) == weights
     assert checkpoint_digests(weights) == digests
     assert damage(weights) is None
+
+
+def test_a_run_that_begins_with_a_version_and_its_optimizer_goes_on_as_the_one_that_made_it(
+    toy: Path, tmp_path: Path, groups: list[Path]
+) -> None:
+    made = begin(toy, tmp_path / "before")
+    for group in groups[:2]:
+        made.train(group)
+    given, cold, warm = tmp_path / "before" / "versions" / "000002", tmp_path / "cold", tmp_path / "warm"
+    given_optimizer(warm).mkdir(parents=True)
+    shutil.copy(tmp_path / "before" / "checkpoints" / "000002" / OPTIMIZER, given_optimizer(warm))
+    for update, path in ((2, tmp_path / "next"), (0, tmp_path / "first")):
+        write_group(path, random_group(seed=5, update=update, number=update + 1, rollouts=4, max_age=0))
+    made.train(tmp_path / "next")
+    for out, same in ((warm, True), (cold, False)):
+        later = begin(given, out)
+        later.train(tmp_path / "first")
+        assert all(torch.equal(tensor, state(later)[name]) for name, tensor in state(made).items()) is same
+    assert_same(state(begin(given, warm, [tmp_path / "first"])), state(made))

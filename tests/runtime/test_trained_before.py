@@ -11,6 +11,7 @@ import pytest
 from pace_async.config import Config
 from pace_async.configure import resolve
 from pace_async.errors import UsageError
+from pace_async.learn.rebuild import OPTIMIZER, given_optimizer
 from pace_async.runtime.children.advisor_choice import with_advisor
 from pace_async.runtime.children.advisor_folder import READER, TINY
 from pace_async.runtime.children.catalogue_reading import run_folder
@@ -150,3 +151,30 @@ def test_weights_that_are_adapters_or_with_a_service_are_refused(before: Path) -
     assert "trained adapters (learner.lora_rank), and a run begins with whole weights" in refusal(asking(before))
     elsewhere = asking(before, advisor__model=str(TINY), learner__trainer="tinker")
     assert "learner.trainer tinker takes no weights from here: leave it out" in refusal(elsewhere)
+
+
+def test_the_optimizer_is_kept_where_its_checkpoint_is(before: Path, tmp_path: Path) -> None:
+    kept = asking(before, advisor__start_optimizer="kept")
+    assert "no optimizer of version 7 is kept (there is none): name such a version, or leave " in refusal(kept)
+    folder = before / "learner" / "checkpoints" / "000006"
+    folder.parent.mkdir()
+
+    def write(target: Path) -> None:
+        shutil.copy(TINY / "model.safetensors", target / OPTIMIZER)
+        record_digests(target)
+
+    write_atomically(folder, write)
+    assert "(there is one of 6)" in refusal(kept)
+    named = asking(f"{before}@6", advisor__start_optimizer="kept")
+    run = resolve_run(named, TASK, tmp_path / "after")
+    assert run.before is not None and run.before.in_words().endswith(" and its optimizer")
+    run.before.copy(run.paths.advisor)
+    with pytest.raises(UsageError, match=r"learner/given is gone, which holds the optimizer of version 0"):
+        run_folder(run.config, run.paths, TASK)
+    run.before.copy_optimizer(run.paths.learner)
+    assert run_folder(run.config, run.paths, TASK) == run.paths.advisor
+    assert (given_optimizer(run.paths.learner) / OPTIMIZER).read_bytes() == (folder / OPTIMIZER).read_bytes()
+    (folder / OPTIMIZER).write_bytes(b"x")
+    assert "name another version, or leave advisor.start_optimizer out" in refusal(named)
+    alone = resolve(None, {"advisor.start_optimizer": "kept"})
+    assert "is for a run with --advisor-from: leave it out" in refusal(alone)

@@ -17,6 +17,7 @@ from pace_async.advise.wording import Wording
 from pace_async.config import Config
 from pace_async.errors import UsageError
 from pace_async.implement.catalogue import load_catalogue
+from pace_async.learn.rebuild import given_optimizer
 from pace_async.registry.advisors import advisor_of
 from pace_async.registry.engines import engine_of
 from pace_async.registry.trainers import TRAINERS
@@ -91,6 +92,8 @@ def run_folder(config: Config, paths: RunPaths, task: Task) -> Path:
             raise UsageError(
                 f"{paths.advisor} is gone, which holds version 0 of the run: copy {config.advisor.start_from} there."
             )
+        if config.advisor.start_optimizer == "kept" and not is_complete(given := given_optimizer(paths.learner)):
+            raise UsageError(f"{given} is gone, which holds the optimizer of version 0: put it back from a copy.")
         return paths.advisor
     given = advisor_folder(config.advisor.model)
     if TRAINERS[config.learner.trainer].elsewhere:

@@ -130,6 +130,7 @@ async def _start(run: ResolvedRun, run_dir: Path | None, shown: Shown) -> int:
                     paths.point_to(str(store.place))  # before the run exists there
             if run.before is not None:  # before the run exists, which then needs the other one never again
                 await anyio.to_thread.run_sync(run.before.copy, paths.advisor)
+                await anyio.to_thread.run_sync(run.before.copy_optimizer, paths.learner)
             await store.create_run(header_of(config, task, paths.name, tier), programs=run.programs)
             async with end_recorded(store):
                 await store.commit(*seed_program, *([run.learned] if run.learned is not None else []), *checks)

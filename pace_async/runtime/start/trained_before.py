@@ -2,7 +2,8 @@
 
 The weights of one of its versions are copied into the new run's folder before that run has a row. So a run that begins
 so needs the other one never again. Its settings name that run's folder, the version, and the digest of its weights.
-The optimizer begins anew, as for any version 0.
+The optimizer begins anew, as for any version 0, or goes on with the moments that the other run kept beside that version
+(`advisor.start_optimizer`).
 
 Invariant: a version is taken only if the new run would read it as the other run did: the same model, under the same
 tokenizer, with the words of the same catalogue in it.
@@ -13,11 +14,13 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from pace_async.advise.binding import bound_tokenizer, spare_entries
 from pace_async.advise.text_part import has_more_than_text
 from pace_async.config import Config
 from pace_async.errors import UsageError
+from pace_async.learn.rebuild import OPTIMIZER, checkpoints_of, given_optimizer
 from pace_async.model_folder import TOKENIZERS
 from pace_async.population.reading.progress import versions_made
 from pace_async.population.reading.reader import open_readonly
@@ -44,12 +47,14 @@ _NAMED = re.compile(r"(?P<run>.+?)(?:@(?P<version>[1-9]\d{0,8}))?(?:#(?P<digest>
 
 @dataclass(frozen=True, slots=True)
 class TrainedBefore:
-    """A version that another run trained. `folder` holds its weights, `digest` is that of all of them."""
+    """A version that another run trained. `folder` holds its weights, `digest` is that of all of them. `optimizer` is
+    the checkpoint whose moments are taken too, None for a fresh optimizer."""
 
     run: RunPaths
     version: int
     folder: Path
     digest: str
+    optimizer: Path | None = None
 
     @property
     def name(self) -> str:
@@ -57,7 +62,20 @@ class TrainedBefore:
         return f"{self.run.folder.resolve()}@{self.version}#{self.digest}"
 
     def in_words(self) -> str:
-        return f"with the weights of version {self.version} of run {self.run.name} (digest {self.digest[:12]})"
+        return f"with the weights of version {self.version} of run {self.run.name} (digest {self.digest[:12]})" + (
+            " and its optimizer" if self.optimizer is not None else ""
+        )
+
+    def copy_optimizer(self, learner: Path) -> None:
+        """Copy the moments into the folder of the new run's learner, if they are taken. Raises UsageError."""
+        if (kept := self.optimizer) is None:
+            return
+        to = given_optimizer(learner)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            write_atomically(to, lambda target: cast("None", shutil.copy2(kept / OPTIMIZER, target)))
+        except OSError as error:
+            raise UsageError(f"{kept} could not be copied to {to} ({error.strerror}): begin again.") from None
 
     def copy(self, to: Path) -> None:
         """Make `to` a copy of its folder, unless an attempt to begin has left it there. Raises UsageError, also for
@@ -88,7 +106,10 @@ def trained_before(config: Config, task: Task) -> TrainedBefore | None:
     UsageError."""
     named = config.advisor.start_from
     found = _NAMED.fullmatch(named) if named else None
+    kept = config.advisor.start_optimizer == "kept"
     if found is None:
+        if kept:
+            raise UsageError("advisor.start_optimizer kept is for a run with --advisor-from: leave it out.")
         return None
     asked = f"--advisor-from {named}"
     if "://" in found["run"] or is_database(found["run"]):
@@ -104,7 +125,8 @@ def trained_before(config: Config, task: Task) -> TrainedBefore | None:
         raise UsageError(f"{asked}: version {version} {why}.")
     if why := damage(folder):
         raise UsageError(f"{asked}: {why}; name another version.")
-    taken = TrainedBefore(run, version, folder, version_digest(recorded_digests(folder) or checkpoint_digests(folder)))
+    digest = version_digest(recorded_digests(folder) or checkpoint_digests(folder))
+    taken = TrainedBefore(run, version, folder, digest, _optimizer(run, version, asked) if kept else None)
     if found["digest"] not in (None, taken.digest):
         raise UsageError(f"{asked}: version {version} has the digest {taken.digest} now; leave #… out to take it.")
     return taken
@@ -112,6 +134,22 @@ def trained_before(config: Config, task: Task) -> TrainedBefore | None:
 
 def _folder(run: RunPaths, version: int) -> Path:
     return run.learner / "versions" / f"{version:06d}"
+
+
+def _optimizer(run: RunPaths, version: int, asked: str) -> Path:
+    """The checkpoint of the version, whose moments are as they were written."""
+    folders = checkpoints_of(run.learner)
+    folder = folders / f"{version:06d}"
+    if not (is_complete(folder) and (folder / OPTIMIZER).is_file()):
+        kept = sorted(int(one.name) for one in folders.glob("[0-9]*") if is_complete(one))
+        there = f"there is one of {', '.join(map(str, kept))}" if kept else "there is none"
+        raise UsageError(
+            f"{asked}: no optimizer of version {version} is kept ({there}): name such a version, or leave "
+            "advisor.start_optimizer out."
+        )
+    if why := damage(folder):
+        raise UsageError(f"{asked}: {why}; name another version, or leave advisor.start_optimizer out.")
+    return folder
 
 
 def _refuse_unless_it_takes_weights(config: Config, asked: str) -> None:
