@@ -247,7 +247,7 @@ def earlier_levels(earlier: LearnedBefore | None) -> Levels:
     rows = listed(lines, earlier.tested - len(lines), "of them are not shown", "of them is not shown")
     causes = ", ".join(f"{cause} {times}" for cause, times in counted(earlier.failures)[:6])
     head = (
-        f"Run {one_line(earlier.run, LONGEST_METRIC)} tried {earlier.tested} before this one began, {earlier.scored} "
+        f"Run {earlier.run} tried {earlier.tested} before this one began, {earlier.scored} "
         f"with a score{f' (without one: {causes})' if causes else ''}. Numbers and scores are those of that run and "
         f"count for nothing here: only its candidate {earlier.first} is here, as candidate 0."
     )

@@ -26,7 +26,7 @@ from pace_async.task import Task
 
 BEST, LATEST = 8, 4
 """Results that are taken over."""
-LONGEST_WHAT, LONGEST_CAUSE = 200, 120
+LONGEST_NAME, LONGEST_WHAT, LONGEST_CAUSE = 40, 200, 120
 
 
 def learned_before(config: Config, task: Task) -> LearnedBefore | None:
@@ -37,7 +37,7 @@ def learned_before(config: Config, task: Task) -> LearnedBefore | None:
         return None
     with open_readonly(*find_run_paths(named).population) as reader, reader.at_one_moment() as now:
         state, ((first, *_),) = now.record().run_state, now.ask(best_programs, 1)
-        return learned_by(now.header().name, state, first, config, task, time.time())
+        return learned_by(one_line(now.header().name, LONGEST_NAME), state, first, config, task, time.time())
 
 
 def learned_by(name: str, state: RunState, first: int, config: Config, task: Task, at: float) -> LearnedBefore | None:
