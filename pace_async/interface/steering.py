@@ -108,6 +108,6 @@ def _refuse(
 
 def _goes_on(reader: "Reader") -> bool:
     """Whether the run has not ended, by its rows."""
-    from pace_async.population.reading.load import state_of_run
+    from pace_async.population.reading.load import GOES_ON, state_of_run
 
-    return reader.ask(state_of_run)[0] in ("created", "running", "draining")
+    return reader.ask(state_of_run)[0] in GOES_ON
