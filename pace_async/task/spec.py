@@ -47,6 +47,14 @@ class CascadeStage(BaseModel):
     )
 
 
+class Told(BaseModel):
+    """What models are told in place of a task's own words."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    background: str = ""
+    shown_metrics: dict[str, str] = Field(default_factory=dict[str, str])
+
+
 class TaskSpec(CommandFields, ProcessFields, ResourceFields, FileFields):
     """The fields of task.yaml."""
 
@@ -117,6 +125,11 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields, FileFields):
         default="",
         description="How many instances there are and how large, for models; {layers} stands for the value of the "
         "setting layers. By the value of the setting data, where that chooses the data.",
+    )
+    told_where: dict[str, dict[str, Told]] = Field(
+        default_factory=dict[str, dict[str, Told]],
+        description="By a setting and its value: a background or shown_metrics that take the place of the task's own "
+        "where a run has that value; {layers} in such a metric stands for the value of the setting layers.",
     )
     longest_program: int | None = Field(
         default=None, gt=0, description="Characters that a whole program may have; a longer one is not evaluated."
@@ -198,13 +211,31 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields, FileFields):
         return self
 
     @model_validator(mode="after")
-    def _sizes_name_settings(self) -> "TaskSpec":
-        for text in self.sizes.values() if isinstance(self.sizes, dict) else (self.sizes,):
+    def _texts_name_settings(self) -> "TaskSpec":
+        if unknown := self.told_where.keys() - self.settings.keys():
+            raise ValueError(f"told_where names {min(unknown)!r}, which is no setting of the task")
+        sizes = self.sizes.values() if isinstance(self.sizes, dict) else (self.sizes,)
+        told = (told for by_value in self.told_where.values() for told in by_value.values())
+        metrics = (meaning for one in told for meaning in one.shown_metrics.values())
+        for name, text in [*(("sizes", size) for size in sizes), *(("told_where", meaning) for meaning in metrics)]:
             try:
                 text.format_map(self.settings)
             except (KeyError, IndexError, ValueError, AttributeError):
-                raise ValueError(f"sizes {text!r} must name settings of the task, as in {{layers}}") from None
+                raise ValueError(f"{name} {text!r} must name settings of the task, as in {{layers}}") from None
         return self
+
+    def under(self, chosen: Mapping[str, Setting]) -> "TaskSpec":
+        """The task with the settings chosen for a run, and with what models are told under them. Raises UsageError."""
+        settings = settings_of(self, chosen)
+        changed: dict[str, object] = {"settings": settings}
+        for name, by_value in self.told_where.items():
+            told = by_value.get(str(settings[name]), Told())
+            if told.background:
+                changed["background"] = told.background
+            if told.shown_metrics:
+                meanings = told.shown_metrics.items()
+                changed["shown_metrics"] = {metric: meaning.format_map(settings) for metric, meaning in meanings}
+        return self.model_copy(update=changed)
 
     @property
     def told_sizes(self) -> str:

@@ -181,7 +181,7 @@ def test_a_runs_limits_take_the_place_of_the_tasks_and_leave_its_digest() -> Non
     other = limited(task, timeout_s=600.0, lower=0.0, upper=1.0, program="hierarchical.py")
     assert (other.spec.timeout_s, other.spec.bounds.lower, other.spec.bounds.upper) == (600.0, 0.0, 1.0)
     assert other.digest == task.digest
-    assert limits_of(laid("eplb"), task).spec == other.spec
+    assert limits_of(laid("eplb"), task).spec == other.spec.under(laid("eplb").evaluation.settings)
     assert limited(task).spec == task.spec == limits_of(resolve(None, {"task": "eplb"}, environment={}), task).spec
 
 

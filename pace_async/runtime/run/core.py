@@ -55,7 +55,7 @@ from pace_async.search.state import Member, Neighbours
 from pace_async.state.notes import group_to_see
 from pace_async.state.run_state import Opening, RunState
 from pace_async.state.stop_rules import STOP_RULES, StopValues, reason_to_stop
-from pace_async.task import Task, settings_of
+from pace_async.task import Task
 
 INTERRUPTED = "interrupted"
 """Why a run ends that a person or the system ends. Every other reason is the name of a stop rule."""
@@ -344,8 +344,7 @@ def prompts_of(config: Config, task: Task, around: Surroundings) -> Prompts:
     search = config.search
     longest: dict[str, int] = {purpose: config.advisor.longest(purpose) for purpose in get_args(Purpose)}
     longest["implement"] = config.implementer.longest_answer
-    chosen = settings_of(task.spec, config.evaluation.settings)
-    task = replace(task, spec=task.spec.model_copy(update={"settings": chosen}))
+    task = replace(task, spec=task.spec.under(config.evaluation.settings))
     return Prompts(
         *(task, templates, around, config.prompts.tokens, search.untried_kept, search.notes_every, longest),
         end_to_end=config.advisor.writes_code,

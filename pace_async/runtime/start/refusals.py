@@ -5,6 +5,7 @@ a second.
 """
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from pace_async.baseline import load_baseline
@@ -50,11 +51,11 @@ def advisor_caller(config: Config) -> Caller:
 
 
 def limits_of(config: Config, task: Task) -> Task:
-    """The task, with what the run says over its limits and its seed program. Raises UsageError."""
+    """The task, with what the run says over its limits, its seed program and its settings. Raises UsageError."""
     given = config.reward
     evaluation = config.evaluation
     return limited(
-        task,
+        replace(task, spec=task.spec.under(evaluation.settings)),
         timeout_s=evaluation.timeout_s,
         lower=given.lower,
         upper=given.upper,

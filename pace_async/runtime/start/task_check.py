@@ -43,7 +43,7 @@ from pace_async.runtime.start.adversarial_programs import CHEATS, ENDLESS, STRIC
 from pace_async.runtime.start.modules import missing_modules, missing_requirements, networked_modules
 from pace_async.runtime.start.practice_check import practice_checked
 from pace_async.task import CHEATS as CHEATS_FOLDER
-from pace_async.task import FULL, PRACTICE, CascadeStage, Setting, Task, bounds_from, editable, load_task, settings_of
+from pace_async.task import FULL, PRACTICE, CascadeStage, Setting, Task, bounds_from, editable, load_task
 
 HANG_S = 3.0
 ENTRY = "answer"
@@ -75,7 +75,7 @@ async def examine(name: str, seed: int, say: Callable[[Check], None], chosen: Ma
     changed = {**task.spec.offline_settings, **chosen}
     said = ", ".join(f"{name}={value}" for name, value in changed.items())
     say(Check("loads", True, f"{task.folder}{' with ' if said else ''}{said}"))
-    task = replace(task, spec=task.spec.model_copy(update={"settings": settings_of(task.spec, changed)}))
+    task = replace(task, spec=task.spec.under(changed))
     kind = task.spec.of_kind
     if why := unused_block(task):
         said = f"{why}: what a model writes there is ignored"
