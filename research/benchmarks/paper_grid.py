@@ -5,6 +5,7 @@
     python research/benchmarks/paper_grid.py --scale small --shard 2/3  # a third of the runs, for one of three machines
     python research/benchmarks/paper_grid.py --scale small --tasks multi_evolve --without-guards
     python research/benchmarks/paper_grid.py --scale small --report-only
+    python research/benchmarks/paper_grid.py --scale paper --dry-run  # cards, hours and USD, and runs nothing
 
 Resumable: a finished run is not run again, and an interrupted one goes on. To join shards, copy their folders into one.
 The settings are those of the scale: `configs/paper/small.yaml` for any task, with `small_TASK.yaml` where there is one,
@@ -20,12 +21,16 @@ after which a method was as good as another at its end.
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from pace_async.config import Config
+from pace_async.configure import resolve
 from pace_async.fitness import fitness_of
 from pace_async.report.diagnostics import diagnostics_of, quarters, reached
+from research.benchmarks import paper_costs
 from research.benchmarks.bench_runs import (
     Wanted,
     difference,
@@ -35,6 +40,7 @@ from research.benchmarks.bench_runs import (
     known_tasks,
     made_folder,
     part_of,
+    refuse,
     run_all,
     seeds_of,
     spread,
@@ -52,6 +58,8 @@ METHODS = {
     "no_rl": "no RL",
     "end_to_end": "no advisor: one model writes the code",
 }
+TITLES = {"eplb": "EPLB", "kuairec": "KuaiRec", "multi_evolve": "Multi-Evolve"}
+ADVISORS = {"4b": "Qwen3.5-4B", "8b": "DeepSeek-R1-0528-Qwen3-8B"}
 OURS = "pace"
 ROWS = tuple(method for method in METHODS if method not in ("ttt_discover_published", "end_to_end"))
 """Those of the paper: all in one harness."""
@@ -93,8 +101,14 @@ def main() -> int:
         "--folder", type=Path, help="of the runs; default: runs/paper_grid/small, small_without_guards or ADVISOR"
     )
     parser.add_argument("--out", type=Path, help="folder of table and plots; default: that of the runs")
-    parser.add_argument("--report-only", action="store_true")
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--report-only", action="store_true")
+    instead.add_argument(
+        "--dry-run", action="store_true", help="at scale paper: cards, hours and USD of each row, and of all seeds"
+    )
     chosen = parser.parse_args()
+    if chosen.dry_run and chosen.scale == "small":
+        refuse("--dry-run is for --scale paper: at scale small no model is paid and no card is needed")
     for name, value in SCALES[chosen.scale].items():
         if getattr(chosen, name) is None:
             setattr(chosen, name, value)
@@ -106,6 +120,16 @@ def main() -> int:
         known_tasks(chosen.tasks),
         known_names(chosen.methods, METHODS, "method"),
     )
+    if chosen.dry_run:
+        paper_costs.show(
+            [
+                (TITLES.get(task, task), _advisor(chosen, method), partial(planned, chosen, task, method))
+                for task in tasks
+                for method in methods
+            ],
+            len(seeds),
+        )
+        return 0
     failed: list[str] = []
     if not chosen.report_only:
         made_folder(chosen.folder)
@@ -129,8 +153,8 @@ def folder_of(chosen: argparse.Namespace, task: str, method: str, seed: int) -> 
     return chosen.folder / f"{task}-{method}-{seed}"
 
 
-def wanted(chosen: argparse.Namespace, task: str, method: str, seed: int) -> Wanted:
-    """One run: the settings of the scale, overridden by the advisor's and the method's."""
+def layers_of(chosen: argparse.Namespace, task: str, method: str) -> list[Path]:
+    """Files of settings: those of the scale, overridden by the advisor's and the method's."""
     layers = [task]
     if chosen.scale == "small":
         layers = ["small"]
@@ -142,9 +166,26 @@ def wanted(chosen: argparse.Namespace, task: str, method: str, seed: int) -> Wan
         layers.append("deepseek_8b")
     if method != OURS:
         layers.append(method)
+    return [CONFIGS / f"{layer}.yaml" for layer in layers]
+
+
+def planned(chosen: argparse.Namespace, task: str, method: str) -> Config:
+    """The settings of one run, but for its seed and folder. Raises UsageError."""
+    given = {"stop.candidates": chosen.candidates, "stop.budget": chosen.budget}
+    own = {"task": task, **{name: value for name, value in given.items() if value is not None}}
+    return resolve(layers_of(chosen, task, method), own)
+
+
+def _advisor(chosen: argparse.Namespace, method: str) -> str:
+    """The advisor of a row, with the method where it is not the paper's."""
+    return ADVISORS[chosen.advisor] + (f", {METHODS[method]}" if method != OURS else "")
+
+
+def wanted(chosen: argparse.Namespace, task: str, method: str, seed: int) -> Wanted:
+    """One run."""
     arguments = [task]
-    for layer in layers:
-        arguments += ["--config", str(CONFIGS / f"{layer}.yaml")]
+    for layer in layers_of(chosen, task, method):
+        arguments += ["--config", str(layer)]
     arguments += ["--seed", str(seed), f"--set=evaluation.memo={chosen.folder / 'memo.db'}"]
     if chosen.candidates is not None:
         arguments += ["--candidates", str(chosen.candidates)]

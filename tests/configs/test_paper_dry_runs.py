@@ -4,6 +4,7 @@ no vLLM, no weights, no tokenizer, no key and no data."""
 import json
 import re
 import shutil
+import sys
 from itertools import product
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from pace_async.advise.engines import vllm_found
 from pace_async.config import Config
 from pace_async.plan.step import StepBytes, StepShape
 from pace_async.runtime.start import usual_cards
+from research.benchmarks import paper_grid
+from research.benchmarks.paper_costs import cost_of
 from tests.support.command_line import Said, Shell
 
 ROOT = Path(__file__).parents[2]
@@ -117,6 +120,7 @@ LAID_OVER = {
     "no_rl_api": "over the network (`no_rl_api.yaml`)",
     "end_to_end": "Qwen3.5-4B writes the code (`end_to_end.yaml`)",
 }
+ROW = (None, "no_rl")
 PAPER_NAMES = {
     **LAID_OVER,
     **{"eplb": "EPLB", "kuairec": "KuaiRec", "multi_evolve": "Multi-Evolve"},
@@ -130,10 +134,27 @@ def test_the_page_has_the_hours_and_usd_that_a_dry_run_says(shell: Shell, task: 
     name = PAPER_NAMES[advisor]
     page = (ROOT / "docs" / "paper.md").read_text().splitlines()
     [row] = [line for line in page if line.startswith(f"| {PAPER_NAMES[task]} | {name} |")]
-    *_, hours, usd = row.strip("| ").split(" | ")
-    assert plan["hours"].startswith(f"{hours}, by speeds")
-    counted = re.search(r" ([\d.]+) USD(?:; the |$)", plan["bill"])
-    assert counted is not None and float(counted[1]) == pytest.approx(float(usd), rel=0.02)  # packages are named
+    *_, cards, hours, usd = row.strip("| ").split(" | ")
+    cost = cost_of(plan)
+    assert cost.cells[:2] == (cards, hours)
+    assert cost.usd == pytest.approx(float(usd), rel=0.02)  # packages are named
+
+
+def test_the_grid_prints_the_same_rows_and_their_sum_over_the_seeds(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plans = [json.loads(asked(shell, ("run", "--dry-run"), "eplb", None, method).out)["plan"] for method in ROW]
+    costs = [cost_of(plan) for plan in plans]
+    arguments = ["--scale", "paper", "--dry-run", "--tasks", "eplb", "--methods", "pace,no_rl", "--seeds", "0-2"]
+    monkeypatch.setattr(sys, "argv", ["paper_grid.py", *arguments])
+    assert paper_grid.main() == 0
+    *_, ours, none, empty, whole = capsys.readouterr().out.splitlines()
+    assert ours == f"| EPLB | Qwen3.5-4B | {' | '.join(costs[0].cells)} |"
+    assert none == f"| EPLB | Qwen3.5-4B, no RL | {' | '.join(costs[1].cells)} |"
+    low, high, usd = (3 * sum(values) for values in zip(*((*cost.hours, cost.usd or 0) for cost in costs), strict=True))
+    assert empty == ""
+    assert whole == f"All 6 runs, 3 seeds each: {low:.0f} to {high:.0f} hours one after the other, {usd:.0f} USD"
+    assert shell.files() == ["models"]
 
 
 @pytest.mark.parametrize(("task", "advisor", "method"), TRAINED)
