@@ -39,7 +39,7 @@ from pace_async.implement.answers import made_by_agent, made_in_folder
 from pace_async.implement.base import Experiment, Implemented, Unusable
 from pace_async.implement.edits import UselessProgram
 from pace_async.implement.file_answers import globs_of
-from pace_async.implement.model_maker import LONGEST_KEPT, refuse_parent
+from pace_async.implement.model_maker import LONGEST_KEPT, refuse_longer, refuse_parent
 from pace_async.implement.repair import program_to_change
 from pace_async.programs.fileset import Program
 from pace_async.providers.base import CallLedger
@@ -77,6 +77,7 @@ class AgentMaker:
                 try:
                     await self._run(cost, folder, task, files[PROMPT], timeout_s)
                     program = await _program_in(folder, task, parent, experiment)
+                    refuse_longer(program, task.spec.longest_program)
                     call.outcome, call.tried = "ok", self._tried(experiment, "ok", program=program)
                     return Implemented(program, tried=call.tried)
                 except CandidateFault as fault:

@@ -85,10 +85,11 @@ def files_for(task: Task, parent: Member, experiment: Experiment) -> dict[str, s
 
 
 def task_text(spec: TaskSpec) -> str:
-    goal = spec.fitness.told
+    goal, longest = spec.fitness.told, spec.longest_program
+    most = f" The whole program may have at most {longest} characters." if longest is not None else ""
     return (
         f"# Task\n\n{spec.background.strip()}\n\n# Requirements\n\n{spec.coding_requirements.strip()}\n\n"
-        f"{spec.of_kind.contract(spec)}; it has {resources(spec)} in all. {goal}\n"
+        f"{spec.of_kind.contract(spec)}; it has {resources(spec)} in all. {goal}{most}\n"
     )
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,19 @@ async def test_a_useless_program_is_the_candidates_fault_with_the_names_that_oth
     assert fault.value.kind == kind
     assert [(call.outcome, call.cost_usd, call.tried) for call in ledger.calls] == [(kind, 0.25, fault.value.tried)]
     assert (fault.value.tried.program is not None) == (kind == "syntax_error")
+
+
+async def test_a_program_longer_than_the_task_allows_is_refused_before_it_is_evaluated(tmp_path: Path) -> None:
+    size = len(TASK.program.replace('layout = "rings"', 'layout = "hex"'))
+    exact, short = (
+        replace(TASK, spec=TASK.spec.model_copy(update={"longest_program": most})) for most in (size, size - 1)
+    )
+    async with working(tmp_path, configured("apply")) as (agent, ledger):
+        await agent.implement(exact, PARENT, EXPERIMENT)
+        assert files_for(exact, PARENT, EXPERIMENT)["TASK.md"].endswith(f" may have at most {size} characters.\n")
+        with pytest.raises(Unusable, match=f"{size} characters, of {size - 1} allowed"):
+            await agent.implement(short, PARENT, Experiment(2, EXPERIMENT.idea, EXPERIMENT.description))
+    assert ledger.outcomes == ["ok", "program_too_long"]
 
 
 @pytest.mark.parametrize(
