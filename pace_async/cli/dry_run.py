@@ -48,6 +48,7 @@ def dry_run_of_series(config: Config, run_dir: Path | None, number: int) -> Plan
 def dry_run(config: Config, run_dir: Path | None, runs: int = 1) -> Planned:
     """The configuration with the advisor that it names or that is chosen, and the plan, one line for each part. The
     bill is that of `runs` runs. Raises UsageError."""
+    from pace_async.implement.agent_checks import missing_logins
     from pace_async.runtime.start.asked import bill_of, hours_of
     from pace_async.runtime.start.resolved import resolve_run
     from pace_async.task import load_task
@@ -69,6 +70,7 @@ def dry_run(config: Config, run_dir: Path | None, runs: int = 1) -> Planned:
         "cards": _cards(run.cards, run.elsewhere),
         "advisor": run.advisor,
         "implementer": config.implementer.model,
+        **({"login": said} if (said := "; ".join(missing_logins(config.implementer))) else {}),
         "learning": f"objective {config.learner.objective}, groups of {config.learner.group_size}, {staleness}"
         + (f", by {run.trainer.about}" if run.trainer.elsewhere else "")
         if run.trainer is not None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pace_async.config import ImplementerConfig
 from pace_async.errors import UsageError
-from pace_async.implement.agent_presets import PRESETS, command_of
+from pace_async.implement.agent_presets import PRESETS, command_of, login_missing
 from pace_async.implement.shares import parse_shares
 from pace_async.providers.redact import looks_secret
 from pace_async.registry.implementers import implementer_of
@@ -40,6 +40,13 @@ def refuse_unless_runnable(config: ImplementerConfig, budget: float | None) -> N
             f"--budget needs to know what a call of --implementer {names[0]} may cost: give "
             "--set implementer.price_per_call=USD (0 if it is free)."
         )
+
+
+def missing_logins(config: ImplementerConfig) -> list[str]:
+    """A sentence for each known agent of which no login is found. It may be in a key chain, so nothing is refused."""
+    names = [share.model for share in parse_shares(config.model)]
+    missing = [(name, no_login) for name in names if (no_login := login_missing(name))]
+    return [f"implementer {name}: {one.found}; if it has none: `{one.remedy}`" for name, one in missing]
 
 
 def _refuse_unless_there(name: str, command: Sequence[str]) -> None:

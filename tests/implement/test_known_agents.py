@@ -3,9 +3,11 @@
 import json
 import sys
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 
+from pace_async.cli.dry_run import dry_run
 from pace_async.config import Config
 from pace_async.config.implementer import AGENT_S
 from pace_async.errors import GaveUp, UsageError
@@ -14,7 +16,9 @@ from pace_async.implement.agent_folder import AgentFolders
 from pace_async.implement.agent_presets import PRESETS, login_missing
 from pace_async.implement.assemble import open_implementer
 from pace_async.implement.base import Experiment, Implemented
+from pace_async.runtime.start import launch
 from pace_async.runtime.start.machine_checks import implementers
+from pace_async.task import load_task
 from tests.doubles.implementers import PlainLedger
 from tests.support.implementing import PARENT, TASK
 from tests.support.simulated_runs import settings
@@ -119,3 +123,20 @@ async def test_what_is_not_installed_is_refused_and_a_missing_login_is_found_bef
         refuse_unless_runnable(config, None)
     (finding,) = await implementers(config)
     assert not finding.ok and finding.found.startswith(f"{name} cannot be started")
+
+
+def test_a_missing_login_is_told_before_anything_is_evaluated_and_by_a_dry_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for place in PRESETS["claude"].login:
+        monkeypatch.delenv(place, raising=False)
+    told = f"implementer claude:opus: no login was found in {', '.join(PRESETS['claude'].login)}; if it has none: "
+    config = configured("catalog=1,claude:opus=1")
+    assert dry_run(config, tmp_path / "run")["plan"]["login"] == f"{told}`claude /login`"
+    assert "login" not in dry_run(configured("catalog"), tmp_path / "run")["plan"]
+    monkeypatch.setattr(launch, "pick_tier", AsyncMock(side_effect=UsageError("no sandbox")))
+    with pytest.raises(UsageError, match="no sandbox"):
+        launch.start(config, load_task(config.task), tmp_path / "run", ("plain", ()))
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == f"pace: {told}`claude /login`" and "proving the sandbox" in second

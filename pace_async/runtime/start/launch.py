@@ -27,14 +27,13 @@ from pace_async.evaluate.resources import resources_of
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.events import Evaluated, ImplementerChecked, RunHeader
-from pace_async.implement.agent_presets import login_missing
+from pace_async.implement.agent_checks import missing_logins
 from pace_async.implement.assemble import (
     lacks_catalogue,
     only_edits,
     unused_block,
 )
 from pace_async.implement.notes_writer import refuse_unless_written
-from pace_async.implement.shares import parse_shares
 from pace_async.observe.watchers.choose import Chosen
 from pace_async.population.lock import RunLock
 from pace_async.population.reading.load import NoRun
@@ -101,6 +100,8 @@ async def _start(run: ResolvedRun, run_dir: Path | None, shown: Shown) -> int:
     config, task, paths, display = run.config, run.task, run.paths, shown[0]
     await refuse_unless_fit(config, all_up=True)
     await refuse_unless_evaluated(config.evaluation, task.spec)
+    for no_login in missing_logins(config.implementer):
+        announce(display, no_login)
     announce(display, "proving the sandbox, and scoring the seed program in it")
     tier = await pick_tier(config.evaluation.unsafe_no_sandbox)
     checks = await _check_models(config)  # a wrong key is found before an evaluation that may take an hour
@@ -113,9 +114,6 @@ async def _start(run: ResolvedRun, run_dir: Path | None, shown: Shown) -> int:
     if run.programs:
         limit = f", of {config.stop.candidates} candidates in all" if config.stop.candidates is not None else ""
         announce(display, f"given programs are evaluated first: {len(run.programs)}{limit}")
-    for share in parse_shares(config.implementer.model):
-        if no_login := login_missing(share.model):
-            announce(display, f"implementer {share.model}: {no_login.found}; if it has none: `{no_login.remedy}`")
     if not task.spec.of_kind.hides_scorer and not only_edits(config.implementer.model) and (why := unused_block(task)):
         announce(display, f"{why}, so what is written there may be ignored")
     if (costs := await anyio.to_thread.run_sync(bill_of, config, task)) != NOTHING:
