@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pace_async.observe import formatting
+from pace_async.programs.fileset import Program, changed_paths
 from pace_async.report.difference import counted, difference
 from pace_async.report.markup import Content, Markup, joined, tag
 from pace_async.report.parts import card, scrolling, table
@@ -27,7 +28,7 @@ def candidate_page(name: str, row: Row, parent: Row | None, best: Row | None) ->
         *_outcome(row),
         *_compared(row, parent, "its parent"),
         *(_compared(row, best, "the best program") if best is not None and best["candidate"] != number else []),
-        *_program(row),
+        *_program(row, parent),
         *_asked(name, row),
         run=name,
     )
@@ -112,12 +113,21 @@ def _compared(row: Row, other: Row | None, what: str) -> list[Markup]:
     return [heading, tag("p", caption, class_="sub"), box]
 
 
-def _program(row: Row) -> list[Markup]:
+def _program(row: Row, parent: Row | None) -> list[Markup]:
+    """The program. Of one of several files each, first those that differ from the parent's; the others are folded."""
     if row["program"] is None:
         return [card(tag("p", "No program was written.", class_="sub"))]
-    shown = tag("pre", coloured(row["program"]))
-    box = scrolling("Program", shown)
-    return [tag("h2", "The program"), box]
+    program, heading = Program.of(row["program"]), tag("h2", "The program")
+    if not program.is_set:
+        return [heading, scrolling("Program", tag("pre", coloured(row["program"])))]
+    boxes = {path: scrolling(path, tag("pre", coloured(text))) for path, text in program.files.items()}
+    before = None if parent is None or parent["program"] is None else Program.of(parent["program"])
+    changed = list(boxes) if before is None else changed_paths(before, program)
+    shown = [part for path in changed if path in boxes for part in (tag("h3", path), boxes[path])]
+    if gone := ", ".join(path for path in changed if path not in boxes):
+        shown.append(tag("p", f"Removed: {gone}.", class_="sub"))
+    same = [tag("details", tag("summary", path), box) for path, box in boxes.items() if path not in changed]
+    return [heading, *shown, *([tag("h3", "As its parent has them"), *same] if same else [])]
 
 
 def _asked(name: str, row: Row) -> list[Markup]:

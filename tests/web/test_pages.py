@@ -20,6 +20,7 @@ from starlette.testclient import TestClient
 from pace_async.population.reading.browse import Page, Selection
 from pace_async.population.reading.money import money_of
 from pace_async.population.reading.reader import open_readonly
+from pace_async.programs.fileset import Program
 from pace_async.report.markup import text
 from pace_async.report.syntax import coloured
 from pace_async.web.app import Asker, application, without_prompts
@@ -250,6 +251,24 @@ def test_a_programs_words_are_coloured_and_none_is_lost(client: TestClient, fold
 @given(st.text("ab1 #/\"'\\<&\n;=def\u202e"))
 def test_the_text_of_coloured_words_is_the_text_that_was_given(program: str) -> None:
     assert html.unescape(re.sub("</?i[^>]*>", "", coloured(program))) == html.unescape(text(program))
+
+
+def test_a_program_of_several_files_has_a_box_for_each_the_changed_ones_first(folder: Path) -> None:
+    def of(**files: str) -> str:
+        return Program.of_files({f"src/{name}.py": said for name, said in files.items()}).text
+
+    with open_readonly(folder / "population.db") as reader:
+        row = reader.show(1) | {"program": of(a="one = 1\n", b="two = '<b>'\n", new="three = 3\n")}
+    parent = row | {"candidate": 0, "program": of(a="one = 1\n", b="two = 2\n", old="four = 4\n")}
+    page = candidate_page("run", row, parent, None).rpartition("The program</h2>")[2]
+    assert re.findall(r'aria-label="(src/[^"]*)"', page) == ["src/b.py", "src/new.py", "src/a.py"]
+    assert "<h3>src/b.py</h3>" in page and "<h3>src/new.py</h3>" in page
+    assert "Removed: src/old.py." in page and "<details><summary>src/a.py</summary>" in page
+    said = Text(page).said
+    assert all(text in said for text in ("one = 1\n", "two = '<b>'\n", "three = 3\n"))
+    assert "pace files" not in said and "== src" not in said
+    first = candidate_page("run", parent, None, None).rpartition("The program</h2>")[2]
+    assert first.count("<h3>src/") == 3 and "<details" not in first
 
 
 def test_each_token_is_shown_with_the_version_that_sampled_it(tmp_path: Path) -> None:
