@@ -17,9 +17,10 @@ pace() { "$place/environment/bin/pace" "$@"; }
 echo "megabytes of the packages, without compiled modules and pip: $(find "$place"/environment/lib/python*/site-packages \
     \( -name pip -o -name setuptools -o -name pkg_resources -o -name __pycache__ \) -prune -o -type f -printf '%s\n' |
     awk '{sum += $1} END {printf "%.0f", sum / 1e6}')"
+TIMEFORMAT="seconds of the first search: %1R by the clock, %1U + %1S of the processor"
+time pace run circle_packing --advisor bandit --candidates 16 --display plain --run-dir run
 pace task list
 pace doctor
-pace run circle_packing --advisor bandit --candidates 16 --display plain --run-dir run
 pace db check run
 pace best run
 pace report run -o run.html
