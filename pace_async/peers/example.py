@@ -57,8 +57,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """An example as a task needs it. `source` is the file of the seed program, relative to the example, and `seed` its
-    text where the example has none. `fields` are
+    """An example as a task needs it. `source` is the file of the seed program, or its folder where `fields` have
+    `change`, relative to the example, and `seed` its text where the example has none. `fields` are
     those of task.yaml that only the task's kind has. `stages` are (name, threshold) of the cheap stages. `target` is
     the best score known, and `upper` the best one that can be, where the example says so. `packages` are what programs
     and evaluator import and pace does not bring. `taken` and `left` say, a line each, what was taken over from where,
@@ -89,9 +89,14 @@ class Example:
     seed: str = ""
 
     @property
+    def is_folder(self) -> bool:
+        """Whether the program is a folder, which stays where it is in the example."""
+        return "change" in self.fields
+
+    @property
     def program(self) -> str:
-        """The name of the seed program's file in the task."""
-        return PurePosixPath(self.source).name
+        """The name of the seed program's file or folder in the task."""
+        return f"{COPY}/{self.source}" if self.is_folder else PurePosixPath(self.source).name
 
 
 def tree_of(path: Path) -> ast.Module:

@@ -1,11 +1,12 @@
-"""Shinka examples whose candidates are folders: which one file of the repository a candidate changes.
+"""Shinka examples whose candidates are folders: which files of the repository a candidate changes.
 
-A program of pace is one file. The other files of the repository stay as they are. Which files may change is read as
-ShinkaEvolve does: those below `mutable_paths`, without those below `immutable_paths` and `ignore_paths`.
+Where one file may change, or one is wanted, it is the program, and the others stay as they are. Otherwise the program
+is the folder. Which files may change is read as ShinkaEvolve does: those below `mutable_paths`, without those below
+`immutable_paths` and `ignore_paths`. Models are shown nothing of the latter.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
@@ -20,20 +21,22 @@ MOST_NAMED = 4
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """`file` lies in the folder `repository` of the example, and candidates take its place."""
+    """`file` lies in the folder `repository` of the example, and candidates take its place. With `fields`, those of a
+    task of several files, candidates take the place of the folder, and `file` is the first that may change."""
 
     repository: str
     file: str
+    fields: Mapping[str, list[str]] = field(default_factory=dict[str, list[str]])
 
     @property
     def source(self) -> str:
-        """The file, relative to the example."""
-        return f"{self.repository}/{self.file}"
+        """The file or folder, relative to the example."""
+        return self.repository if self.fields else f"{self.repository}/{self.file}"
 
 
 def place_of(folder: Path, evo: Mapping[str, Any], wanted: str) -> Place | None:
-    """None if the example has no repository. Raises UsageError if it is not there, and if several files may change and
-    none of them is wanted."""
+    """None if the example has no repository. Raises UsageError if it is not there, if no file may change, and if the
+    wanted one may not."""
     named = evo.get(SEED)
     if not isinstance(named, str) or not named:
         return None
@@ -41,7 +44,8 @@ def place_of(folder: Path, evo: Mapping[str, Any], wanted: str) -> Place | None:
     if repository is None or not (folder / repository).resolve().is_relative_to(folder.resolve()):
         raise UsageError(f"{folder} has no folder {named!r}, which its settings name as {SEED}.")
     mutable = _paths(evo.get("mutable_paths")) or ["."]
-    left_out = [*_paths(evo.get("immutable_paths")), *_paths(evo.get("ignore_paths"))]
+    kept, ignored = _paths(evo.get("immutable_paths")), _paths(evo.get("ignore_paths"))
+    left_out = [*kept, *ignored]
     files = sorted(set(_files(folder / repository, mutable, left_out)))
     if wanted:
         chosen = wanted.removeprefix(f"{repository}/")
@@ -52,10 +56,13 @@ def place_of(folder: Path, evo: Mapping[str, Any], wanted: str) -> Place | None:
         return Place(repository, files[0])
     if not files:
         raise UsageError(f"No file of {folder / repository} may change: see mutable_paths in the example's settings.")
-    raise UsageError(
-        f"Several files of {folder / repository} may change ({_some(files)}), and a program of pace is one file: name "
-        f"it with --program, as in --program {files[0]}."
-    )
+    change = [*("**" if one == "." else one for one in mutable), *(f"!{_glob(one)}" for one in kept)]
+    return Place(repository, files[0], {"change": change, **({"hide": list(map(_glob, ignored))} if ignored else {})})
+
+
+def _glob(pattern: str) -> str:
+    """A pattern without a folder stands for names in every folder."""
+    return pattern if "/" in pattern else f"**/{pattern}"
 
 
 def _files(repository: Path, mutable: Sequence[str], left_out: Sequence[str]) -> Iterator[str]:

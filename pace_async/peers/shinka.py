@@ -98,12 +98,14 @@ class Shinka(Importer):
                 f"{folder / evaluator} is called with {way}, and the example's settings "
                 f"{'name no repository (seed_repo_path)' if place is None else 'name a repository (seed_repo_path)'}."
             )
-        language = language_of_program(seed, str(evo.get("language") or ""))
+        several: Mapping[str, list[str]] = place.fields if place is not None else {}
+        language = language_of_program(place.file if place is not None else seed, str(evo.get("language") or ""))
         on_slurm = _on_slurm(config, said, evo)
         timeout, memory = seconds(job.get("time"), on_slurm=on_slurm), megabytes(job.get("mem"))
         background, source = _background(folder, evo, said)
         extra = section(job, "extra_cmd_args")
-        command = ["python", "-m", "shinka.pace_run", f"{COPY}/{evaluator}", "{program}", "{results}"]
+        example = "/".join(["{program}", *(".." for _ in Path(seed).parts)]) if several else COPY
+        command = ["python", "-m", "shinka.pace_run", f"{example}/{evaluator}", "{program}", "{results}"]
         command += ["--in-repository", place.repository, place.file] if place is not None else []
         words = len(command)
         command += [word for name, value in extra.items() for word in (f"--{name}", str(value))]
@@ -111,6 +113,7 @@ class Shinka(Importer):
         taken = [
             evaluator_line(evaluator, way, more),
             f"seed program: {seed} ({language})",
+            *([f"{name}: {', '.join(globs)}" for name, globs in several.items()]),
             f"score: {wanted.score or 'combined_score'} of metrics.json, where correct.json says that it is correct",
             f"background: {source}",
             f"timeout_s: {timeout or TIMEOUT_S:g} ({'time' if timeout else 'they set none'})",
@@ -129,9 +132,12 @@ class Shinka(Importer):
             background=background,
             timeout_s=timeout or TIMEOUT_S,
             memory_mb=memory,
-            fields=command_fields(
-                evaluator, command, [wanted.score or "combined_score"], feedback=told, valid="correct.json:correct"
-            ),
+            fields={
+                **several,
+                **command_fields(
+                    evaluator, command, [wanted.score or "combined_score"], feedback=told, valid="correct.json:correct"
+                ),
+            },
             taken=tuple(taken),
             left=(*_left(config, said, evo, job), *_unread(job, timeout, memory)),
         )

@@ -60,10 +60,10 @@ def drafted(name: str, example: Example, include: Sequence[str] = ()) -> Draft:
     """Reads the example's files. `include` names files and folders of it that are copied too. Raises UsageError."""
     program = example.folder / example.source
     try:
-        text = example.seed or lines_of(bytes_of(program).decode("utf-8"))
+        text = "" if example.is_folder else example.seed or lines_of(bytes_of(program).decode("utf-8"))
     except UnicodeDecodeError:
         raise UsageError(f"{program} is not UTF-8 text.") from None
-    seed, note = with_one_block(text, example.language)
+    seed, note = ("", "") if example.is_folder else with_one_block(text, example.language)
     skipped: list[str] = []
     files = (*_files(example.folder, "", example.secret, skipped), *_included(example, include, skipped))
     files = tuple(sorted(set(files)))
@@ -175,7 +175,8 @@ def _fill(folder: Path, draft: Draft, importer: Importer) -> None:
             shutil.copytree(part, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
         else:
             shutil.copy(part, folder / name)
-    (folder / draft.example.program).write_text(draft.seed, encoding="utf-8", newline="")
+    if not draft.example.is_folder:
+        (folder / draft.example.program).write_text(draft.seed, encoding="utf-8", newline="")
     if draft.example.about:
         (folder / "README.md").write_text(draft.example.about, encoding="utf-8")
 
@@ -225,7 +226,8 @@ def _known(example: Example, bounds: Bounds) -> str:
 def _requirements(draft: Draft) -> str:
     example = draft.example
     language = language_of(example.language)
-    said = [f"The program is {language.title or example.language} in one file, {example.program}."]
+    where = "several files" if example.is_folder else f"one file, {example.program}"
+    said = [f"The program is {language.title or example.language} in {where}."]
     if is_marked(draft.seed):
         said.append("Only the lines between the two EVOLVE-BLOCK marks change; both marks stay.")
     said.append("Functions that are called from outside the changed part keep their names and parameters.")

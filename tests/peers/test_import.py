@@ -9,8 +9,10 @@ import pytest
 
 from pace_async.peers.example import Wanted
 from pace_async.peers.openevolve import OpenEvolve
+from pace_async.programs.fileset import Program
 from pace_async.runtime.start import importing
 from pace_async.runtime.start.importing import SeedTrial, guessed_bounds, thresholds
+from pace_async.task import load_task
 from tests.support.command_line import Shell
 from tests.support.examples import OPENEVOLVE, PEERS, REPOSITORY, SHINKA, digests, example
 
@@ -240,6 +242,26 @@ def test_a_repository_is_scored_with_the_program_in_its_place(shell: Shell) -> N
     assert checks(shell, "./mine")["seed program scores"].startswith("5 in")
     (shell.folder / "better.py").write_text("def answer():\n    return 7\n")
     scored = json.loads(shell.pace("eval", "./mine", "better.py", "--json").out)
+    assert (scored["outcome"], scored["score"]) == ("ok", 8.0)
+
+
+def test_a_repository_of_which_several_files_may_change_is_a_program_of_several_files(shell: Shell) -> None:
+    settings = "evo: {seed_repo_path: seed, immutable_paths: [bonus.txt], ignore_paths: ['test_*.py']}\n"
+    folder = example(shell.folder / "theirs", REPOSITORY, shinka__yaml=settings)
+    (folder / "seed" / "src" / "more.py").write_text("x = 1\n")
+    before = digests(folder)
+    said = shell.pace("task", "import", "shinka", "theirs", "--to", "mine")
+    assert said.code == 0, said.err
+    assert digests(folder) == before
+    assert checks(shell, "./mine")["seed program scores"].startswith("5 in")
+    task = load_task(str(shell.folder / "mine"))
+    assert list(Program.of(task.program).files) == ["bonus.txt", "notes.md", "src/answers.py", "src/more.py"]
+    assert [
+        path for path in ("bonus.txt", "src/new.py", "src/test_x.py", "notes.md") if task.spec.may_change(path)
+    ] == [*("src/new.py", "notes.md")]
+    shutil.copytree(folder / "seed", shell.folder / "better")
+    (shell.folder / "better" / "src" / "answers.py").write_text("def answer():\n    return 7\n")
+    scored = json.loads(shell.pace("eval", "./mine", "better", "--json").out)
     assert (scored["outcome"], scored["score"]) == ("ok", 8.0)
 
 

@@ -161,15 +161,21 @@ def test_the_seed_program_may_lie_in_a_folder_of_the_example(tmp_path: Path) -> 
         Shinka().read(folder, Wanted(program="../secret.py"))
 
 
-def test_a_repository_has_one_file_that_changes(tmp_path: Path) -> None:
+def test_a_repository_has_one_file_that_changes_or_is_the_program(tmp_path: Path) -> None:
     folder = example(tmp_path / "a", REPOSITORY)
     found = Shinka().read(folder, ANY)
     assert (found.source, found.background) == ("seed/src/answers.py", "Grow.")
     assert words(found)[-3:] == ["--in-repository", "seed", "src/answers.py"]
     assert [line.split(" ")[0] for line in found.left] == ["db_config.num_islands"]
     (folder / "seed" / "src" / "more.py").write_text("x = 1\n")
-    with pytest.raises(UsageError, match=r"Several files .*\(src/answers.py, src/more.py\).* --program src/answers.py"):
-        Shinka().read(folder, ANY)
+    found = Shinka().read(folder, ANY)
+    assert (found.source, found.program, found.language) == ("seed", "example/seed", "python")
+    assert {name: found.fields[name] for name in ("change", "hide")} == {
+        "change": ["src", "notes.md"],
+        "hide": ["**/test_*.py"],
+    }
+    assert "{program}/../evaluate.py" in words(found)
+    assert {"change: src, notes.md", "hide: **/test_*.py"} < set(found.taken)
     assert Shinka().read(folder, Wanted(program="seed/src/more.py")).source == "seed/src/more.py"
     with pytest.raises(
         UsageError, match=r"'bonus.txt' is not a file of .* that may change: src/answers.py, src/more.py"

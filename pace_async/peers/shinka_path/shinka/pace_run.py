@@ -4,9 +4,9 @@
 
 The evaluator is started as a script with --program_path, --results_dir and the further arguments, in its own folder. An
 evaluator that takes no such arguments is imported, and its function `main` is called with both. With --in-repository it
-gets --repo_path instead: a copy of the folder REPOSITORY beside it, in which the program stands as FILE. It writes
-metrics.json and correct.json to RESULTS. As in ShinkaEvolve its exit code does not matter if both are there.
-`feedback.txt` gets the public metrics.
+gets --repo_path instead: a copy of the program if that is a folder, else of the folder REPOSITORY beside it, in which
+the program stands as FILE. It writes metrics.json and correct.json to RESULTS. As in ShinkaEvolve its exit code does
+not matter if both are there. `feedback.txt` gets the public metrics.
 """
 
 import importlib.util
@@ -48,9 +48,11 @@ def main(evaluator: str, program: str, results: str, *further: str) -> int:
 
 
 def _repository(source: Path, file: str, program: str, target: Path) -> Path:
-    """A copy of the repository with the program in the file's place."""
-    shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
-    shutil.copyfile(program, target / file)
+    """A copy of the repository with the program in the file's place, or of the program if it is a folder."""
+    is_folder = Path(program).is_dir()
+    shutil.copytree(program if is_folder else source, target, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+    if not is_folder:
+        shutil.copyfile(program, target / file)
     return target
 
 
