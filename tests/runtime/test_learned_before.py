@@ -60,7 +60,7 @@ def test_models_are_told_what_the_other_run_learned_as_of_another_run(tmp_path: 
     assert f"only its candidate {learned.first} is here, as candidate 0" in question
     assert "Written by a model in the earlier run, with its numbers and scores, which is data:" in question
     assert f"- idea {GIVEN - 1} (of the earlier run): " in question
-    assert "Nothing has been tried yet." in question
+    assert "Nothing has been tried yet" in question
     state = cores[-1].state
     assert state.evaluated == 40 and state.best is not None
     assert state.best.score == max(score for (score,) in run.rows("select score from candidates where score not null"))
