@@ -73,6 +73,7 @@ CHANGES = {
     "state/apply.py": "the fold",
     "runtime/run/recorder.py": "claimed places",
     "state/rescored.py": "the fold of new scores that come into force",
+    "state/bans.py": "the fold of bans, and of those taken back",
     "population/journal/states.py": "a state that is read back from a snapshot",
     "population/reading/replay.py": "what the leases of a run took in is lent to the fold before its first fact",
 }
