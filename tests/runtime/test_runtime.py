@@ -108,8 +108,8 @@ class Crowd(World):
         super().__init__()
         self.missing, self.complete = wanted, anyio.Event()
 
-    async def stage(self, name: str, key: int = 0) -> float:
-        seconds = await super().stage(name, key)
+    async def stage(self, name: str, key: int = 0, share: float = 1.0) -> float:
+        seconds = await super().stage(name, key, share)
         if name == "evaluate":
             self.missing -= 1
             if self.missing == 0:
