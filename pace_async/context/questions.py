@@ -36,7 +36,7 @@ IDEAS_SHARE = 0.1
 SHORTEST_IDEA, LONGEST_IDEA = 100, 600
 """Characters shown of a proposed idea, if it has as many."""
 LONGEST_ANSWER = 8000
-"""Characters shown of an answer that could not be read: its end."""
+"""Characters shown of an answer that could not be used: its end."""
 HIGHEST = 10**9
 """A number of an idea that has as many digits as any."""
 
@@ -163,7 +163,7 @@ class Questions:
         return self.render("select", budget, proposed=shown)
 
     def again(self, question: Callable[[int], Rendered], budget: int, answer: str, wrong: str) -> Rendered:
-        """A question once more, with an answer to it that could not be read and what is `wrong` with it."""
+        """A question once more, with an answer to it that could not be used and what is `wrong` with it."""
         shown = fenced(answer[-LONGEST_ANSWER:])
         more = self.prompts.templates.render("again", answer=shown, wrong=one_line(wrong))
         asked = question(budget - len(more))

@@ -6,7 +6,6 @@ shipped, a thread beyond those announced) changes what it can, because a display
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cmp_to_key
 from typing import Any, TypeVar, assert_never
 
 from pace_async.events import (
@@ -63,7 +62,6 @@ from pace_async.observe.formatting import clean
 from pace_async.observe.model import (
     GROUPS_KEPT,
     NOTES_KEPT,
-    RUNNERS_UP,
     TIMES_KEPT,
     Best,
     Leases,
@@ -74,6 +72,7 @@ from pace_async.observe.model import (
     Stage,
     thin,
 )
+from pace_async.observe.runners_up import after_word, behind_with
 from pace_async.population.reading.progress import RECENT
 from pace_async.search.front import with_point
 from pace_async.search.results import headline
@@ -178,7 +177,7 @@ def _fact(view: RunView, event: Fact) -> RunView:
         case ProgramGiven():
             return _note(view, event.at, "state", formatting.program_given(event))
         case Steered():
-            return _note(_steered(view, event), event.at, "state", formatting.steered(event))
+            return _note(_set(view, **after_word(view, event)), event.at, "state", formatting.steered(event))
         case LearnedBefore():
             return _note(view, event.at, "state", clean(event.in_words))
         case SettingChanged() | IslandActed() | TryEvaluated() | ImplementerChosen() | CascadeStageEnded() | Claimed():
@@ -287,58 +286,18 @@ def _evaluated(view: RunView, event: Evaluated) -> RunView:
     if improved and event.score is not None:
         higher = view.best is None or view.header.fitness.better(event.score, view.best.score)
         gained = ((done, event.score),) if higher else ()
-        view = _set(view, best=mine, behind=_behind(view, best), improvements=thin((*view.improvements, *gained)))
+        view = _set(view, best=mine, behind=behind_with(view, best), improvements=thin((*view.improvements, *gained)))
     elif best is not None and _equals(view, event, best) and event.lease < best.candidate:
         # As in the leaderboard, the older of two equal candidates is the best, also where it was complete later.
         older = replace(best, candidate=event.lease, island=event.island, experiment=experiment)
-        view = _set(view, best=replace(older, fresh=confirmed(event.fresh)), behind=_behind(view, best))
+        view = _set(view, best=replace(older, fresh=confirmed(event.fresh)), behind=behind_with(view, best))
     else:
-        view = _set(view, behind=_behind(view, mine))
+        view = _set(view, behind=behind_with(view, mine))
     if seed:
         return _note(view, event.at, "seed", formatting.seed_program(event))
     chosen_by = confirmed(event.fresh) if view.header.by_confirmed else None
     sentence = formatting.candidate_done(event, improved, experiment, chosen_by)
     return _note(view, event.at, "best" if improved else "candidate", sentence)
-
-
-def _behind(view: RunView, one: Best | None) -> tuple[Best, ...]:
-    """Those behind the best with one more, by rank."""
-    known, most = view.behind, RUNNERS_UP + len(view.banned)
-    if one is None or (len(known) >= most and not _stands_above(view, one, known[-1])):
-        return known
-    place = next((place for place, other in enumerate(known) if _stands_above(view, one, other)), len(known))
-    return (*known[:place], one, *known[place:])[:most]
-
-
-def _stands_above(view: RunView, one: Best, other: Best) -> bool:
-    a, b = (one.score, one.fresh), (other.score, other.fresh)
-    if ranks_above(view.header.fitness, a, b, by_confirmed=view.header.by_confirmed):
-        return True
-    return one.candidate < other.candidate and not ranks_above(
-        view.header.fitness, b, a, by_confirmed=view.header.by_confirmed
-    )
-
-
-def _steered(view: RunView, event: Steered) -> RunView:
-    """A banned candidate is not the best, and what it gained is left out of the curve."""
-    banned = {*view.banned, event.number} if event.text == "ban" else {*view.banned} - {event.number}
-    if event.subject != "candidate" or banned == {*view.banned}:
-        return view
-    known = [*([view.best] if view.best is not None else []), *view.behind]
-    ranked = sorted(known, key=cmp_to_key(lambda one, other: -1 if _stands_above(view, one, other) else 1))
-    best = next((one for one in ranked if one.candidate not in banned), None)
-    if best is None and view.seed_score is not None:
-        best = Best(0, view.seed_score, 0, "", 0, view.last_at)
-    view = _set(view, banned=tuple(sorted(banned)), best=best, behind=tuple(one for one in ranked if one is not best))
-    since = next((one.after for one in ranked if one.candidate == event.number), None)
-    if since is None:
-        return view
-    curve = [point for point in view.improvements if point[0] < since]
-    for one in sorted(ranked, key=lambda one: one.after):
-        above = not curve or view.header.fitness.better(one.score, curve[-1][1])
-        if one.after >= since and one.candidate not in banned and above:
-            curve.append((one.after, one.score))
-    return _set(view, improvements=tuple(curve))
 
 
 def _above(view: RunView, event: Evaluated, best: Best) -> bool:

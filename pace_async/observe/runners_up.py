@@ -1,0 +1,53 @@
+"""The candidates behind the best one of a view, of which one takes its place when a person bans the best. Pure."""
+
+from functools import cmp_to_key
+from typing import Any
+
+from pace_async.events import Steered
+from pace_async.fitness import ranks_above
+from pace_async.observe.model import RUNNERS_UP, Best, RunView
+
+
+def behind_with(view: RunView, one: Best | None) -> tuple[Best, ...]:
+    """Those behind the best, with one more, by rank."""
+    known, most = view.behind, RUNNERS_UP + len(view.banned)
+    if one is None or (len(known) >= most and not _stands_above(view, one, known[-1])):
+        return known
+    place = next((place for place, other in enumerate(known) if _stands_above(view, one, other)), len(known))
+    return (*known[:place], one, *known[place:])[:most]
+
+
+def after_word(view: RunView, event: Steered) -> dict[str, Any]:
+    """What changes in the view by a person's word, by field. A banned candidate is not the best, and what it gained is
+    left out of the curve."""
+    banned = {*view.banned, event.number} if event.text == "ban" else {*view.banned} - {event.number}
+    if event.subject != "candidate" or banned == {*view.banned}:
+        return {}
+    known = [*([view.best] if view.best is not None else []), *view.behind]
+    ranked = sorted(known, key=cmp_to_key(lambda one, other: -1 if _stands_above(view, one, other) else 1))
+    best = next((one for one in ranked if one.candidate not in banned), None)
+    if best is None and view.seed_score is not None:
+        best = Best(0, view.seed_score, 0, "", 0, view.last_at)
+    fields: dict[str, Any] = {
+        "banned": tuple(sorted(banned)),
+        "best": best,
+        "behind": tuple(one for one in ranked if one is not best),
+    }
+    since = next((one.after for one in ranked if one.candidate == event.number), None)
+    if since is None:
+        return fields
+    curve = [point for point in view.improvements if point[0] < since]
+    for one in sorted(ranked, key=lambda one: one.after):
+        above = not curve or view.header.fitness.better(one.score, curve[-1][1])
+        if one.after >= since and one.candidate not in banned and above:
+            curve.append((one.after, one.score))
+    return {**fields, "improvements": tuple(curve)}
+
+
+def _stands_above(view: RunView, one: Best, other: Best) -> bool:
+    """Whether one has the better rank. Of equal ones it is the older."""
+    a, b = (one.score, one.fresh), (other.score, other.fresh)
+    fitness, by_confirmed = view.header.fitness, view.header.by_confirmed
+    if ranks_above(fitness, a, b, by_confirmed=by_confirmed):
+        return True
+    return one.candidate < other.candidate and not ranks_above(fitness, b, a, by_confirmed=by_confirmed)
