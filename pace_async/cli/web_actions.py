@@ -62,7 +62,7 @@ ACTIONS: Mapping[str, Action] = {
     "candidates": Action(
         "Ban candidates, or let the search build on them",
         "A banned one counts for nothing any more, and its rows stay. The next candidate builds on a pinned one.",
-        "Say so",
+        "Mark the candidates",
         {
             "numbers": Field("Numbers of candidates"),
             "word": Field(
