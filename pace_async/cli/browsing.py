@@ -43,7 +43,7 @@ def web(
     write: bool = typer.Option(
         False,
         "--write",
-        help="Print a second address. Who opens it may also add ideas and programs, and rule out or pin ideas.",
+        help="Print a second address. Who opens it may also add ideas, programs and a note, and mark what is there.",
     ),
     show: bool = typer.Option(False, "--open", help="Open the pages in the browser."),
 ) -> None:
