@@ -38,7 +38,7 @@ def to_best_known(score: float, known: float | None, fitness: Fitness, *, named:
 def tried_again(*, shares_trust: bool) -> str:
     """Where a best was confirmed. An evaluator that shares a sandbox with the program is called once more, with no
     seed."""
-    return "in a second evaluation" if shares_trust else "on fresh instances"
+    return "in a second evaluation" if shares_trust else "with a fresh seed"
 
 
 def says_nothing(score: float, fresh: float | None, header: RunHeader) -> bool:

@@ -73,9 +73,9 @@ def test_the_screen_shows_the_fresh_score_and_the_share_beside_the_score(columns
 
 def test_lines_and_the_summary_show_them_too() -> None:
     view = confirmed_view()
-    assert f"best 2.5000 (2.4375 on fresh instances, {SHARE})" in figures(view, 4000.0)
+    assert f"best 2.5000 (2.4375 with a fresh seed, {SHARE})" in figures(view, 4000.0)
     words = "\n".join(closing_words(replace(view, state="done"), Path("runs/a"), 4000.0))
-    assert "best        2.5000 (2.4375 on fresh instances), candidate 1 of island 1" in words
+    assert "best        2.5000 (2.4375 with a fresh seed), candidate 1 of island 1" in words
     shared = replace(view, header=replace(view.header, trust="shared"))
     assert f"best 2.5000 (2.4375 in a second evaluation, {SHARE})" in figures(shared, 4000.0)
     assert f"{SHARE} 2.6360" in words
@@ -88,7 +88,7 @@ def test_a_fresh_score_that_repeats_the_score_is_not_shown(shell: Shell) -> None
     assert f"best 2.5000 (fresh seeds change nothing, {SHARE})" in figures(same, 4000.0)
     assert "best        2.5000 (fresh seeds change nothing)" in "\n".join(closing_words(same, Path("runs/a"), 4000.0))
     noisy = replace(same, header=replace(same.header, noisy=True))
-    assert "2.5000 on fresh instances" in figures(noisy, 4000.0), "it chooses the best there"
+    assert "2.5000 with a fresh seed" in figures(noisy, 4000.0), "it chooses the best there"
     [run] = (shell.folder / "runs").iterdir()
     assert "at fresh seeds" in shell.pace("compare", str(run)).out
     database = sqlite3.connect(run / "population.db")
@@ -99,7 +99,7 @@ def test_a_fresh_score_that_repeats_the_score_is_not_shown(shell: Shell) -> None
         assert "fresh score" in (said := shell.pace(command).out) and "the same: fresh seeds change nothing" in said
     assert "at fresh seeds" not in shell.pace("compare", str(run)).out
     shell.pace("report", "-o", "same.html")
-    assert "the best on fresh instances: fresh seeds change nothing" in (shell.folder / "same.html").read_text()
+    assert "the best with a fresh seed: fresh seeds change nothing" in (shell.folder / "same.html").read_text()
 
 
 @pytest.fixture
@@ -134,5 +134,5 @@ def test_commands_and_the_report_show_them(shell: Shell) -> None:
         assert to_best_known(best["score"], KNOWN, UP) in said
     assert shell.pace("report", "-o", "page.html").code == 0
     page = (shell.folder / "page.html").read_text()
-    assert "the best on fresh instances" in page
+    assert "the best with a fresh seed" in page
     assert to_best_known(best["score"], KNOWN, UP, named=False) in page
