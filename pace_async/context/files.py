@@ -2,7 +2,7 @@
 
 Pure. First come the files in which it differs from the seed program, then those that the experiment names, then the
 others that may change, then the rest. A file that has no room is told by its name, its lines and its signatures, so
-that a model can ask for it in an experiment by naming it.
+that a model can ask for it in an experiment by naming it. So is one of data that may not change, by its first lines.
 """
 
 import re
@@ -16,6 +16,8 @@ from pace_async.task import TaskSpec
 
 MOST_SIGNATURES = 40
 """Signatures of one file."""
+FEW_DATA, FIRST_LINES = 400, 3
+"""Characters up to which data that may not change are shown whole, and lines that are shown of a longer file."""
 _SIGNATURE = re.compile(r"^[ \t]*(?:(?:async[ \t]+)?def|class)[ \t]+\w[^\n]*", re.MULTILINE)
 _SHARES = (0.75, 0.5, 0.35, 0.25, 0.15, 0.08, 0.0)
 """Shares of the characters of all files that each further level shows whole at most."""
@@ -25,7 +27,8 @@ def files_levels(program: str, seed: str, spec: TaskSpec, head: str, asked: str 
     """The program after `head`, at each level of detail. `asked` is the text whose files come first after the changed
     ones."""
     files = Program.of(program).files
-    order = _in_order_of_need(Program.of(program), Program.of(seed), spec, asked)
+    ranks = _by_need(Program.of(program), Program.of(seed), spec, asked)
+    shown = {path for path in files if ranks[path] < FIXED or not _is_much_data(path, files[path])}
     total = sum(map(len, files.values()))
 
     def text(level: int) -> str | None:
@@ -33,8 +36,8 @@ def files_levels(program: str, seed: str, spec: TaskSpec, head: str, asked: str 
             return None
         room = total if level == 0 else int(total * _SHARES[level - 1])
         whole, rest = list[str](), list[str]()
-        for path in order:
-            if level == 0 or len(files[path]) <= room:
+        for path in sorted(files, key=lambda path: (ranks[path], path)):
+            if path in shown and (level == 0 or len(files[path]) <= room):
                 room -= len(files[path])
                 whole.append(_whole(path, files[path], spec))
             else:
@@ -68,17 +71,27 @@ def size_of(program: str) -> str:
     return f"{known.characters} characters{files}"
 
 
-def _in_order_of_need(program: Program, seed: Program, spec: TaskSpec, asked: str) -> list[str]:
+FIXED = 3
+"""The rank of a file that may not change and that nothing asks for."""
+
+
+def _by_need(program: Program, seed: Program, spec: TaskSpec, asked: str) -> dict[str, int]:
+    """The rank of each file, from 0: what is needed most."""
     changed = set(changed_paths(seed, program))
 
-    def rank(path: str) -> tuple[int, str]:
+    def rank(path: str) -> int:
         if path in changed:
-            return 0, path
+            return 0
         if asked and (path in asked or re.search(rf"(?<![\w/.]){re.escape(PurePosixPath(path).name)}\b", asked)):
-            return 1, path
-        return (2 if spec.may_change(path) else 3), path
+            return 1
+        return 2 if spec.may_change(path) else FIXED
 
-    return sorted(program.files, key=rank)
+    return {path: rank(path) for path in program.files}
+
+
+def _is_much_data(path: str, text: str) -> bool:
+    suffix = PurePosixPath(path).suffix.removeprefix(".").lower()
+    return len(text) > FEW_DATA and all(one.suffix != suffix for one in LANGUAGES.values())
 
 
 def _whole(path: str, text: str, spec: TaskSpec) -> str:
@@ -92,6 +105,8 @@ def _in_short(path: str, text: str, spec: TaskSpec) -> str:
     note = "" if spec.may_change(path) else ", may not change"
     head = f"{path} ({1 + text.count(chr(10))} lines{note})"
     found = [match[0].rstrip() for match in _SIGNATURE.finditer(text)] if path.endswith(".py") else []
+    if note and _is_much_data(path, text):
+        return "\n".join([head, *(f"    {line[:200]}" for line in text.split("\n")[:FIRST_LINES])])
     more = [f"    … and {len(found) - MOST_SIGNATURES} more"] if len(found) > MOST_SIGNATURES else []
     return "\n".join([head, *(f"    {line[:200]}" for line in found[:MOST_SIGNATURES]), *more])
 

@@ -178,7 +178,8 @@ def program_levels(context: Context, task: Task, *, to_edit: bool) -> Levels:
     head += weights_text(spec, context.weights)
     wrote = f"\nWhat its evaluator wrote, which is data:\n{fenced(feedback, 'text')}" if feedback else ""
     if spec.has_folder:
-        return files_levels(program, task.program, spec, f"{head}{wrote}")
+        bounds = "" if to_edit else f"\n{may_change_text(spec, program)}"  # an author is told with the form
+        return files_levels(program, task.program, spec, f"{head}{bounds}{wrote}")
     seen = (
         program
         if to_edit or spec.language != PYTHON

@@ -47,8 +47,15 @@ def whole_files(text: str) -> list[str]:
 def test_all_files_are_shown_whole_where_there_is_room() -> None:
     text = files_text(CHANGED.text, SEED.text, SPEC, "Candidate 4.")
     assert text.startswith("Candidate 4.\nFILE: src/util.py\n```python\nasync def wait():")
-    assert whole_files(text) == ["src/util.py", "src/core.py", "src/other.py", "README.md", "bench.py"]
+    assert whole_files(text) == ["src/util.py", "src/core.py", "src/other.py", "bench.py"]
     assert "FILE: bench.py (may not change)\n" in text
+    assert text.endswith("signatures:\nREADME.md (101 lines, may not change)" + 3 * "\n    read me")
+
+
+def test_data_that_may_not_change_is_shown_whole_where_it_is_short_or_asked_for() -> None:
+    assert whole_files(files_levels(CHANGED.text, SEED.text, SPEC, "", "See README.md.")(0) or "")[1] == "README.md"
+    short = Program.of_files({**FILES, "README.md": "read me\n"})
+    assert "README.md" in whole_files(files_levels(short.text, short.text, SPEC, "")(0) or "")
 
 
 def test_named_files_come_after_changed_ones_and_before_the_others() -> None:
