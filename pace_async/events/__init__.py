@@ -9,6 +9,7 @@ durations are in seconds.
 
 from pace_async.events.advice import Advised, AdvisorCall, IdeaNote, IdeaTaken, IslandActed, LeaseOpened, TokenSpan
 from pace_async.events.candidates import (
+    CUT_OFF,
     GIVEN_UP,
     CascadeScore,
     CascadeStageEnded,
@@ -46,6 +47,7 @@ from pace_async.events.transient import (
 )
 
 __all__ = [
+    "CUT_OFF",
     "GIVEN_UP",
     "Action",
     "AdmissionHeld",

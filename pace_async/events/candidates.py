@@ -13,6 +13,8 @@ Curve = tuple[tuple[int, float], ...]
 """The values that one evaluation reported while it ran, (step, value) each. Steps increase, values are finite."""
 GIVEN_UP = "cancelled"
 """The outcome of a call that the run itself gave up."""
+CUT_OFF = "unknown"
+"""The outcome of a call that was in flight when the process died. Like one given up it says nothing of the service."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +100,8 @@ class ImplementerCalled:
 
     @property
     def got_answer(self) -> bool | None:
-        """Whether the service answered. None for a call that the run gave up itself, as at its end."""
-        return None if self.outcome == GIVEN_UP else was_answered(self.outcome, self.completion_tokens)
+        """Whether the service answered. None for a call that the run gave up itself, as at its end, or by dying."""
+        return None if self.outcome in (GIVEN_UP, CUT_OFF) else was_answered(self.outcome, self.completion_tokens)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pace_async.config import StopConfig
-from pace_async.events import Fact, ImplementerCalled, RunStateChanged, SettingChanged
+from pace_async.events import CUT_OFF, GIVEN_UP, Fact, ImplementerCalled, RunStateChanged, SettingChanged
 from pace_async.interface.standing import standing_of
 from pace_async.observe.fold import fold
 from pace_async.observe.history import view_of
@@ -72,9 +72,10 @@ async def test_the_evaluation_slots_in_force_are_those_of_the_last_resume(tmp_pa
     assert after["roofline"] == pytest.approx(3600.0 / 4.0)
 
 
-async def test_calls_that_the_run_gave_up_itself_say_nothing_of_the_service(tmp_path: Path) -> None:
+@pytest.mark.parametrize("outcome", [GIVEN_UP, CUT_OFF])
+async def test_calls_that_the_run_gave_up_itself_say_nothing_of_the_service(tmp_path: Path, outcome: str) -> None:
     begun, done = from_to(1, 100.0, 190.0)
-    calls = [ImplementerCalled(1, "m", "cancelled", 5, 0, 0.5, 1.0, 100.0 + at) for at in range(8)]
+    calls = [ImplementerCalled(1, "m", outcome, 5, 0, 0.5, 1.0, 100.0 + at) for at in range(8)]
     facts = [RunStateChanged("running", "", 100.0), begun, advised(1), *calls, done]
     ledger, view = Ledger(), RunView(HEADER, StopConfig())
     for fact in facts:

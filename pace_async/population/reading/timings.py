@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, and_, case, exists, func, select, text
 from sqlalchemy.orm import aliased
 
-from pace_async.events import GIVEN_UP
+from pace_async.events import CUT_OFF, GIVEN_UP
 from pace_async.events.candidates import was_answered
 from pace_async.population.models import (
     CandidateRow,
@@ -118,11 +118,12 @@ def driven_spans(connection: Connection, run_id: int) -> list[tuple[float, float
 
 def _answers(connection: Connection, run_id: int) -> tuple[bool, ...]:
     """Of each of the newest calls, oldest first, whether it got an answer. The newest are those of the newest leases,
-    whose key is an index. Calls that the run gave up itself are not among them."""
+    whose key is an index. Calls that the run gave up itself, or by dying, are not
+    among them."""
     call = ImplementerCallRow
     newest = (
         select(call.outcome, call.completion_tokens)
-        .where(call.run_id == run_id, call.role != "notes", call.outcome != GIVEN_UP)
+        .where(call.run_id == run_id, call.role != "notes", call.outcome.not_in((GIVEN_UP, CUT_OFF)))
         .order_by(call.lease.desc(), call.ordinal.desc())
         .limit(CALLS_COUNTED)
     )

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pace_async.config import Config
 from pace_async.configure import flat, known_keys, on_resume, resolve
 from pace_async.errors import UsageError
-from pace_async.events import FaultSeen, ImplementerCalled, RunHeader, SettingChanged
+from pace_async.events import CUT_OFF, FaultSeen, ImplementerCalled, RunHeader, SettingChanged
 from pace_async.population.reading.record import Standing
 from pace_async.providers.base import CALLERS
 from pace_async.state.stop_rules import STOP_RULES, StopValues, reason_to_stop
@@ -93,7 +93,7 @@ def cut_off(standing: Standing) -> tuple[ImplementerCalled | FaultSeen, ...]:
     for open_one in standing.reserved:
         lease, usd, now = open_one.lease, open_one.cost_usd, time.time()
         number, role = open_one.number, open_one.role
-        facts.append(ImplementerCalled(lease, open_one.model, "unknown", 0, 0, usd, 0.0, now, number, role=role))
+        facts.append(ImplementerCalled(lease, open_one.model, CUT_OFF, 0, 0, usd, 0.0, now, number, role=role))
         detail = (
             f"a call of {open_one.model} was in flight when the run ended: counted as {usd:.6f} USD, all it may cost"
         )
