@@ -113,6 +113,12 @@ class LearnerConfig(Section):
     clip_low: float = Field(default=0.2, gt=0, lt=1, description="Ratio clip below 1.")
     clip_high: float = Field(default=0.28, gt=0, description="Ratio clip above 1.")
     max_grad_norm: float = Field(default=1.0, gt=0, description="Gradient norm is clipped to this.")
+    loss_type: Literal["dapo", "sum"] = Field(
+        default="dapo",
+        description="What the loss of a group's tokens is divided by. dapo: their number, as TRL does under this name. "
+        "sum: nothing, so a group of long answers takes a larger gradient than one of short answers, which "
+        "max_grad_norm has to leave room for.",
+    )
     kl_penalty: float | None = Field(
         default=None,
         ge=0,

@@ -3,7 +3,7 @@
 For a trainer that computes gradients of weighted logprobs elsewhere. The loss is the one that `trainer` has TRL compute
 from the same weights: the clipped surrogate over per-token ratios, with the correction's weight in the advantage,
 divided by the valid tokens of the whole group. With r the ratio to the policy that sampled, w the weight, A the
-advantage and N the number of valid tokens, the coefficient of a token is
+advantage and N the number of valid tokens (1 with loss_type sum), the coefficient of a token is
 
     -dL/dlogprob = w A / N       if the correction's ratio is against the policy at the start of the step: it is 1
                    r w A / N     if it is against the policy that sampled, and 0 where the clip acts
@@ -60,8 +60,9 @@ def coefficients(group: Group, logprobs: Sequence[Sequence[float]], settings: Tr
         ratio_BT = np.exp(np.where(answers.valid_BT & ~weighed.broken_BT, log_ratio_BT, 0.0))
     clipped_BT = np.clip(ratio_BT, 1 - settings.clip_low, 1 + settings.clip_high)
     acts_BT = clipped_BT * weighted_BT < ratio_BT * weighted_BT
-    slope_BT = np.where(acts_BT, 0.0, ratio_BT * weighted_BT) / group.tokens
-    loss = -float(np.minimum(ratio_BT * weighted_BT, clipped_BT * weighted_BT).sum()) / group.tokens
+    divisor = settings.divisor(group.tokens)
+    slope_BT = np.where(acts_BT, 0.0, ratio_BT * weighted_BT) / divisor
+    loss = -float(np.minimum(ratio_BT * weighted_BT, clipped_BT * weighted_BT).sum()) / divisor
     facts = TokenFacts(
         logprobs_N=answers.logprobs_BT[answers.valid_BT],
         sampled_N=answers.sampled_BT[answers.valid_BT],

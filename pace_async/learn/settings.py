@@ -32,6 +32,7 @@ class TrainerConfig:
     clip_low: float = 0.2
     clip_high: float = 0.28
     max_grad_norm: float = 1.0
+    loss_type: Literal["dapo", "sum"] = "dapo"
     kl_penalty: float = 0.0
     correction: Correction = field(default_factory=Correction)
     micro_tokens: int = 8192
@@ -46,6 +47,10 @@ class TrainerConfig:
     checkpoint_every: int = 1
     threads: int = 1
     served_type: bool = False
+
+    def divisor(self, tokens: int) -> int:
+        """What the loss of a group of so many valid tokens is divided by."""
+        return tokens if self.loss_type == "dapo" else 1
 
     @classmethod
     def of(cls, config: Config) -> Self:
@@ -62,6 +67,7 @@ class TrainerConfig:
             clip_low=learner.clip_low,
             clip_high=learner.clip_high,
             max_grad_norm=learner.max_grad_norm,
+            loss_type=learner.loss_type,
             kl_penalty=penalty if learner.kl_penalty is None else learner.kl_penalty,
             correction=Correction(
                 kind=learner.correction,

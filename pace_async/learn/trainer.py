@@ -1,12 +1,12 @@
 """One optimizer step on one group, by TRL's GRPO trainer.
 
 TRL computes the loss: the clipped surrogate over per-token ratios, divided by the valid tokens of the whole group
-("dapo"), so the cut into micro-batches does not matter. Three things differ from TRL. A batch comes from a group, not
-from prompts to generate from (`_prepare_inputs`). A step is taken on demand, not by a loop over a dataset. Tokens are
-weighted before the surrogate is formed (`_get_per_token_logps_and_entropies`: at that point the policy's logprobs are
-known and the (B, T) advantages are not yet used). There are no reward functions, because advantages come with the
-group. `kl_penalty` adds TRL's own KL term: the ratio times k3 against version 0, which is a mean under the trained
-policy whichever policy sampled. The correction does not weight that term.
+("dapo") or by nothing, so the cut into micro-batches does not matter. Three things differ from TRL. A batch comes from
+a group, not from prompts to generate from (`_prepare_inputs`). A step is taken on demand, not by a loop over a dataset.
+Tokens are weighted before the surrogate is formed (`_get_per_token_logps_and_entropies`: at that point the policy's
+logprobs are known and the (B, T) advantages are not yet used). There are no reward functions, because advantages come
+with the group. `kl_penalty` adds TRL's own KL term: the ratio times k3 against version 0, which is a mean under the
+trained policy whichever policy sampled. The correction does not weight that term.
 
 Invariant: a step happens with finite loss and gradient and within `settings.limits`, or weights and optimizer stay
 unchanged. A step beyond the limits is shortened first (`movement`, `backtrack`).
@@ -261,7 +261,7 @@ class GroupTrainer(GRPOTrainer):
             "tool_mask": batch.answer_BT,  # TRL's name for the trained part of a completion
             "advantages": batch.advantages_BT,
         }
-        tokens = torch.tensor(float(batch.group_tokens), device=device)
+        tokens = torch.tensor(float(self.settings.divisor(batch.group_tokens)), device=device)
         tensors = {name: torch.tensor(array, device=device) for name, array in arrays.items()}
         self._batch, self._inputs = batch, {**tensors, "num_items_in_batch": tokens}
         return self._inputs

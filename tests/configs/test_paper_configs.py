@@ -36,6 +36,7 @@ OF_THE_PAPER = {
     "clip_high": 0.28,
     "correction": "behaviour",
     "cap": None,
+    "loss_type": "dapo",
     "kl_penalty": None,
 }
 OFF = {
@@ -86,6 +87,7 @@ METHODS = {
         "max_grad_norm": 1e9,
         "correction": "decoupled",
         "cap": 2.0,
+        "loss_type": "sum",
     },
     "maxk": {"objective": "maxk"},
     "no_rl": {"objective": "none"},

@@ -1,7 +1,7 @@
 """The coefficients that are computed from logprobs alone, against the gradients of the loss that TRL computes."""
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -99,17 +99,19 @@ def linear_gradient(trainer: GroupTrainer, group: Group, found: GroupCoefficient
 
 
 @pytest.mark.parametrize(
-    ("correction", "objective"),
+    ("correction", "objective", "loss_type"),
     [
-        *((correction, "grpo") for correction in CORRECTIONS),
-        *(("decoupled", objective) for objective in TRAINING if objective != "grpo"),  # they give other advantages
+        *((correction, "grpo", "dapo") for correction in CORRECTIONS),
+        *(("decoupled", objective, "dapo") for objective in TRAINING if objective != "grpo"),  # other advantages
+        ("decoupled", "entropic", "sum"),
+        ("behaviour", "grpo", "sum"),
     ],
 )
 def test_each_token_has_the_coefficient_and_the_weights_the_gradient_of_the_loss_that_trl_computes(
-    correction: str, objective: str, trainer: GroupTrainer
+    correction: str, objective: str, loss_type: Literal["dapo", "sum"], trainer: GroupTrainer
 ) -> None:
     rule = Correction(correction)
-    settings = replace(trainer.settings, correction=rule)
+    settings = replace(trainer.settings, correction=rule, loss_type=loss_type)
     trainer.settings = settings
     group = group_with(objective)
     found = ours(trainer, group, settings)

@@ -3,11 +3,13 @@
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from pace_async.learn.coefficients import coefficients
 from pace_async.learn.correction import Correction
 from pace_async.learn.lengths import TooLong
 from pace_async.learn.settings import TrainerConfig
@@ -65,6 +67,39 @@ def test_loss_and_gradient_are_the_token_mean_of_the_clipped_surrogate_however_t
         torch.testing.assert_close(weight.grad, gradient[name], atol=1e-5, rtol=1e-4)
     norm = math.sqrt(sum(float(grad.square().sum()) for grad in gradient.values()))
     assert trainer.step(group).metrics["grad_norm"] == pytest.approx(norm, rel=1e-4)
+
+
+@pytest.mark.parametrize("micro_tokens", [30, 10_000])
+def test_a_summed_loss_has_the_gradient_of_the_sum_however_the_group_is_cut(
+    toy: Path, tmp_path: Path, micro_tokens: int
+) -> None:
+    group = random_group(seed=3)
+    trainer = make(toy, tmp_path, replace(SETTINGS, micro_tokens=micro_tokens, loss_type="sum"))
+    metrics = trainer.accumulate(group)
+    mean, gradient = surrogate(toy, group, 0.2, 0.28)
+    assert group.tokens > 1 and metrics["loss"] == pytest.approx(mean * group.tokens, rel=1e-4)
+    for name, weight in trainer.policy.named_parameters():
+        torch.testing.assert_close(weight.grad, gradient[name] * group.tokens, atol=1e-3, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("loss_type", "divisor"), [("dapo", 3.0), ("sum", 1.0)])
+def test_the_loss_of_two_answers_is_that_worked_out_by_hand(
+    toy: Path, tmp_path: Path, loss_type: Literal["dapo", "sum"], divisor: float
+) -> None:
+    trainer = make(toy, tmp_path, replace(SETTINGS, loss_type=loss_type))
+    first, second = trainer.logprobs([5, 6], [7]), trainer.logprobs([5, 6], [8, 9])
+    short = TrainedCall((5, 6), (7,), tuple(first), (0,))
+    long = TrainedCall((5, 6), (8, 9), tuple(second), (0, 0))
+    rollouts = TrainedRollout(1, 2.0, 0.0, (short,)), TrainedRollout(2, -0.5, 0.0, (long,))
+    group = Group(1, 0, "grpo", 0.0, 0, rollouts)
+    # On-policy each ratio is 1, so the loss is minus the sum of advantages by token: -(2 - 0.5 - 0.5).
+    assert trainer.accumulate(group)["loss"] == pytest.approx(-1.0 / divisor, abs=1e-6)
+    found = coefficients(group, [first, second], trainer.settings)
+    assert found.loss == pytest.approx(-1.0 / divisor)
+    assert [each.tolist() for each in found.calls] == [
+        pytest.approx([2.0 / divisor]),
+        pytest.approx([-0.5 / divisor, -0.5 / divisor]),
+    ]
 
 
 def test_logits_are_divided_by_the_temperature_that_sampled(toy: Path, tmp_path: Path) -> None:
