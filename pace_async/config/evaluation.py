@@ -83,8 +83,9 @@ class EvaluationConfig(Section):
     prune: Annotated[Literal["none", "median", "asha"], MAY_CHANGE] = Field(
         default="none",
         description="Whether an evaluation ends early that falls behind the earlier ones, by the values that the "
-        "evaluator of a command task reports. median: its best value so far is worse than the median of the completed "
-        "ones at this step. asha: at some steps only the best 1/prune_factor of all that came so far go on.",
+        "evaluator of a command task, or so_far of another's, reports. median: its best value so far is worse than the "
+        "median of the completed ones at this step. asha: at some steps only the best 1/prune_factor of all that came "
+        "so far go on.",
     )
     prune_warmup: Annotated[int, MAY_CHANGE] = Field(
         default=0, ge=0, description="No evaluation ends early before this step, which is the first rung of asha."

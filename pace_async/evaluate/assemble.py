@@ -89,7 +89,6 @@ async def open_evaluator(
     granted = resources_of(task, evaluation, run.taken)
     chosen = tier if tier is not None else await pick_tier(evaluation.unsafe_no_sandbox)
     refuse_unless_confined(task, evaluation, chosen)
-    refuse_unless_reporting(task, evaluation)
     refuse_unless_noisy(task, evaluation)
     if granted.models:
         await refuse_unless_owned(chosen, [slot.limits(Limits.of(task.spec)) for slot in granted.slots])
@@ -108,6 +107,7 @@ async def open_evaluator(
             yield await stack.enter_async_context(LocalEvaluator(task, evaluation, _with(granted, parts)))
             return
         scorers = await stack.enter_async_context(_scorers(task, evaluation, log or own))
+        refuse_unless_reporting(task, evaluation, scorers)
         if scorers.timed and task.spec.deterministic:
             raise UsageError(f"Task {task.name!r}: score takes `seconds`, so task.yaml must say deterministic: false.")
         if scorers.timed:
@@ -131,12 +131,12 @@ async def open_evaluator(
         yield await stack.enter_async_context(LocalEvaluator(task, evaluation, _with(granted, parts)))
 
 
-def refuse_unless_reporting(task: Task, evaluation: config.EvaluationConfig) -> None:
-    """Raises UsageError if evaluations are to end early, and the task's evaluator has no way to report values."""
-    if evaluation.prune != "none" and task.spec.of_kind.hides_scorer:
+def refuse_unless_reporting(task: Task, evaluation: config.EvaluationConfig, scorers: Scorers) -> None:
+    """Raises UsageError if evaluations are to end early, and the task's scorer gives no values while they run."""
+    if evaluation.prune != "none" and not scorers.reports:
         raise UsageError(
-            f"evaluation.prune is {evaluation.prune}, and only the evaluator of a command task can report values while "
-            f"it runs, which task {task.name!r} is not: leave evaluation.prune at none."
+            f"evaluation.prune is {evaluation.prune}, and {task.spec.evaluator} of task {task.name!r} has no function "
+            "so_far(instances, outputs), which scores the first outputs alone: leave evaluation.prune at none."
         )
 
 

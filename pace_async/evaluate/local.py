@@ -161,9 +161,28 @@ class LocalEvaluator(BackgroundEvaluator):
         instances, cold = await scorers.instances(request.seed, request.stage), request.stage == PRACTICE
         if self.parts.builds is not None:
             process = await self.parts.builds.process(request.program, self._undisturbed)
-            return Job("", "", instances, timed=scorers.timed, process=process, cold=cold)
+            job = Job("", "", instances, timed=scorers.timed, process=process, cold=cold)
+            return self._followed(job, request)
         (_, first), *others = parted(request.program) if spec.files else (("", request.program),)
-        return Job(first, spec.entry, instances, timed=scorers.timed, files=dict(others), cold=cold)
+        job = Job(first, spec.entry, instances, timed=scorers.timed, files=dict(others), cold=cold)
+        return self._followed(job, request)
+
+    def _followed(self, job: Job, request: EvaluationRequest) -> Job:
+        """The job, stopped where the scorer finds its outputs so far below the bar, if the request has one."""
+        if request.bar is None or not self._scorers.reports:
+            return job
+
+        async def value(texts: Sequence[bytes], calls: Sequence[float], echoes: Sequence[float]) -> float | None:
+            async with self._scorers.one() as scorer:
+                try:
+                    scored = await scorer.score(_outputs(request, texts, calls, echoes), so_far=True)
+                except InfrastructureFault as fault:  # the outputs may be to blame: their score will tell
+                    scored = Scored(None, {}, "", fault.detail)
+            if scored.raised:
+                await self._say("no_value", f"so_far of the task's evaluator: {one_line(scored.raised)}")
+            return scored.score
+
+        return replace(job, bar=request.bar, value=value)
 
     @property
     def _scorers(self) -> Scorers:
@@ -201,15 +220,21 @@ class LocalEvaluator(BackgroundEvaluator):
         verdict = judge(ended)
         said = printed(ended) if request.stage == PRACTICE else ""
         if verdict.outcome != "ok":
-            return Evaluation(verdict.outcome, None, ended.seconds, verdict.detail, feedback=said)
-        overhead = min(ended.echoes, default=0.0)
-        calls = [max(0.0, call - overhead) for call in ended.calls]
-        outputs = Outputs(request.seed, verdict.outputs, calls, overhead, request.stage)
+            return Evaluation(verdict.outcome, None, ended.seconds, verdict.detail, feedback=said, curve=ended.curve)
+        outputs = _outputs(request, verdict.outputs, ended.calls, ended.echoes)
         scored = await score_fairly(self._scorers, self.turns, outputs, self._disturbed)
         if scored.score is None:
             detail, error = one_line(scored.invalid), one_line(scored.raised)
-            return Evaluation("invalid_score", None, ended.seconds, detail, evaluator_error=error, feedback=said)
-        found = Evaluation("ok", scored.score, ended.seconds, "", scored.metrics, feedback=said)
+            return Evaluation(
+                "invalid_score",
+                None,
+                ended.seconds,
+                detail,
+                evaluator_error=error,
+                feedback=said,
+                curve=ended.curve,
+            )
+        found = Evaluation("ok", scored.score, ended.seconds, "", scored.metrics, feedback=said, curve=ended.curve)
         return come_to(self.task.spec, request.stage, found)
 
 
@@ -300,11 +325,11 @@ async def score_fairly(
     """Outputs that exceed a bound of a scorer twice are an invalid score, and no OverBound is raised. Waits for a
     scorer. `disturbed` is called with a failure that the outputs did not cause, for instance of a scorer that hung.
 
-    Invariant: a candidate is charged for a failure of a scorer (a bound exceeded, a crash) only if its outputs cause it
-    twice, the second time in a fresh scorer while nothing else runs. Any other failure of a scorer is the
-    infrastructure's."""
+    Invariants: nobody waits for a turn while holding a scorer, because evaluations with a turn wait for a scorer. A
+    candidate is charged for a failure of a scorer (a bound exceeded, a crash) only if its outputs cause it twice, the
+    second time in a fresh scorer while nothing else runs. Any other failure of a scorer is the infrastructure's."""
     try:
-        async with scorers.one() as scorer, turns.together():
+        async with turns.together(), scorers.one() as scorer:
             return await scorer.score(outputs)
     except OverBound as first:
         doubted = first  # the cause may be the machine, or outputs scored before
@@ -318,6 +343,13 @@ async def score_fairly(
     if disturbed is not None:
         await disturbed(doubted)
     return scored
+
+
+def _outputs(
+    request: EvaluationRequest, texts: Sequence[bytes], calls: Sequence[float], echoes: Sequence[float]
+) -> Outputs:
+    overhead = min(echoes, default=0.0)
+    return Outputs(request.seed, texts, [max(0.0, call - overhead) for call in calls], overhead, request.stage)
 
 
 def _unrun(request: EvaluationRequest, came: Evaluation) -> Evaluation:

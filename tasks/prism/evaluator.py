@@ -32,6 +32,15 @@ def score(instances: Sequence[object], outputs: Sequence[object], seed: int) -> 
     return {"score": float(len(found) / sum(found))}
 
 
+def so_far(instances: Sequence[object], outputs: Sequence[object], seed: int) -> dict[str, float]:
+    """The score over the first cases, as many as there are outputs."""
+    found = [
+        greatest_pressure(gpus, models, output)
+        for (gpus, models), output in zip(cases(seed)[: len(outputs)], outputs, strict=True)
+    ]
+    return {"score": float(len(found) / sum(found))}
+
+
 def cases(seed: int) -> list[tuple[int, list[list[int]]]]:
     """(GPUs, models): two models for each GPU."""
     draw = random.Random(seed)

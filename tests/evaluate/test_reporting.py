@@ -91,9 +91,9 @@ async def test_the_print_of_a_python_evaluator_is_a_report_too(tmp_path: Path) -
     assert (found.outcome, found.curve) == ("pruned", ((1, 0.01), (2, 0.02), (3, 0.03)))
 
 
-async def test_a_task_whose_scorer_is_hidden_is_refused(tmp_path: Path) -> None:
+async def test_a_scorer_that_gives_no_values_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "mine")
     task = load_task(str(tmp_path / "mine"))
-    with pytest.raises(UsageError, match="only the evaluator of a command task can report"):
+    with pytest.raises(UsageError, match="has no function so_far"):
         async with open_evaluator(task, EvaluationConfig(prune="median")):
             pass

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pace_async.evaluate.following import Follower, Value
 from pace_async.evaluate.pruning import Bar
 from pace_async.evaluate.sandbox.cgroup import Group
 from pace_async.evaluate.sandbox.cold import FirstProcess
@@ -75,8 +76,8 @@ class Job:
     one thread, and the overhead of sending an instance and receiving an output is measured first, without the program.
     With `process`, that command is run instead of a function. With `command`, the task's evaluator is run, and its one
     output is a JSON mapping of the files that it left: their text, or their size if they are too long. `variables` are
-    in the environment of all of these. A `cold` job is never run in a fork of a warm parent. A `bar` stops the command
-    where what it reports falls below it."""
+    in the environment of all of these. A `cold` job is never run in a fork of a warm parent. A `bar` stops it where its
+    values fall below: those that the command reports, or those that `value` gives of the outputs so far."""
 
     program: str
     entry: str
@@ -88,6 +89,7 @@ class Job:
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
     cold: bool = False
     bar: Bar | None = None
+    value: Value | None = None
 
     @property
     def following(self) -> bytes:
@@ -108,13 +110,22 @@ class Job:
 
 class Conversation:
     """`calls` are the seconds of each output in `answers`, and `echoes` those of each timed echo. With `processor`,
-    they are processor time: of the driver, or of the whole `group` if a program may have threads."""
+    they are processor time: of the driver, or of the whole `group` if a program may have threads. A `follower` is told
+    of each output."""
 
-    def __init__(self, job: Job, nonce: str, sink: Sink, processor: bool, group: Group | None = None) -> None:
+    def __init__(
+        self,
+        job: Job,
+        nonce: str,
+        sink: Sink,
+        processor: bool,
+        group: Group | None = None,
+        follower: Follower | None = None,
+    ) -> None:
         self.answers = (Lines if job.in_lines else Answers)(nonce, len(job.instances), ECHOES if job.timed else 0)
         self.calls: list[float] = []
         self.echoes: list[float] = []
-        self._job, self._sink, self._processor = job, sink, processor
+        self._job, self._sink, self._processor, self._follower = job, sink, processor, follower
         self._group = group if job.timed and not job.one_thread else None
         self._driver: int | None = None
         self._unsent = b""
@@ -147,7 +158,12 @@ class Conversation:
         """Read the remaining data, and stop a running clock, because the program has ended."""
         self.answers.read_on(self._sink.data)
         if len(self.answers.outputs) > len(self.calls):
-            self.calls.append(self._lap())
+            self._heard()
+
+    def _heard(self) -> None:
+        self.calls.append(self._lap())
+        if self._follower is not None:
+            self._follower.heard(self.answers.outputs, self.calls, self.echoes)
 
     async def _give_all(self, descriptor: int, first: FirstProcess) -> None:
         answers, instances = self.answers, self._job.instances
@@ -166,7 +182,7 @@ class Conversation:
             answers.given += 1
             if not await self._give(descriptor, instance, lambda n=number: len(answers.outputs) > n):
                 return
-            self.calls.append(self._lap())
+            self._heard()
 
     def _lap(self) -> float:
         """Seconds since the last call of this method."""

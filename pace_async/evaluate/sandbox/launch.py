@@ -20,7 +20,7 @@ import signal
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -28,6 +28,7 @@ import anyio
 import anyio.to_thread
 
 from pace_async.errors import InfrastructureFault
+from pace_async.evaluate.following import Follower
 from pace_async.evaluate.pruning import Reports
 from pace_async.evaluate.sandbox import cold, leftovers
 from pace_async.evaluate.sandbox.cgroup import Group
@@ -183,24 +184,29 @@ async def _run(plan: Plan, job: Job, limits: Limits, wiring: Wiring, start: _Sta
         kept, drained = EVALUATOR_TAIL_BYTES, EVALUATOR_TIMES * most
         streams = tuple(f"{stream}: more than {drained >> 20} MiB, which output_mb sets" for stream in streams)
     reports = Reports(job.bar) if job.bar is not None else None
-    stdout = Sink(wiring.stdout, streams[0], drained, kept, reports.hear if reports is not None else None)
+    follower = None
+    if reports is not None and job.value is not None:
+        follower = Follower(reports, job.value, len(job.instances))
+    hear = reports.hear if reports is not None and follower is None else None
+    stdout = Sink(wiring.stdout, streams[0], drained, kept, hear)
     stderr = Sink(wiring.stderr, streams[1], drained, kept)
-    talk = Conversation(job, nonce, result, "seccomp" in plan.confinement, wiring.group)
+    talk = Conversation(job, nonce, result, "seccomp" in plan.confinement, wiring.group, follower)
     began = time.monotonic()
     talk.open(wiring.job, head)
     process = await start.process()
-    watch = _Watch(process, wiring, limits, talk, (result, stdout, stderr), reports)
+    watch = _Watch(process, wiring, limits, talk, (result, stdout, stderr), reports, follower)
     usage: Usage | None = None
-    try:
-        wiring.hand_over()
-        await watch.until_over()
-        seconds = time.monotonic() - began
-        if watch.timed_out:
-            usage = measure(process.pid, wiring.group)
-    finally:
-        code = await process.kill()
-    survivors = await watch.drained()
-    talk.end()
+    async with nullcontext() if follower is None else follower.beside():
+        try:
+            wiring.hand_over()
+            await watch.until_over()
+            seconds = time.monotonic() - began
+            if watch.timed_out:
+                usage = measure(process.pid, wiring.group)
+        finally:
+            code = await process.kill()
+        survivors = await watch.drained()
+        talk.end()
     return Ended(
         answers=talk.answers,
         calls=talk.calls,
@@ -218,7 +224,7 @@ async def _run(plan: Plan, job: Job, limits: Limits, wiring: Wiring, start: _Sta
         usage=usage,
         lost=process.lost,
         curve=reports.curve or None if reports is not None else None,
-        missed=reports.missed if watch.pruned and reports is not None else None,
+        missed=_missed(reports, follower, watch),
     )
 
 
@@ -226,7 +232,8 @@ async def _run(plan: Plan, job: Job, limits: Limits, wiring: Wiring, start: _Sta
 class _Watch:
     """Watches one candidate until its first process ends or a limit is reached. `sinks` are the result, standard output
     and standard error. `exited`: the first process ended. `used_up`: the processor time is used up. `pruned`: what it
-    reported fell below its bar. `timed_out`: the watch ended by none of them, nor by a pipe with too much data."""
+    reported, or a value of its outputs, fell below its bar. `timed_out`: the watch ended by none of them, nor by a pipe
+    with too much data."""
 
     process: cold.FirstProcess
     wiring: Wiring
@@ -234,6 +241,7 @@ class _Watch:
     talk: Conversation
     sinks: tuple[Sink, Sink, Sink]
     reports: Reports | None = None
+    follower: Follower | None = None
     exited: bool = False
     used_up: bool = False
     pruned: bool = False
@@ -249,6 +257,8 @@ class _Watch:
             async with anyio.create_task_group() as tg:
                 tg.start_soon(self._converse, tg.cancel_scope)
                 tg.start_soon(self._bound, tg.cancel_scope)
+                if self.follower is not None:
+                    tg.start_soon(self._followed, self.follower, tg.cancel_scope)
                 for sink in self.sinks[1:]:
                     tg.start_soon(self._read, sink, tg.cancel_scope)
                 await anyio.wait_readable(self.process.ended)
@@ -274,12 +284,25 @@ class _Watch:
         if self.used_up:
             scope.cancel()
 
+    async def _followed(self, follower: Follower, scope: anyio.CancelScope) -> None:
+        await follower.missed.wait()
+        self.pruned = True
+        scope.cancel()
+
     async def _read(self, sink: Sink, scope: anyio.CancelScope) -> None:
         while not sink.done and not self.pruned:
             await sink.read()
-            self.pruned = self.reports is not None and self.reports.missed is not None
+            self.pruned = self.follower is None and self.reports is not None and self.reports.missed is not None
         if sink.full or self.pruned:
             scope.cancel()
+
+
+def _missed(reports: Reports | None, follower: Follower | None, watch: _Watch) -> float | None:
+    """The value that the last report would have needed. A command that ended before it could be stopped has its
+    score, and what is followed is stopped wherever it stands."""
+    if reports is None or (follower is None and (not watch.pruned or watch.talk.answers.complete)):
+        return None
+    return reports.missed
 
 
 async def _used_up(group: Group | None, limit: float) -> bool:

@@ -76,8 +76,8 @@ class Ended:
     group was killed. `stopped`: the supervisor ended the run. `out_of_time`: the processor time was used up, by all
     processes together if a control group counts them. `out_of_memory`: the control group killed and an output is
     missing. `usage` is known if the run timed out. `lost` is the kind and detail of the fault if the sandbox was ended
-    from outside. `curve` is what a command task's evaluator reported, and `missed` the value that its last report would
-    have needed where the supervisor stopped it for that."""
+    from outside. `curve` is what a command task's evaluator or the task's scorer reported, and `missed` the value that
+    the last report would have needed where it is stopped for that."""
 
     answers: Answers
     calls: Sequence[float]
@@ -111,7 +111,7 @@ class Ended:
             return "forged"
         if self.overflowed is not None:
             return "overflow"
-        if self.missed is not None and not self.answers.complete:
+        if self.missed is not None:
             return "pruned"
         if self.timed_out:
             return "wall_clock"

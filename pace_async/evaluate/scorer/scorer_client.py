@@ -101,13 +101,13 @@ class Scorer:
     ) -> None:
         """`bounds` are of one request. Starting is bounded by START_S. `stages` are those of the task's cascade.
         `vouch` is called whenever a process has loaded the evaluator, and raises UsageError if the task has changed.
-        `timed` and `practises`, known once it has started, say whether the score depends on the calls' seconds, and
-        whether there are practice instances."""
+        `timed`, `practises` and `reports`, known once it has started, say whether the score depends on the calls'
+        seconds, whether there are practice instances, and whether the first outputs alone can be scored."""
         self._evaluator, self._log = evaluator, log
         self._bounds = bounds or Bounds.of(None, 1, MOST_VALUES)
         self._settings, self._stages = dict(settings or {}), list(stages)
         self._vouch = vouch
-        self.timed = self.practises = False
+        self.timed = self.practises = self.reports = False
         self._lock = anyio.Lock()
         self._stack = AsyncExitStack()
         self._process: Process | None = None
@@ -135,11 +135,11 @@ class Scorer:
             self._instances[seed, stage] = reply["instances"]
         return self._instances[seed, stage]
 
-    async def score(self, outputs: Outputs) -> Scored:
-        """Score the outputs. Raises OverBound, EvaluatorFailed if the evaluator itself failed, and InfrastructureFault
-        if the scorer died."""
+    async def score(self, outputs: Outputs, *, so_far: bool = False) -> Scored:
+        """Score the outputs, or `so_far` those of the first instances. Raises OverBound, EvaluatorFailed if the
+        evaluator itself failed, and InfrastructureFault if the scorer died."""
         request = {
-            "op": "score",
+            "op": "so_far" if so_far else "score",
             **_chosen(outputs.seed, outputs.stage),
             "lengths": [len(text) for text in outputs.texts],
             "seconds": list(outputs.seconds),
@@ -221,7 +221,7 @@ class Scorer:
             if self._vouch is not None and "ready" in hello:
                 await anyio.to_thread.run_sync(self._vouch)
             started = "ready" in hello
-            self.timed, self.practises = bool(hello.get("timed")), bool(hello.get("practises"))
+            self.timed, self.practises, self.reports = (bool(hello.get(it)) for it in ("timed", "practises", "reports"))
         except TimeoutError:
             raise InfrastructureFault("scorer_start", f"not ready within {START_S:g} s") from None
         except (anyio.EndOfStream, anyio.IncompleteRead):
@@ -274,11 +274,11 @@ class Scorers:
         self._started = 0
         self._instances: dict[tuple[int, str], list[str]] = {}
         self._stack = AsyncExitStack()
-        self.timed = self.practises = False
+        self.timed = self.practises = self.reports = False
 
     async def __aenter__(self) -> Self:
         first = await self._further()
-        self.timed, self.practises = first.timed, first.practises
+        self.timed, self.practises, self.reports = first.timed, first.practises, first.reports
         self._give_back(first)
         return self
 

@@ -9,17 +9,19 @@ candidate's outputs, one after the other. Each is parsed separately, strictly (`
 
     {"op": "instances", "seed": 0, "stage": "full"}     -> {"instances": ["JSON text", ...]}
     {"op": "score", "seed": 0, "lengths": [17], ...}... -> {"score": 1.5, "metrics": {...}} or {"invalid": "why"}
+    {"op": "so_far", ...}, of the first outputs alone    -> the same, from the function `so_far`
 
 A reply {"fault": "where and why"} means that the evaluator itself failed. With "missing" a file of the user's does not
 exist, and the text says what to do. With "memory" an allocation failed. "raised" beside "invalid" is the place where
 the evaluator raised another error than the ValueError by which it refuses an output. The evaluator's output and its
 tracebacks go to standard error. The first line, sent at the start, is {"ready": true, "timed": whether `score` takes
-`seconds`, "practises": whether there is a function `practice`} or a fault. The further arguments of the evaluator's
-functions depend on the names of their parameters: `settings`, `seed`, `stage`, and for `score` also `seconds` and
-`overhead`. STAGES are the names of a cascade's cheap stages. If there are any, `instances` has to take `stage`. With
-"practice" in a request the instances of its seed come from the function `practice`. BOUNDS: `groups` (files in which
-this process enters itself into its control group), `memory_mb`, `seconds` of processor time for each request, and
-`values` that the outputs of a candidate may hold. One that works for longer is killed by the kernel, with SIGXCPU.
+`seconds`, "practises" and "reports": whether there are functions `practice` and `so_far`} or a fault. The further
+arguments of the evaluator's functions depend on the names of their parameters: `settings`, `seed`, `stage`, and for
+`score` and `so_far` also `seconds` and `overhead`. STAGES are the names of a cascade's cheap stages. If there are any,
+`instances` has to take `stage`. With "practice" in a request the instances of its seed come from the function
+`practice`. BOUNDS: `groups` (files in which this process enters itself into its control group), `memory_mb`, `seconds`
+of processor time for each request, and `values` that the outputs of a candidate may hold. One that works for longer is
+killed by the kernel, with SIGXCPU.
 """
 
 import contextlib
@@ -56,14 +58,15 @@ def main(evaluator: Path, settings: Mapping[str, Any], stages: Sequence[str], bo
     raised = Raised(evaluator.parent)
     try:
         _bound(bounds)
-        make, score, practice = _load(evaluator)
+        make, score, practice, so_far = _load(evaluator)
         _check_settings(settings, make, score)
         _check_stages(stages, make)
     except BaseException as error:
         _send(replies, _fault(error, raised))
         return
     timed = "seconds" in inspect.signature(score).parameters
-    _send(replies, {"ready": True, "timed": timed, "practises": practice is not None})
+    hello = {"ready": True, "timed": timed, "practises": practice is not None, "reports": so_far is not None}
+    _send(replies, hello)
     texts: dict[tuple[int, str], list[str]] = {}
     while line := requests.readline():
         request: dict[str, Any] = json.loads(line)
@@ -80,8 +83,10 @@ def main(evaluator: Path, settings: Mapping[str, Any], stages: Sequence[str], bo
             else:
                 known |= {"seconds": request.get("seconds"), "overhead": request.get("overhead")}
                 instances = [json.loads(text) for text in texts[seed, stage]]
-                values = parse_all(outputs, bounds["values"])
-                reply = _score(partial(score, **_asked_for(score, 2, known)), instances, values, raised)
+                values, scores = parse_all(outputs, bounds["values"]), score
+                if request["op"] == "so_far" and so_far is not None:
+                    scores, instances = so_far, instances[: len(values)]
+                reply = _score(partial(scores, **_asked_for(scores, 2, known)), instances, values, raised)
         except Invalid as error:
             reply = {"invalid": str(error)[:LONGEST_REASON], "raised": error.raised}
         except Exception as error:
@@ -191,8 +196,10 @@ def _limit(kind: int, value: int) -> None:
     resource.setrlimit(kind, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
 
 
-def _load(evaluator: Path) -> tuple[Callable[..., Any], Callable[..., object], Callable[..., Any] | None]:
-    """Its functions `instances`, `score` and, if there is one, `practice`."""
+def _load(
+    evaluator: Path,
+) -> tuple[Callable[..., Any], Callable[..., object], Callable[..., Any] | None, Callable[..., object] | None]:
+    """Its functions `instances`, `score` and, if there are any, `practice` and `so_far`."""
     sys.path.insert(0, str(evaluator.parent))
     spec = importlib.util.spec_from_file_location("evaluator", evaluator)
     if spec is None or spec.loader is None:
@@ -200,8 +207,9 @@ def _load(evaluator: Path) -> tuple[Callable[..., Any], Callable[..., object], C
     module = importlib.util.module_from_spec(spec)
     sys.modules["evaluator"] = module
     spec.loader.exec_module(module)
-    practice = getattr(module, "practice", None)
-    return module.instances, module.score, practice if callable(practice) else None
+    further = (getattr(module, name, None) for name in ("practice", "so_far"))
+    practice, so_far = (function if callable(function) else None for function in further)
+    return module.instances, module.score, practice, so_far
 
 
 def _take_over_pipes() -> tuple[BinaryIO, BinaryIO]:
