@@ -144,7 +144,7 @@ def _show_candidate(found: dict[str, Any], parent: dict[str, Any] | None, as_jso
             **({"queued": f"{waited:.1f} s for an evaluation slot"} if waited and waited >= 0.05 else {}),
             **_practised(found["practice"]),
             **{f"stage {stage['stage']}": in_words(stage) for stage in found["cascade"]},
-            **reported(found["curve"]),
+            **reported(found["curve"], found["reported_by"]),
             "fresh scores": _fresh(found["fresh_scores"]),
             **_chosen(found["chosen"]),
             **origin(found),
@@ -203,14 +203,15 @@ def _practised(practice: Mapping[str, Any] | None) -> dict[str, object]:
     return {"practice": f"{practice['score']:.10g} in {practice['seconds']:.2f} s, which counts for nothing"}
 
 
-def reported(curve: list[tuple[int, float]]) -> dict[str, object]:
-    """What its evaluation reported: all of it, or where it is long some points from its beginning to its end."""
+def reported(curve: list[tuple[int, float]], reporter: str | None) -> dict[str, object]:
+    """What was reported of its evaluation: all of it, or where it is long some points from its beginning to its end."""
     if not curve:
         return {}
     last = len(curve) - 1
     places = sorted({round(part * last / (POINTS_SHOWN - 1)) for part in range(POINTS_SHOWN)})
     points = ", ".join(f"{curve[place][0]}: {curve[place][1]:.6g}" for place in places)
-    return {"reported": f"{points} (step: value, {len(curve)} in all, by its evaluator under shared trust)"}
+    by = "the trusted scorer" if reporter == "scorer" else "its evaluator under shared trust"
+    return {"reported": f"{points} (step: value, {len(curve)} in all, by {by})"}
 
 
 def _chosen(chosen: dict[str, Any] | None) -> dict[str, object]:

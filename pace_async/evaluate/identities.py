@@ -26,6 +26,7 @@ from pace_async.evaluate.base import (
     UnknownEvaluation,
 )
 from pace_async.events import EvaluationAttempted
+from pace_async.events.literals import Reporter
 
 ENDED_KEPT = 1000
 """How many evaluations that have ended can still be asked for."""
@@ -198,9 +199,10 @@ class Attempt:
 
 @dataclass(slots=True)
 class Attempts:
-    """The attempts of one evaluation so far, numbered on from that of its request."""
+    """The attempts of one evaluation so far, numbered on from that of its request. `reporter` makes their curves."""
 
     request: EvaluationRequest
+    reporter: Reporter | None = None
     made: list[EvaluationAttempted] = field(default_factory=list[EvaluationAttempted])
 
     def add(self, came: Evaluation, started_at: float, ended_at: float, *, accepted: bool) -> None:
@@ -219,6 +221,7 @@ class Attempts:
                 detail=came.detail,
                 accepted=accepted,
                 curve=came.curve,
+                reported_by=self.reporter if came.curve is not None else None,
             )
         )
 

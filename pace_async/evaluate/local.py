@@ -111,7 +111,7 @@ class LocalEvaluator(BackgroundEvaluator):
 
     async def _tried(self, request: EvaluationRequest) -> Evaluation:
         """Evaluate, and again after a failure of the machine."""
-        attempts = Attempts(request)
+        attempts = Attempts(request, "evaluator" if self.parts.scorers is None else "scorer")
         result = await self._try(request, attempts)
         for retry in range(self._retries):
             if result.outcome != "infrastructure_error":

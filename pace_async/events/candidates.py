@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pace_async.events.advice import AdvisorCall
-from pace_async.events.literals import Kind, Outcome, Role
+from pace_async.events.literals import Kind, Outcome, Reporter, Role
 from pace_async.events.notes import NotesPage
 from pace_async.frozen_values import fast_init
 
@@ -164,7 +164,8 @@ class EvaluationAttempted:
     Both are 0 if nothing ran. `accepted`: its outcome became the result. An attempt that is not accepted is followed by
     a retry after an infrastructure failure, or by a second run alone. `node` is the name of the machine of a cluster on
     which it ran, and `machine` the class of that machine. Both are None on the runtime's own machine. `curve` is what
-    its evaluator reported, None if nothing or if nobody listened. `score` is kept where a program was evaluated several
+    was reported of it, None if nothing or if nobody listened, and `reported_by` says by whom: the trusted scorer, or
+    under shared trust the task's evaluator beside the program. `score` is kept where a program was evaluated several
     times, else None."""
 
     lease: int
@@ -182,6 +183,7 @@ class EvaluationAttempted:
     machine: str | None = None
     curve: Curve | None = None
     score: float | None = None
+    reported_by: Reporter | None = None
 
     @property
     def at(self) -> float:

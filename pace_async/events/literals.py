@@ -25,3 +25,5 @@ Outcome = Literal[
     "below_threshold",
     "pruned",
 ]
+
+Reporter = Literal["scorer", "evaluator"]

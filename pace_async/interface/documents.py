@@ -262,9 +262,9 @@ class ShownPractice(TypedDict):
 
 
 class ShownCandidate(_Program):
-    """One candidate, with all that led to it. `queue_seconds` is its wait for a slot. `curve` is what its evaluation
-    reported, [step, value] each. `mark` is what a person said of it last, ban or pin, and `mark_after` the newest lease
-    when the run took that word in."""
+    """One candidate, with all that led to it. `queue_seconds` is its wait for a slot. `curve` is what was reported of
+    its evaluation, [step, value] each, by the trusted scorer or by its own evaluator. `mark` is what a person said of
+    it last, ban or pin, and `mark_after` the newest lease when the run took that word in."""
 
     program: str | None
     metrics: dict[str, float]
@@ -274,6 +274,7 @@ class ShownCandidate(_Program):
     cascade: list[ShownStage]
     fresh_scores: list[ShownFreshScore]
     curve: list[tuple[int, float]]
+    reported_by: str | None
     calls: list[AdvisorCallShown]
     implementer_calls: list[PaidCall]
     advisor_calls: list[PaidCall]

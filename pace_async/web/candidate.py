@@ -73,7 +73,8 @@ def _outcome(row: Row) -> list[Markup]:
         parts += [tag("h2", "Metrics"), card(table(rows, "None."))]
     if row["curve"]:
         points = [{"step": str(step), "value": str(value)} for step, value in row["curve"]]
-        parts += [tag("h2", "What its evaluation reported"), card(table(points, "None."))]
+        by = "the trusted scorer" if row["reported_by"] == "scorer" else "its evaluation"
+        parts += [tag("h2", f"What {by} reported"), card(table(points, "None."))]
     if row["fresh_scores"]:
         parts += [tag("h2", "Scores in further evaluations"), card(table(_flat(row["fresh_scores"]), "None."))]
     if row["cascade"]:

@@ -70,6 +70,7 @@ async def test_a_hopeless_program_is_killed_amid_its_instances_and_a_good_one_is
     assert (noisy.outcome, noisy.score) == ("ok", 0.45)
     assert good.curve == tuple((step, 0.75) for step in range(1, COUNT)), "the last value is the score"
     assert hopeless.curve == ((1, 0.25),) and hopeless.attempts[0].curve == hopeless.curve
+    assert [one.attempts[0].reported_by for one in (hopeless, good)] == ["scorer", "scorer"]
 
 
 @sandboxed

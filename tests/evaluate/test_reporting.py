@@ -43,6 +43,7 @@ async def test_an_evaluation_that_falls_behind_is_killed_and_says_where_it_stood
     assert found.curve == ((1, 0.25), (2, 0.5))
     [attempt] = found.attempts
     assert (attempt.outcome, attempt.curve, attempt.accepted) == ("pruned", found.curve, True)
+    assert attempt.reported_by == "evaluator"
     assert found.seconds < Limits.of(evaluator.task.spec).seconds
 
 

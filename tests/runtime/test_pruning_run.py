@@ -10,7 +10,7 @@ import pytest
 
 from pace_async.evaluate.base import Evaluation, EvaluationRequest
 from pace_async.evaluate.pruning import Reports, in_words
-from pace_async.population.reading.curves import curve_of, saved_by
+from pace_async.population.reading.curves import reports_of, saved_by
 from pace_async.population.reading.questions import show, status
 from pace_async.reward import RewardRule
 from pace_async.runtime.run.core import Core
@@ -71,7 +71,9 @@ def test_what_is_stopped_saves_its_seconds_and_is_no_best_no_parent_and_no_failu
     assert 10 < len(pruned) < 50
     rule = RewardRule(TINY_TASK.spec.fitness)
     for candidate, score, reward, detail, seconds, program in pruned:
-        curve = run_virtually(lambda number=candidate: run.population.read(lambda asked: curve_of(asked, 1, number)))
+        curve, _ = run_virtually(
+            lambda number=candidate: run.population.read(lambda asked: reports_of(asked, 1, number))
+        )
         step, value = curve[-1]
         assert score is None and program and seconds == step * STEP_S < STEPS * STEP_S
         needed = float(detail.rpartition(" ")[2])

@@ -87,7 +87,22 @@ def one_of_each() -> tuple[tuple[Fact, ...], ...]:
         (printed(4),),
         (
             EvaluationAttempted(
-                4, "full", 0, 1, "ok", 1.0, 0.1, 1.0, 2.0, "", True, "node-1", "large", ((1, 0.5), (3, -0.25)), 2.25
+                4,
+                "full",
+                0,
+                1,
+                "ok",
+                1.0,
+                0.1,
+                1.0,
+                2.0,
+                "",
+                True,
+                "node-1",
+                "large",
+                ((1, 0.5), (3, -0.25)),
+                2.25,
+                "scorer",
             ),
         ),
         (Claimed(4, 1, "x = 2\n" * 99, "layout", 2.5, {"a": 1.0}, 1.0, False, 1.0, (TRIED,), 0.5),),

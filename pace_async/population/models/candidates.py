@@ -82,6 +82,7 @@ class EvaluationAttemptRow(Base):
     machine: Mapped[str | None]
     curve: Mapped[list[Any] | None] = mapped_column(CleanJson)
     score: Mapped[float | None]
+    reported_by: Mapped[str | None]
     __table_args__ = (
         ForeignKeyConstraint(("run_id",), ["runs.run_id"]),
         one_of("outcome", ATTEMPT_OUTCOMES),

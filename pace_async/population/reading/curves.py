@@ -76,11 +76,12 @@ def curves(connection: Connection, run: str, *, closed: bool) -> Sequence[tuple[
     return [(_curve(curve), outcome == "ok") for curve, outcome in newest]
 
 
-def curve_of(connection: Connection, run_id: int, candidate: int) -> Curve:
-    """What the evaluation of a candidate's last program reported, empty if nothing."""
+def reports_of(connection: Connection, run_id: int, candidate: int) -> tuple[Curve, str | None]:
+    """What was reported of the evaluation of a candidate's last program, empty if nothing, and by whom."""
     row = EvaluationAttemptRow
-    mine = select(row.curve).where(row.run_id == run_id, row.lease == candidate, *_OF_SCORE)
-    return _curve(connection.execute(mine.order_by(row.attempt.desc()).limit(1)).scalar_one_or_none())
+    mine = select(row.curve, row.reported_by).where(row.run_id == run_id, row.lease == candidate, *_OF_SCORE)
+    newest = connection.execute(mine.order_by(row.attempt.desc()).limit(1)).one_or_none()
+    return (_curve(newest.curve), newest.reported_by) if newest is not None else ((), None)
 
 
 def curves_of(connection: Connection, run_id: int) -> dict[int, tuple[Curve, bool]]:

@@ -24,7 +24,7 @@ from pace_async.population.models import (
 )
 from pace_async.population.reading.candidates import candidates_with_experiments, columns
 from pace_async.population.reading.confirmed import best_candidate, equal_to_best, repeats_of
-from pace_async.population.reading.curves import curve_of, saved_by
+from pace_async.population.reading.curves import reports_of, saved_by
 from pace_async.population.reading.epochs import last_lease_before
 from pace_async.population.reading.implementers_chosen import choices_of, models_of_bandit, results_of, tally
 from pace_async.population.reading.inbox import marks_of
@@ -222,6 +222,7 @@ def show(connection: Connection, candidate: int, run: str | None = None) -> dict
     paid = connection.execute(asked.order_by(ImplementerCallRow.ordinal)).all()
     calls = advice.calls if advice is not None else ()
     unpriced = unpriced_of(connection, run_id)
+    curve, reporter = reports_of(connection, run_id, candidate)
     mark, mark_after = marks_of(connection, run_id, "candidate").get(candidate, (None, None))
     # an expected cost of nothing is unknown for a model without a price
     unknown = chosen is not None and chosen.usd == 0 and "implementer" in unpriced
@@ -236,7 +237,8 @@ def show(connection: Connection, candidate: int, run: str | None = None) -> dict
             for ended in stages_of(connection, run_id, [candidate]).get(candidate, ())
         ],
         "fresh_scores": [tried.as_json() for tried in evaluated.fresh],
-        "curve": curve_of(connection, run_id, candidate),
+        "curve": curve,
+        "reported_by": reporter,
         "calls": [
             {
                 "purpose": call.purpose,
