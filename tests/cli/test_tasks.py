@@ -123,6 +123,12 @@ def test_a_sound_task_passes(shell: Shell) -> None:
     assert failed(shell) == {}
 
 
+def test_scores_of_first_outputs_are_checked(shell: Shell) -> None:
+    write(shell.folder / "mine", evaluator__py=f"{SUM}\nso_far = score\n")
+    said = shell.pace("task", "check", "./mine")
+    assert (said.code, "pass  first outputs have a score: 1 value, 1 after 1 output" in said.out) == (0, True)
+
+
 def test_a_task_whose_files_are_not_there_is_checked_with_its_offline_settings(shell: Shell) -> None:
     settings = "settings: {data: real}\noffline_settings: {data: drawn}\n"
     needs = "def instances(seed, settings):\n    if settings['data'] == 'real': raise FileNotFoundError('get it')\n"
@@ -175,6 +181,11 @@ def test_a_task_whose_files_are_not_there_is_checked_with_its_offline_settings(s
             marks=pytest.mark.long,
         ),
         ({"catalogue__yaml": "mechanisms: []\n"}, "catalogue applies", "mechanisms"),
+        (
+            {"evaluator__py": f"{SUM}\ndef so_far(instances, outputs): return 1 / 0\n"},
+            "first outputs have a score",
+            "let so_far in evaluator.py",
+        ),
     ],
 )
 def test_a_mistake_in_a_task_is_named_with_a_remedy(shell: Shell, files: dict[str, str], check: str, says: str) -> None:

@@ -24,6 +24,7 @@ from pace_async.evaluate.assemble import open_evaluator
 from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest, evaluate
 from pace_async.evaluate.local import LocalEvaluator
 from pace_async.evaluate.metrics import reported_error
+from pace_async.evaluate.pruning import Bar
 from pace_async.evaluate.resources import Resources, resources_of
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.evaluate.sandbox.tiers import Tier
@@ -32,7 +33,7 @@ from pace_async.evaluate.scorer.scorer_log import printed, scorer_log
 from pace_async.fitness import Fitness, fitness_of
 from pace_async.implement.assemble import MOVE_MARKS, unused_block
 from pace_async.implement.catalogue import Mechanism, MechanismEdit, apply_edit, load_catalogue
-from pace_async.observe.formatting import SHARED_MEANS
+from pace_async.observe.formatting import SHARED_MEANS, count
 from pace_async.outside import sound_file
 from pace_async.programs.compiled import compiled, program_hash
 from pace_async.programs.languages import PYTHON, Language
@@ -152,6 +153,9 @@ async def _answers(task: Task, seed: int, tier: Tier, log: Path, say: Callable[[
         if scorers is not None and scorers.practises:
             practise = partial(scoring.score, task.program, PRACTICE)
             say(Check("practice is apart", *await practice_checked(task, scorers, seed, practise)))
+        if scorers is not None and scorers.reports:
+            said = await scoring.score(task.program, bar=Bar("median", task.spec.fitness))  # which nothing falls below
+            say(_so_far(task, said, printed(log)))
         if task.spec.aims:
             for aim in task.spec.aims:
                 say(_objective(aim, first.metrics[aim.metric]))
@@ -214,13 +218,12 @@ class _Scoring:
     seed: int
     asked: int = 0
 
-    async def score(self, program: str, stage: str = FULL) -> Evaluation:
+    async def score(self, program: str, stage: str = FULL, *, bar: Bar | None = None) -> Evaluation:
         """On the instances of the seed."""
         self.asked += 1
         identity = EvaluationId("check", self.asked, stage)
-        return await evaluate(
-            self.evaluator, EvaluationRequest.of(self.evaluator.task.spec, identity, program, self.seed)
-        )
+        request = EvaluationRequest.of(self.evaluator.task.spec, identity, program, self.seed)
+        return await evaluate(self.evaluator, replace(request, bar=bar))
 
 
 @asynccontextmanager
@@ -267,6 +270,16 @@ def _repeats(task: Task, first: Evaluation, second: Evaluation) -> Check:
     if not task.spec.deterministic:
         return Check(name, True, f"declared not deterministic: {scores}")
     return Check(name, False, scores, "seed every draw from the instance, or declare `deterministic: false`")
+
+
+def _so_far(task: Task, found: Evaluation, printed: str) -> Check:
+    """Whether the first outputs of the seed program have scores of their own, by which evaluations may end early."""
+    name = "first outputs have a score"
+    if not found.curve:
+        remedy = f"let so_far in {task.spec.evaluator} score the first outputs alone, of two instances or more"
+        return Check(name, False, "none of the seed program's has one", remedy, printed)
+    step, value = found.curve[-1]
+    return Check(name, True, f"{count(len(found.curve), 'value')}, {value:.6g} after {count(step, 'output')}")
 
 
 def _bounds(task: Task, score: float) -> Check:
