@@ -285,9 +285,10 @@ def _programs(state: RunState, island: Island) -> list[Member]:
 
 
 def _other(shown: Sequence[Member], members: Iterable[Member]) -> Member | None:
-    """The program that differs most from those that are shown, if it differs much."""
+    """The program that differs most from those that are shown, if it differs much. Never the task's own, from which all
+    came, and which may be empty."""
     best, furthest = None, DIFFERS
-    for member in sorted(members, key=attrgetter("candidate")):
+    for member in sorted((each for each in members if each.candidate), key=attrgetter("candidate")):
         distance = min(unlike(member.program, known.program) for known in shown)
         if distance > furthest:
             best, furthest = member, distance
