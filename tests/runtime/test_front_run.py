@@ -16,6 +16,7 @@ from pace_async.population.reading.reader import open_readonly
 from pace_async.population.reading.replay import state_of
 from pace_async.search.front import dominates
 from pace_async.state.run_state import RunState
+from research.benchmarks.fronts_of_runs import aim_of, front_of_run
 from tests.support.command_line import search
 from tests.support.comparing_states import differences
 from tests.support.zdt import zdt_task
@@ -50,6 +51,8 @@ def test_the_front_of_a_run_is_that_of_its_candidates(tmp_path: Path) -> None:
     unsurpassed = {costs[one] for one in costs if not any(dominates(other, costs[one]) for other in costs.values())}
     assert {costs[one["candidate"]] for one in found["front"]} == unsurpassed
     assert found["objectives"] == {"f1": "minimize", "f2": "minimize"}
+    measured = front_of_run(str(tmp_path / "runs" / "zdt1-1"), [aim_of("f1:1:0"), aim_of("f2:6:0")])
+    assert measured == (pytest.approx(found["hypervolume"]), len(found["front"]))
     best = json.loads(search(tmp_path, ["best", "runs/zdt1-1", "--json"]).out)
     assert best["candidate"] == found["front"][0]["candidate"]
     assert search(tmp_path, ["db", "check", "runs/zdt1-1"]).code == 0
