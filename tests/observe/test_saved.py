@@ -37,8 +37,10 @@ def test_a_stop_later_than_the_others_end_saves_nothing() -> None:
 
 
 def test_a_long_curve_is_shown_in_a_few_points_with_its_ends() -> None:
-    assert reported([]) == {}
-    assert reported([(3, 0.5)]) == {"reported": "3: 0.5 (step: value, 1 in all, by its evaluator under shared trust)"}
-    text = str(reported([(step, step / 10) for step in range(200)])["reported"])
+    assert reported([], None) == {}
+    said = "3: 0.5 (step: value, 1 in all, by its evaluator under shared trust)"
+    assert reported([(3, 0.5)], "evaluator") == {"reported": said}
+    text = str(reported([(step, step / 10) for step in range(200)], "scorer")["reported"])
+    assert text.endswith("by the trusted scorer)")
     assert text.startswith("0: 0, 18: 1.8") and ", 199: 19.9 (step: value, 200 in all" in text
     assert text.count(": ") == POINTS_SHOWN + 1
