@@ -100,8 +100,11 @@ class ImplementerCalled:
 
     @property
     def got_answer(self) -> bool | None:
-        """Whether the service answered. None for a call that the run gave up itself, as at its end, or by dying."""
-        return None if self.outcome in (GIVEN_UP, CUT_OFF) else was_answered(self.outcome, self.completion_tokens)
+        """Whether the service answered, be it with something that cannot be used. None for a call that the run gave up
+        itself, as at its end, or by dying."""
+        if self.outcome in (GIVEN_UP, CUT_OFF):
+            return None
+        return self.tried is not None or was_answered(self.outcome, self.completion_tokens)
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,9 @@ def why_not_together(paths: Iterable[str], most: int = MOST_FILES) -> str:
     for path in paths:
         folded = _folded(path)
         if folded in seen:
-            return f"{shown_path(seen[folded])} and {shown_path(path)} are one name where case does not count"
+            return (
+                f"{shown_path(seen[folded])} and {shown_path(path)} differ only in case or in how Unicode writes them"
+            )
         seen[folded] = path
         if len(seen) > most:
             return f"there are more than {most} files"
@@ -69,9 +71,10 @@ def why_not_together(paths: Iterable[str], most: int = MOST_FILES) -> str:
             folder, said = "/".join(parts[:end]), "/".join(path.split("/")[:end])
             if folders.setdefault(folder, said) != said:
                 twin = folders[folder]
-                return f"{shown_path(twin)} and {shown_path(said)} are one folder where case does not count"
-    both = next((path for folded, path in seen.items() if folded in folders), None)
-    return "" if both is None else f"{shown_path(both)} is a file and a folder"
+                both = f"{shown_path(twin)} and {shown_path(said)}"
+                return f"the folders {both} differ only in case or in how Unicode writes them"
+    double = next((path for folded, path in seen.items() if folded in folders), None)
+    return "" if double is None else f"{shown_path(double)} is a file and a folder"
 
 
 def shown_path(path: str) -> str:

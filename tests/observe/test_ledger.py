@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 
 from pace_async.config import StopConfig
-from pace_async.events import CUT_OFF, GIVEN_UP, Fact, ImplementerCalled, RunStateChanged, SettingChanged
+from pace_async.events import (
+    CUT_OFF,
+    GIVEN_UP,
+    Fact,
+    ImplementerCalled,
+    ImplementerTry,
+    RunStateChanged,
+    SettingChanged,
+)
 from pace_async.interface.standing import standing_of
 from pace_async.observe.fold import fold
 from pace_async.observe.history import view_of
@@ -87,9 +95,11 @@ async def test_calls_that_the_run_gave_up_itself_say_nothing_of_the_service(tmp_
         assert reader.ask(timings_of).answers == ()
 
 
-async def test_an_agent_that_changed_nothing_answered(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["unchanged", "bad_path"])
+async def test_an_agent_that_left_nothing_of_use_answered(tmp_path: Path, kind: str) -> None:
     begun, done = from_to(1, 100.0, 190.0)
-    calls = [ImplementerCalled(1, "claude", "unchanged", 0, 0, 0.5, 1.0, 100.0 + at) for at in range(8)]
+    tries = [ImplementerTry(number, "claude", kind, "x", None, "y") for number in range(1, 9)]
+    calls = [ImplementerCalled(1, "claude", kind, 0, 0, 0.5, 1.0, 100.0 + it.number, tried=it) for it in tries]
     facts = [RunStateChanged("running", "", 100.0), begun, advised(1), *calls, done]
     view = RunView(HEADER, StopConfig())
     for fact in facts:

@@ -99,7 +99,7 @@ def test_a_link_and_twins_in_the_folder_are_refused_by_name(tmp_path: Path) -> N
         load_task(str(tmp_path))
     (tmp_path / "files" / "pkg" / "link.py").unlink()
     (tmp_path / "files" / "pkg" / "A.py").write_text("")
-    with pytest.raises(UsageError, match="where case does not count"):
+    with pytest.raises(UsageError, match="differ only in case"):
         load_task(str(tmp_path))
 
 

@@ -15,6 +15,7 @@ from pace_async.population.models import (
     FreshScoreRow,
     GroupRow,
     ImplementerCallRow,
+    ImplementerTryRow,
     LeaseRow,
     RunStateRow,
     VersionRow,
@@ -120,15 +121,16 @@ def _answers(connection: Connection, run_id: int) -> tuple[bool, ...]:
     """Of each of the newest calls, oldest first, whether it got an answer. The newest are those of the newest leases,
     whose key is an index. Calls that the run gave up itself, or by dying, are not
     among them."""
-    call = ImplementerCallRow
+    call, tried = ImplementerCallRow, ImplementerTryRow
+    kept = exists().where(tried.run_id == run_id, tried.lease == call.lease, tried.ordinal == call.ordinal)
     newest = (
-        select(call.outcome, call.completion_tokens)
+        select(call.outcome, call.completion_tokens, kept.label("kept"))
         .where(call.run_id == run_id, call.role != "notes", call.outcome.not_in((GIVEN_UP, CUT_OFF)))
         .order_by(call.lease.desc(), call.ordinal.desc())
         .limit(CALLS_COUNTED)
     )
     rows = connection.execute(newest).all()
-    return tuple(was_answered(row.outcome, row.completion_tokens) for row in reversed(rows))
+    return tuple(row.kept or was_answered(row.outcome, row.completion_tokens) for row in reversed(rows))
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,8 +132,8 @@ def with_advisor(config: Config, task: Task) -> Config:
         return _advised_by_implementer(config, models[0])
     if chosen.bad and not only_edits(config.implementer.model):
         raise UsageError(
-            f"No advisor of the package reads task {task.name!r}, and what writes its programs would be paid for noise:"
-            f" name a language model, as in --advisor {API}MODEL."
+            f"No advisor of the package reads task {task.name!r}, so an agent would be told nothing of use: name a "
+            f"language model, as in --advisor {API}MODEL."
         )
     return _advised_by(config, chosen.model)
 
