@@ -14,9 +14,13 @@ from pathlib import Path
 from pace_async.errors import CandidateFault
 from pace_async.programs.fileset import Program
 from pace_async.programs.git import GitFailed, git, git_is_there
+from pace_async.programs.paths import why_refused
 from pace_async.programs.tree import read_tree
 
 _OLD, _NEW = re.compile(r"^--- (\S+)", re.MULTILINE), re.compile(r"^\+\+\+ (\S+)", re.MULTILINE)
+
+_WRITTEN = re.compile(r"^(?:\+\+\+|rename to|copy to) (\S+)", re.MULTILINE)
+"""A path that a diff writes to."""
 
 
 def applied(diff: str, before: Program) -> dict[str, str]:
@@ -33,6 +37,9 @@ def applied(diff: str, before: Program) -> dict[str, str]:
         try:
             git(folder, "apply", "--recount", "--whitespace=nowarn", strip, str(patch), isolated=True)
         except GitFailed as failed:
+            for path in _WRITTEN.findall(diff):
+                if path != os.devnull and (why := why_refused(path.removeprefix("b/"))):
+                    raise CandidateFault("bad_path", why) from None
             said = str(failed).removeprefix("git apply: ").replace(str(patch), "the diff")
             raise CandidateFault("diff_not_applied", f"the diff does not apply: {said}") from None
         return read_tree(str(folder), lambda _: True)

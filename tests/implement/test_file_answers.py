@@ -85,16 +85,19 @@ def test_a_unified_diff_applies_whole_though_its_counts_are_wrong() -> None:
 
 @needs_git
 @pytest.mark.parametrize(
-    ("before", "after"),
+    ("before", "after", "kind", "says"),
     [
-        ("-VALUE = 3", "-VALUE = 4"),
-        ("+++ b/pkg/new.py", "+++ b/../new.py"),
-        ("+++ b/pkg/new.py", "+++ b//tmp/pace-new.py"),
-        ("+++ b/pkg/new.py", "+++ b/.git/config"),
+        ("-VALUE = 3", "-VALUE = 4", "diff_not_applied", "does not apply"),
+        ("+++ b/pkg/new.py", "+++ b/../new.py", "bad_path", "leaves the program's folder"),
+        ("+++ b/pkg/new.py", "+++ b//tmp/pace-new.py", "bad_path", "is an absolute path"),
+        ("+++ b/pkg/new.py", "+++ b/.git/config", "bad_path", "belongs to Git"),
     ],
 )
-def test_a_diff_that_does_not_apply_or_leads_elsewhere_changes_nothing(before: str, after: str) -> None:
-    assert fault(DIFF.replace(before, after)).kind in ("diff_not_applied", "bad_path")
+def test_a_diff_that_does_not_apply_or_leads_elsewhere_changes_nothing(
+    before: str, after: str, kind: str, says: str
+) -> None:
+    found = fault(DIFF.replace(before, after))
+    assert (found.kind, says in found.detail) == (kind, True)
 
 
 @needs_git
