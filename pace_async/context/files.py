@@ -60,7 +60,8 @@ def may_change_text(spec: TaskSpec, program: str) -> str:
     hidden = f", but none that matches {', '.join(f'`{glob}`' for glob in spec.hide)}" if spec.hide else ""
     return (
         f"Files that match {globs} may change{hidden}: they may be edited, added and removed (of several globs the "
-        f"last that matches counts). All others stay as they are.{marked}"
+        "last that matches counts). All others stay as they are. No name of a file or folder begins with a dot."
+        f"{marked}"
     )
 
 
