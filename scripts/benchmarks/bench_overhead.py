@@ -58,7 +58,7 @@ from pace_async.simulate.stages import SimulatedEngine, World
 from pace_async.task import Task, load_task
 from scripts.benchmarks.sleepers import SleepingEvaluator, napping, sandboxed
 
-RIVALS = Path(__file__).parents[1] / "rivals"
+RIVALS = Path(__file__).parents[2] / "research" / "rivals"
 SERVER = RIVALS / "local_implementer_server.py"
 PEER = RIVALS / "peer_openevolve.py"
 ANSWER_S = 1.0
