@@ -42,7 +42,7 @@ def files_levels(program: str, seed: str, spec: TaskSpec, head: str, asked: str 
                 whole.append(_whole(path, files[path], spec))
             else:
                 rest.append(_in_short(path, files[path], spec))
-        told = ["Files that are not shown here, with their signatures:", *rest] if rest else []
+        told = ["Files that are not shown here, with their signatures or first lines:", *rest] if rest else []
         return "\n".join([head, *whole, *told])
 
     return text
@@ -105,9 +105,9 @@ def _whole(path: str, text: str, spec: TaskSpec) -> str:
 def _in_short(path: str, text: str, spec: TaskSpec) -> str:
     note = "" if spec.may_change(path) else ", may not change"
     head = f"{path} ({1 + text.count(chr(10))} lines{note})"
-    found = [match[0].rstrip() for match in _SIGNATURE.finditer(text)] if path.endswith(".py") else []
     if note and _is_much_data(path, text):
         return "\n".join([head, *(f"    {line[:200]}" for line in text.split("\n")[:FIRST_LINES])])
+    found = [match[0].rstrip() for match in _SIGNATURE.finditer(text)] if path.endswith(".py") else []
     more = [f"    … and {len(found) - MOST_SIGNATURES} more"] if len(found) > MOST_SIGNATURES else []
     return "\n".join([head, *(f"    {line[:200]}" for line in found[:MOST_SIGNATURES]), *more])
 

@@ -325,7 +325,7 @@ async def score_fairly(
     """Outputs that exceed a bound of a scorer twice are an invalid score, and no OverBound is raised. Waits for a
     scorer. `disturbed` is called with a failure that the outputs did not cause, for instance of a scorer that hung.
 
-    Invariants: nobody waits for a turn while holding a scorer, because evaluations with a turn wait for a scorer. A
+    Invariants: whoever holds a scorer waits for no turn, because an evaluation that has a turn waits for a scorer. A
     candidate is charged for a failure of a scorer (a bound exceeded, a crash) only if its outputs cause it twice, the
     second time in a fresh scorer while nothing else runs. Any other failure of a scorer is the infrastructure's."""
     try:

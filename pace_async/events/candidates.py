@@ -166,9 +166,9 @@ class EvaluationAttempted:
     within (lease, stage, fresh). `seconds` is the time in the sandbox, `queue_seconds` the wait for a slot before it.
     Both are 0 if nothing ran. `accepted`: its outcome became the result. An attempt that is not accepted is followed by
     a retry after an infrastructure failure, or by a second run alone. `node` is the name of the machine of a cluster on
-    which it ran, and `machine` the class of that machine. Both are None on the runtime's own machine. `curve` is what
-    was reported of it, None if nothing or if nobody listened, and `reported_by` says by whom: the trusted scorer, or
-    under shared trust the task's evaluator beside the program. `score` is kept where a program was evaluated several
+    which it ran, and `machine` the class of that machine. Both are None on the runtime's own machine. `curve` holds the
+    values that were reported while it ran, None without any. `reported_by` is who reported them: the trusted scorer,
+    or under shared trust the task's evaluator beside the program. `score` is kept where a program was evaluated several
     times, else None."""
 
     lease: int

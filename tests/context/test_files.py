@@ -49,7 +49,7 @@ def test_all_files_are_shown_whole_where_there_is_room() -> None:
     assert text.startswith("Candidate 4.\nFILE: src/util.py\n```python\nasync def wait():")
     assert whole_files(text) == ["src/util.py", "src/core.py", "src/other.py", "bench.py"]
     assert "FILE: bench.py (may not change)\n" in text
-    assert text.endswith("signatures:\nREADME.md (101 lines, may not change)" + 3 * "\n    read me")
+    assert text.endswith("signatures or first lines:\nREADME.md (101 lines, may not change)" + 3 * "\n    read me")
 
 
 def test_data_that_may_not_change_is_shown_whole_where_it_is_short_or_asked_for() -> None:

@@ -119,8 +119,7 @@ def driven_spans(connection: Connection, run_id: int) -> list[tuple[float, float
 
 def _answers(connection: Connection, run_id: int) -> tuple[bool, ...]:
     """Of each of the newest calls, oldest first, whether it got an answer. The newest are those of the newest leases,
-    whose key is an index. Calls that the run gave up itself, or by dying, are not
-    among them."""
+    whose key is an index. Calls that the run gave up itself, or by dying, are not among them."""
     call, tried = ImplementerCallRow, ImplementerTryRow
     kept = exists().where(tried.run_id == run_id, tried.lease == call.lease, tried.ordinal == call.ordinal)
     newest = (

@@ -33,7 +33,7 @@ from pace_async.evaluate.scorer.scorer_log import printed, scorer_log
 from pace_async.fitness import Fitness, fitness_of
 from pace_async.implement.assemble import MOVE_MARKS, unused_block
 from pace_async.implement.catalogue import Mechanism, MechanismEdit, apply_edit, load_catalogue
-from pace_async.observe.formatting import SHARED_MEANS, count
+from pace_async.observe.formatting import SHARED_MEANS
 from pace_async.outside import sound_file
 from pace_async.programs.compiled import compiled, program_hash
 from pace_async.programs.languages import PYTHON, Language
@@ -41,6 +41,7 @@ from pace_async.programs.text import assignments
 from pace_async.runtime.children.advisor_choice import with_advisor
 from pace_async.runtime.children.catalogue_reading import read_by
 from pace_async.runtime.start.adversarial_programs import CHEATS, ENDLESS, STRICT, Cheat
+from pace_async.runtime.start.first_outputs_check import first_outputs_checked
 from pace_async.runtime.start.modules import missing_modules, missing_requirements, networked_modules
 from pace_async.runtime.start.practice_check import practice_checked
 from pace_async.task import CHEATS as CHEATS_FOLDER
@@ -154,8 +155,8 @@ async def _answers(task: Task, seed: int, tier: Tier, log: Path, say: Callable[[
             practise = partial(scoring.score, task.program, PRACTICE)
             say(Check("practice is apart", *await practice_checked(task, scorers, seed, practise)))
         if scorers is not None and scorers.reports:
-            said = await scoring.score(task.program, bar=Bar("median", task.spec.fitness))  # which nothing falls below
-            say(_so_far(task, said, printed(log)))
+            checked = await first_outputs_checked(task, partial(scoring.score, task.program))
+            say(Check("first outputs have a score", *checked, "" if checked[0] else printed(log)))
         if task.spec.aims:
             for aim in task.spec.aims:
                 say(_objective(aim, first.metrics[aim.metric]))
@@ -221,9 +222,8 @@ class _Scoring:
     async def score(self, program: str, stage: str = FULL, *, bar: Bar | None = None) -> Evaluation:
         """On the instances of the seed."""
         self.asked += 1
-        identity = EvaluationId("check", self.asked, stage)
-        request = EvaluationRequest.of(self.evaluator.task.spec, identity, program, self.seed)
-        return await evaluate(self.evaluator, replace(request, bar=bar))
+        identity, spec = EvaluationId("check", self.asked, stage), self.evaluator.task.spec
+        return await evaluate(self.evaluator, EvaluationRequest.of(spec, identity, program, self.seed, bar=bar))
 
 
 @asynccontextmanager
@@ -270,16 +270,6 @@ def _repeats(task: Task, first: Evaluation, second: Evaluation) -> Check:
     if not task.spec.deterministic:
         return Check(name, True, f"declared not deterministic: {scores}")
     return Check(name, False, scores, "seed every draw from the instance, or declare `deterministic: false`")
-
-
-def _so_far(task: Task, found: Evaluation, printed: str) -> Check:
-    """Whether the first outputs of the seed program have scores of their own, by which evaluations may end early."""
-    name = "first outputs have a score"
-    if not found.curve:
-        remedy = f"let so_far in {task.spec.evaluator} score the first outputs alone, of two instances or more"
-        return Check(name, False, "none of the seed program's has one", remedy, printed)
-    step, value = found.curve[-1]
-    return Check(name, True, f"{count(len(found.curve), 'value')}, {value:.6g} after {count(step, 'output')}")
 
 
 def _bounds(task: Task, score: float) -> Check:
