@@ -20,23 +20,12 @@ from pace_async.population.reading.following import Taken
 from pace_async.population.reading.reader import Reader
 from pace_async.population.reading.record import RunRecord
 
-OF_THE_RUN = (
-    *(
-        "seed_score",
-        "best",
-        "behind",
-        "banned",
-        "improvements",
-        "candidates",
-        "outcomes",
-        "recent_answers",
-        "memoised",
-        "causes",
-    ),
-    "saved",
-    *("experiments", "leases", "staleness", "shipped", "learner", "spend_usd", "calls", "spent", "unpriced", "faults"),
+OF_A_PROCESS = (
+    *("state", "reason", "begun_at", "started_at", "last_at", "ended_at", "best_known", "beside"),
+    *("finished_here", "times", "threads", "reserved", "unaffordable", "given_up", "given_up_usd", "unanswered"),
+    *("models_down", "paused", "held", "stalled", "failing", "nodes", "notes", "latest"),
 )
-"""The fields of a view that go on in a new process. The others begin anew with it."""
+"""The fields of a view that begin anew with a process that goes on with the run. All others are kept."""
 
 
 async def taken_up(run_id: int, population: Population) -> Taken[Followed]:
@@ -60,9 +49,10 @@ def as_followed(header: RunHeader, view: bytes | None) -> Followed:
 
 def resumed_view(view: RunView, header: RunHeader, stop: StopConfig) -> RunView:
     """The view before the first event of a process that goes on with the run."""
-    kept: dict[str, Any] = {name: getattr(view, name) for name in OF_THE_RUN}
-    kept["learner"] = replace(view.learner, stage="waiting")
-    return RunView(header, stop, **kept, ledger=view.ledger.resumed(view.last_at))
+    empty = RunView(header, stop)
+    anew: dict[str, Any] = {name: getattr(empty, name) for name in OF_A_PROCESS}
+    learner, ledger = replace(view.learner, stage="waiting"), view.ledger.resumed(view.last_at)
+    return replace(view, header=header, stop=stop, learner=learner, ledger=ledger, **anew)
 
 
 async def view_of(record: RunRecord, stop: StopConfig, population: Population) -> RunView:

@@ -27,7 +27,7 @@ from pace_async.events import (
 )
 from pace_async.frozen_values import changed
 from pace_async.observe.fold import fold
-from pace_async.observe.history import view_of
+from pace_async.observe.history import resumed_view, view_of
 from pace_async.observe.model import IMPROVEMENTS_KEPT, NOTES_KEPT, TIMES_KEPT, RunView
 from pace_async.observe.progress import progress
 from pace_async.observe.search_sections import search
@@ -349,4 +349,5 @@ def test_the_front_of_a_run_with_objectives_is_counted_beside_the_best() -> None
     assert [one.candidate for one in seen.front] == [1, 2]
     assert best(seen, BEGIN + 9, 120, 8).aside[-1] == "front of 2"
     assert "2 programs, hypervolume 0.3200" in "\n".join(closing_words(seen, Path("run"), BEGIN + 9))
+    assert resumed_view(seen, seen.header, seen.stop).front == seen.front
     assert fold_all(EMPTY, [RUNNING, evaluated(1)]).front == ()
