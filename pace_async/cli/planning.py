@@ -58,11 +58,12 @@ def plan(flags: PlanFlags) -> None:
     from pace_async.runtime.run_paths import new_run_paths
     from pace_async.runtime.start.asked import bill_of
     from pace_async.runtime.start.planning import plan_for, plan_here
+    from pace_async.runtime.start.refusals import limits_of
     from pace_async.runtime.start.usual_cards import without_cards
     from pace_async.task import load_task
 
     resolved = resolve([*(flags.config or []), *(flags.files or [])], overrides_of(flags.sets))
-    task = load_task(resolved.task)
+    task = limits_of(resolved, load_task(resolved.task))
     resolved = with_advisor(resolved, task)
     if TRAINERS[resolved.learner.trainer].elsewhere:
         if flags.as_json or flags.cards:

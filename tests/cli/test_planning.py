@@ -83,6 +83,10 @@ def test_what_does_not_fit_has_exit_code_1_and_a_setting_that_would(shell: Shell
     [
         (("--set", "advisor.model=bandit", "--set", "advisor.engine=embedded"), "there is nothing to plan"),
         (("--set", "advisor.model=nowhere"), "is not a model directory"),
+        (
+            ("--set", "task=eplb", "--set", "evaluation.settings.layer=2"),
+            "has no setting 'layer': did you mean 'layers'?",
+        ),
         (("--set", "learner.gpus=[1]"), "learner.gpus names card 1, and 1 can be seen"),
         (("--set", "advisor.max_tokens=5000"), "there is no room for a question"),
     ],

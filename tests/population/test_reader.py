@@ -291,6 +291,14 @@ def test_a_server_is_given_no_statement_that_acts_on_anything_but_rows(
         assert reader.sql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").rows == ((0,),)
 
 
+def test_a_column_that_is_not_there_is_refused_with_those_that_are(place: Place) -> None:
+    with open_readonly(place) as reader:
+        with pytest.raises(UsageError, match=r"(?s)absent.*\. progress has run, .*\.$") as raised:
+            reader.sql("select absent from Progress limit 5")
+        assert "leaderboard has" not in str(raised.value)
+        assert reader.sql("select count(*) from runs").rows == ((1,),)
+
+
 def test_a_server_is_given_statements_that_only_read(on_server: Place) -> None:
     with open_readonly(on_server) as reader:
         for statement in (

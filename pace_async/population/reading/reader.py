@@ -4,12 +4,13 @@ Invariant: it never creates or changes the file, and every problem is one UsageE
 commands use it without an event loop.
 """
 
+import re
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, Engine, inspect, select
 from sqlalchemy.exc import DatabaseError
 
 from pace_async.errors import UsageError
@@ -150,7 +151,8 @@ class Reader:
                 with statements(connection, timeout_s, "; --timeout SECONDS allows more") as ask:
                     return ask(statement)
             except UsageError as error:
-                raise UsageError(f"{_short(self.place)} refuses the statement: {error}.") from None
+                known = columns_named(connection, statement) if "column" in str(error) else ""
+                raise UsageError(f"{_short(self.place)} refuses the statement: {error}.{known}") from None
 
     def ask(self, question: Callable[Concatenate[Connection, int, P], T], *more: P.args, **named: P.kwargs) -> T:
         """The answer to a question about the run, which is given its number."""
@@ -188,6 +190,15 @@ class Reader:
             yield
         except DatabaseError as error:
             raise UsageError(f"{self.place} cannot be read ({in_words(error)}): restore it from a backup.") from None
+
+
+def columns_named(connection: Connection, statement: str) -> str:
+    """Which columns the tables and views have that a refused statement names, a sentence for each."""
+    if connection.dialect.name != "sqlite":
+        connection.rollback()  # a server answers nothing more in a transaction that failed
+    known, named = inspect(connection), {*re.findall(r"\w+", statement.casefold())}
+    tables = [name for name in (*known.get_table_names(), *known.get_view_names()) if name in named]
+    return "".join(f" {name} has {', '.join(each['name'] for each in known.get_columns(name))}." for name in tables)
 
 
 def _short(place: Place) -> str:
