@@ -57,7 +57,9 @@ def check(templates: Templates, task: Task, around: Surroundings = NOT_KNOWN) ->
     values |= {"answer": EXAMPLE, "wrong": "the answer has no line for its choice"}
     lists = {"near": [Near(1, EXAMPLE, 1, EXAMPLE)], "proposed": [{"number": 1, "text": EXAMPLE}]}
     for name in NAMES:
-        templates.render(name, section=section, cut=True, longest=LONGEST, answer_length="", **lists, **values)
+        templates.render(
+            name, section=section, cut=True, longest=LONGEST, answer_length="", needs="", **lists, **values
+        )
 
 
 def _first(seed: Member) -> Context:

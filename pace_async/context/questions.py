@@ -16,7 +16,7 @@ from pace_async.context.figures import CHARACTERS_PER_TOKEN
 from pace_async.context.levels import levels_of
 from pace_async.context.sections import Fitted, Levels, fitted
 from pace_async.context.templates import Templates
-from pace_async.context.texts import answer_form, answer_length_text, fenced, one_line
+from pace_async.context.texts import answer_form, answer_length_text, fenced, needs_of, one_line
 from pace_async.context.value import NOT_KNOWN, Context, Surroundings, context_of, view_of
 from pace_async.search.ideas import words
 from pace_async.search.novelty import repeated
@@ -131,7 +131,8 @@ class Questions:
 
     def _frame(self, name: str, system: str, extra: Mapping[str, Any]) -> "Frame":
         longest = self.prompts.answer_tokens.get("propose" if name in ONLY else name)
-        values = {**extra, "answer_length": answer_length_text(longest)}
+        needs = needs_of(self.prompts.task.spec)
+        values = {**extra, "answer_length": answer_length_text(longest), "needs": needs}
         return Frame(self.prompts.templates, (system, name), values)
 
     def one(self, budget: int) -> Rendered:

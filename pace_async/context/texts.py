@@ -129,6 +129,12 @@ def answer_form(spec: TaskSpec, program: str) -> dict[str, str]:
     }
 
 
+def needs_of(spec: TaskSpec) -> str:
+    """What a specification names in its line `Needs: ...`: "functions", "files", or nothing where the author sees the
+    whole program anyway."""
+    return "files" if spec.has_folder else "functions" if spec.language == PYTHON else ""
+
+
 def answer_length_text(tokens: int | None) -> str:
     """How long an answer may be. Empty if that is not known."""
     return f"{tokens} tokens, about {int(tokens * CHARACTERS_PER_TOKEN)} characters" if tokens is not None else ""

@@ -1,14 +1,21 @@
 """A program of several files in a question: the needed files first, as many as there is room for."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
+from pace_async.config import PromptsConfig
 from pace_async.context.beside import beside
+from pace_async.context.checked import first_questions
 from pace_async.context.files import files_levels, files_text, may_change_text
+from pace_async.context.questions import Prompts
 from pace_async.context.sections import FILES_SHARE, Levels, fitted
+from pace_async.context.templates import Templates
 from pace_async.context.texts import size_text
 from pace_async.programs.fileset import Program
 from pace_async.search.state import Member
-from pace_async.task import TaskSpec
+from pace_async.task import Task, TaskSpec
 
 BODY = "".join(f"    line_{number} = {number}\n" for number in range(60))
 FILES = {
@@ -101,6 +108,17 @@ def test_a_program_beside_the_parent_is_shown_by_its_changed_files_only() -> Non
     text = beside(CHANGED.text, Member(3, SEED.text, 1.0), SPEC)
     assert text.startswith("as a difference from candidate 3:\n```diff\nFILE: src/util.py\n")
     assert "core.py" not in text
+
+
+def test_the_questions_speak_of_several_files_and_hide_nothing() -> None:
+    task = Task(SPEC, Path(), SEED.text, "")
+    asked = first_questions(Prompts(task, Templates.of(PromptsConfig())), "one")
+    assert "You change one Python program of several files as" in asked["implement"].system
+    assert "Needs: paths of the files" in asked["one"].text and "the rest is hidden" not in asked["one"].text
+    alone = SPEC.model_copy(update={"change": (), "language": "c++"})
+    asked = first_questions(Prompts(replace(task, spec=alone), Templates.of(PromptsConfig())), "one")
+    assert "Needs:" not in asked["one"].text, "its author sees the whole program"
+    assert "You change one C++ program as" in asked["implement"].system
 
 
 def test_the_form_says_what_may_change() -> None:
