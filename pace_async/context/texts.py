@@ -147,7 +147,7 @@ def metrics_text(spec: TaskSpec, noise: Noise | None = None) -> str:
 
 def measured_text(spec: TaskSpec) -> str:
     """What the metrics of a hidden scorer mean, between which scores progress counts, and how large the data are."""
-    told = [f"{name}: {meaning}" for name, meaning in spec.shown_metrics.items() if meaning]
+    told = [f"{name}: {meaning}" for name, meaning in spec.told_metrics.items()]
     lines = [f"What is measured: {'. '.join(told)}."] if told else []
     if spec.has_bounds:
         ends = (spec.bounds.lower, spec.bounds.upper)

@@ -29,6 +29,7 @@ PRACTICE = "practice"
 """The stage of an evaluation on practice instances, which are never scored. The evaluator's `score` gets `full`."""
 
 
+_SETTING = re.compile(r"\{(\w+)\}")
 NOT_YET_KNOWN = Bounds(lower=0.0, upper=1.0)
 """In place of bounds that a task leaves out, until a run has scored its seed program."""
 
@@ -119,7 +120,8 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields, FileFields):
     shown_metrics: dict[str, str] = Field(
         default_factory=dict[str, str],
         description="Metrics of a hidden scorer that models are told, with three digits, and what each means; or only "
-        "their names, as a list. Those of a command task are all told.",
+        "their names, as a list. {layers} stands for the value of the setting layers. Those of a command task are all "
+        "told.",
     )
     sizes: str | dict[str, str] = Field(
         default="",
@@ -129,7 +131,7 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields, FileFields):
     told_where: dict[str, dict[str, Told]] = Field(
         default_factory=dict[str, dict[str, Told]],
         description="By a setting and its value: a background or shown_metrics that take the place of the task's own "
-        "where a run has that value; {layers} in such a metric stands for the value of the setting layers.",
+        "where a run has that value.",
     )
     longest_program: int | None = Field(
         default=None, gt=0, description="Characters that a whole program may have; a longer one is not evaluated."
@@ -233,9 +235,17 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields, FileFields):
             if told.background:
                 changed["background"] = told.background
             if told.shown_metrics:
-                meanings = told.shown_metrics.items()
-                changed["shown_metrics"] = {metric: meaning.format_map(settings) for metric, meaning in meanings}
+                changed["shown_metrics"] = told.shown_metrics
         return self.model_copy(update=changed)
+
+    @property
+    def told_metrics(self) -> dict[str, str]:
+        """What the shown metrics mean under the settings, of those that have a meaning."""
+        told = {name: meaning for name, meaning in self.shown_metrics.items() if meaning}
+        return {name: _SETTING.sub(self._value_of, meaning) for name, meaning in told.items()}
+
+    def _value_of(self, named: re.Match[str]) -> str:
+        return str(self.settings.get(named[1], named[0]))
 
     @property
     def told_sizes(self) -> str:

@@ -83,6 +83,14 @@ def test_what_is_told_follows_the_values_of_other_settings() -> None:
     assert "speed: 0.002 s / (0.3 s + mean time" in measured_text(of_run(config).spec)
 
 
+def test_a_tasks_own_words_follow_the_settings_too() -> None:
+    spec = load_task("eplb").spec
+    assert "speed: mean of min(1, 0.02 s / time of a call" in measured_text(spec)
+    assert "speed: mean of min(1, 0.002 s / time" in measured_text(spec.under({"speed_constant": 0.002}))
+    braces = spec.model_copy(update={"shown_metrics": {"speed": "of {these} and {layers}"}})
+    assert "speed: of {these} and 16." in measured_text(braces), "what names no setting stays"
+
+
 def test_a_task_says_what_is_told_only_of_settings_that_it_has() -> None:
     fields = load_task("eplb").spec.model_dump(exclude_unset=True)
     for told_where, says in (
