@@ -112,7 +112,7 @@ class _Rollout:
         for note in self.notes:
             if note.number == number:
                 return Idea(number, note.description)
-        listed, known = {idea.number: idea for idea in self.questions.context.ideas}, self.questions.view.ideas
+        listed, known = self.questions.context.choosable, self.questions.view.ideas
         idea = listed.get(number) or known.get(number)
         if idea is None:
             told = f", and those listed are {', '.join(map(str, listed))}" if listed else ""

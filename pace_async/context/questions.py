@@ -104,7 +104,8 @@ class Questions:
         """The ideas that other threads are trying out, and those that were proposed with them, by number. They are
         known, and in no view yet."""
         tried = {each.idea: each.what for each in self.context.under_way if each.idea is not None}
-        beside = {idea.number: idea.text for idea in self.context.ideas if idea.number not in self.view.ideas}
+        named = self.context.choosable.items()
+        beside = {number: idea.text for number, idea in named if number not in self.view.ideas}
         return {**beside, **tried}
 
     def repeats(self, text: str) -> int | None:

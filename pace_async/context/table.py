@@ -70,6 +70,8 @@ PRACTICE = "practice score"
 PRACTICE_DIGITS = 4
 MOST_PINNED = 5
 """Untried ideas that a person may have put first, so that even the shortest list has room for them."""
+MOST_ALIKE = 3
+"""Ideas like an untried one that are named."""
 MOST_VETOED = 3
 """Ideas ruled out by people that are named, so that no answer chooses them."""
 MOST_LEFT_OUT = 6
@@ -351,6 +353,10 @@ def _whose(idea: KnownIdea, context: Context) -> str:
         return " (pinned by a person)"
     if idea.by_earlier_run:
         return " (of the earlier run)"
+    if like := context.like.get(idea.number):
+        more = f" and {len(like) - MOST_ALIKE} more" if len(like) > MOST_ALIKE else ""
+        numbers = ", ".join(str(each.number) for each in like[:MOST_ALIKE])
+        return f" (much the same: {numbers}{more})"
     return " (from a person)" if idea.by_person else ""
 
 

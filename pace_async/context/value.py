@@ -8,6 +8,7 @@ word that a program wrote in a scored evaluation.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import chain, islice
 from math import inf
 from operator import attrgetter
 
@@ -16,6 +17,7 @@ from pace_async.context.noise import Noise, noise_of
 from pace_async.context.rows import Row, columns_of, row_of, shown_metrics
 from pace_async.events import Advised, LearnedBefore, NotesPage
 from pace_async.search.front import dominates, front_of, least_crowded
+from pace_async.search.novelty import distinct
 from pace_async.search.parents import fitter
 from pace_async.search.results import KnownIdea, Results, TriedOut, bare
 from pace_async.search.state import Island, Member
@@ -74,7 +76,8 @@ class Context:
     and another one has a better score. With several objectives the best rows are those of the front, and `weights` are
     those of the rollout's reward. `pinned` are ideas that a person has put first, and `vetoed` those that a person has
     ruled out, the latest last. The run ends after `most` candidates, None if it has no such limit. `earlier`
-    is what the run had learned from which this one started."""
+    is what the run had learned from which this one started. `like` has, by the number of an untried idea, others that
+    say nearly the same."""
 
     parent: Member
     best: Member | None
@@ -104,6 +107,12 @@ class Context:
     vetoed: tuple[KnownIdea, ...] = ()
     most: int | None = None
     earlier: LearnedBefore | None = None
+    like: Mapping[int, tuple[KnownIdea, ...]] = field(default_factory=dict[int, tuple[KnownIdea, ...]])
+
+    @property
+    def choosable(self) -> dict[int, KnownIdea]:
+        """The untried ideas that are named, by number: those listed and those like them."""
+        return {idea.number: idea for idea in (*self.ideas, *chain.from_iterable(self.like.values()))}
 
     @property
     def scores(self) -> list[float]:
@@ -133,9 +142,8 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
     under_way = _under_way(state, island, view)
     pinned, vetoed = state.steering.pinned(), state.steering.vetoed()
     taken = {number for each in under_way for number in (each.idea, *each.covers) if number is not None} | {*vetoed}
-    beside = _proposed_beside(state, island, view, taken)[:untried]
-    waiting = view.waiting(max(0, untried - len(beside)), taken, pinned)
-    people = sum(idea.number in pinned or idea.by_person for idea in waiting)
+    beside = _proposed_beside(state, island, view, taken)
+    listed = _distinct(view, beside, untried, taken, pinned)
     asked = _asked(state, island)
     seed = first.score if first is not None else None
     earlier = state.memory.earlier
@@ -155,7 +163,8 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
         recent_rows=recent_rows,
         lineage=tuple(row_of(view, tested, spec) for tested in view.lineage(parent.candidate, LINEAGE)),
         failed=failed_on(view, parent, spec),
-        ideas=(*waiting[:people], *beside, *waiting[people:]),
+        ideas=tuple(listed),
+        like={idea.number: like for idea, like in listed.items() if like},
         under_way=under_way,
         noise=noise_of(view, spec, first),
         tested=len(view.tested),
@@ -325,6 +334,21 @@ def _proposed_beside(state: RunState, island: Island, view: Results, taken: Coll
         for note in advice.ideas
         if not note.known and note.number not in known
     ]
+
+
+def _distinct(
+    view: Results, beside: Sequence[KnownIdea], count: int, taken: Collection[int], pinned: Sequence[int]
+) -> dict[KnownIdea, tuple[KnownIdea, ...]]:
+    """Up to `count` untried ideas, those `beside` included, each with those like it. People's come first and are always
+    listed."""
+    listed, beside = dict[KnownIdea, tuple[KnownIdea, ...]](), beside[:count]
+    for wanted in (count, 2 * count, 4 * count):  # more where ideas are alike
+        waiting = view.waiting(max(0, wanted - len(beside)), taken, pinned)
+        people = [idea for idea in waiting if idea.number in pinned or idea.by_person]
+        listed = {**dict.fromkeys(people, ()), **distinct([*beside, *waiting[len(people) :]])}
+        if len(listed) >= count or len(beside) + len(waiting) < wanted:
+            break
+    return dict(islice(listed.items(), max(count, len(people))))
 
 
 def _asked(state: RunState, island: Island) -> int:

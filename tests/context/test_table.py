@@ -151,6 +151,24 @@ def test_the_first_rows_have_their_ideas_whole_and_the_others_end_at_a_sentence_
     assert untried and all(each.startswith("(explore)") for each in untried)
 
 
+def test_of_untried_ideas_that_are_alike_one_is_listed_and_the_places_are_for_others() -> None:
+    state = begun()
+    same = (
+        "Cache the cheapest insertion of each customer in each route.",
+        "In each route cache cheapest insertions of customers.",
+    )
+    for lease in range(1, 21):
+        other = same[lease % 2] if lease > 12 else f"(explore) Deal slots of layer {lease} by snake order at first."
+        rollout(state, lease, score=1.0, other=other)
+    prompts = Prompts(TASK, Templates.of(PromptsConfig()))
+    questions = prompts.questions(state, state.islands[1], state.islands[1].members[0])
+    lines = questions.one(prompts.budget).sections["ideas"].split("\n")
+    assert lines[0].startswith("- idea 38 (much the same: 41, 44, 47 and 4 more): In each route")
+    assert not any("each route" in line for line in lines[1:])
+    assert len(questions.context.ideas) == 12
+    assert questions.context.choosable.keys() >= {38, 41, 44, 47, 59}, "each can be chosen and covered"
+
+
 @given(st.text(alphabet="ab c.0;", max_size=200), st.integers(10, 220))
 def test_a_text_in_short_is_its_beginning_and_has_at_most_its_length(text: str, longest: int) -> None:
     told = in_short(text, longest)
