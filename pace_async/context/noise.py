@@ -1,13 +1,15 @@
 """By how much the scores of one program differ between evaluations, from facts that models may know. Pure.
 
-Pairs are equal programs of different candidates, each evaluated by itself, and in a command task the two evaluations of
-one candidate. Not taken are evaluations on fresh instances, of which nothing is told, and scores from memory.
+Pairs are equal programs of different candidates, each evaluated by itself, the repeated evaluations of one candidate on
+the hidden instances, and in a command task the two evaluations of one candidate. Not taken are evaluations on fresh
+instances, of which nothing is told, and scores from memory.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
+from pace_async.search.repeats import NONE, Repeated
 from pace_async.search.results import Results, TriedOut
 from pace_async.task import TaskSpec
 
@@ -27,12 +29,14 @@ class Noise:
     pairs: int
 
 
-def noise_of(view: Results, spec: TaskSpec, first: TriedOut | None) -> Noise | None:
+def noise_of(view: Results, spec: TaskSpec, first: TriedOut | None, repeated: Repeated = NONE) -> Noise | None:
     """The noise of a task that is not deterministic, None with fewer than FEWEST pairs. `first` is the result of the
     task's own program."""
     if spec.deterministic:
         return None
     apart = [*_of_equal_programs(view, first), *(_of_second_evaluations(view) if not spec.of_kind.hides_scorer else ())]
+    known = (scores for candidate, scores in repeated.items() if candidate in view.tested)
+    apart += [abs(score - scores[0]) for scores in known for score in scores[1:]]
     return Noise(median(apart), len(apart)) if len(apart) >= FEWEST else None
 
 
@@ -58,5 +62,7 @@ def noise_text(spec: TaskSpec, noise: Noise | None) -> str:
         return ""
     if noise is None:
         return "Scores are noisy, by how much is not known yet: a small gain may be chance."
-    size = f"by about ± {noise.size:.2g}" if noise.size else "hardly"
-    return f"Scores of one program differ {size} between evaluations ({noise.pairs} pairs)."
+    if not noise.size:
+        return f"Two evaluations of one program hardly differ ({noise.pairs} pairs)."
+    apart = f"about {noise.size:.2g} (the median of {noise.pairs} pairs)"
+    return f"Two evaluations of one program differ by {apart}: a gain below that may be chance."

@@ -1,6 +1,7 @@
 """What a model is told that writes the page of notes. Pure."""
 
 from pace_async.context.figures import digits_for
+from pace_async.context.noise import noise_text
 from pace_async.context.notes_page import LONGEST
 from pace_async.context.questions import Frame, Prompts, Rendered
 from pace_async.context.sections import Levels
@@ -22,8 +23,9 @@ def notes_question(prompts: Prompts, state: RunState) -> Rendered:
 
 def asked_for_notes(prompts: Prompts, context: Context) -> Rendered:
     """The question in this context. Of the context it takes the results, the untried ideas and the last page."""
+    task = f"{task_text(prompts.task.spec)}\n\n{noise_text(prompts.task.spec, context.noise)}".rstrip()
     levels: dict[str, Levels] = {
-        "task": lambda level: task_text(prompts.task.spec) if level == 0 else None,
+        "task": lambda level: task if level == 0 else None,
         "results": results_levels(context, digits_for(context.scores)),
         "ideas": ideas_levels(context),
         "notes": notes_levels(context.notes),

@@ -6,6 +6,7 @@ import pytest
 
 from pace_async.config import PromptsConfig
 from pace_async.context.noise import Noise, noise_of
+from pace_async.context.notes import notes_question
 from pace_async.context.questions import Prompts
 from pace_async.context.templates import Templates
 from pace_async.search.results import Results
@@ -37,7 +38,12 @@ def twice(pairs: int) -> RunState:
 
 def test_equal_programs_give_the_noise_its_size_from_three_pairs_on() -> None:
     assert NOT_KNOWN in limits(twice(2))
-    assert "Scores of one program differ by about ± 0.02 between evaluations (3 pairs)." in limits(twice(3))
+    told = (
+        "Two evaluations of one program differ by about 0.02 (the median of 3 pairs): a gain below that may be chance."
+    )
+    assert told in limits(twice(3))
+    prompts = Prompts(replace(TASK, spec=NOISY), Templates.of(PromptsConfig()))
+    assert told in notes_question(prompts, twice(3)).text, "the writer of notes is told too"
 
 
 def test_a_task_whose_scores_repeat_has_no_noise() -> None:
@@ -68,9 +74,19 @@ def test_a_second_evaluation_counts_where_it_has_no_instances_of_its_own(spec: T
         view = state.memory.view(1)
         view.tested[lease] = replace(view.tested[lease], again=1.0 + lease - 0.3125)
     told = limits(state, spec)
-    assert ("± 0.31 between evaluations (3 pairs)" in told) is known
+    assert ("differ by about 0.31 (the median of 3 pairs)" in told) is known
     assert known or NOT_KNOWN in told
     assert noise_of(view, spec, None) == (Noise(0.3125, 3) if known else None)
+
+
+def test_repeated_evaluations_on_the_hidden_instances_count_once_their_candidate_may_be_seen() -> None:
+    state = begun()
+    for lease in (1, 2, 3):
+        rollout(state, lease, score=1.0 + lease, ends=lease < 3)
+        state.repeated[lease] = (1.0 + lease, 0.75 + lease, 0.5 + lease)
+    view = state.memory.view(1)
+    assert noise_of(view, NOISY, None, state.repeated) == Noise(0.375, 4)
+    assert "differ by about 0.38 (the median of 4 pairs)" in limits(state)
 
 
 def test_equal_programs_are_the_same_pairs_in_any_order_of_ends() -> None:
