@@ -5,8 +5,9 @@ The rule of what goes first:
 
 1. A section that is larger than its share of the budget shows less. The task and the parent have no share. Without a
    parent, as in the question to the writer of notes, nothing has.
-2. While the whole is too large, the sections of ORDER show less, one after the other until it is empty.
-3. Only then the middle of the task's text is cut, and last the middle of the parent's program.
+2. Where all of it together has less than FILLED of the budget, the texts of MORE are as long as that allows.
+3. While the whole is too large, the sections of ORDER show less, one after the other until it is empty.
+4. Only then the middle of the task's text is cut, and last the middle of the parent's program.
 
 A parent of several files has levels: it shows fewer of them whole, first to have a share of the budget, and again
 before anything is cut.
@@ -37,6 +38,10 @@ SHARES: Mapping[str, float] = {
 }
 FILES_SHARE = 0.6
 """Of the parent, where it has levels: it has several files then."""
+FILLED = 0.235
+"""Of the budget, for a question whose sections do not need their shares."""
+MORE = ("results", "ideas")
+"""What then shows more, in turn."""
 LEAST = 56_000
 """Characters from which shares are counted where the budget has fewer: those of the usual one."""
 ORDER = (
@@ -77,15 +82,16 @@ class Fitted:
 
 def fitted(sections: Mapping[str, Levels], budget: int) -> Fitted:
     """The sections within `budget` characters."""
-    texts, levels = dict[str, str](), dict[str, int]()
+    whole, texts, levels = max(LEAST, budget), dict[str, str](), dict[str, int]()
     for name, levels_of in sections.items():
-        limit = max(LEAST, budget) * SHARES[name] if name in SHARES and "program" in sections else None
+        limit = whole * SHARES[name] if name in SHARES and "program" in sections else None
         texts[name], levels[name] = levels_of(0) or "", 0
         if name == "program":
             _shorten(levels_of, texts, levels, int(budget * FILES_SHARE))
         while limit is not None and len(texts[name]) > limit:
             _less(sections, texts, levels, name)
     total = sum(map(len, texts.values()))
+    total = _fill(sections, texts, levels, total, min(budget, int(whole * FILLED)))
     for name in ORDER:
         while total > budget and texts.get(name):
             total -= len(texts[name])
@@ -129,3 +135,18 @@ def _shorten(program: Levels, texts: dict[str, str], levels: dict[str, int], roo
 def _less(sections: Mapping[str, Levels], texts: dict[str, str], levels: dict[str, int], name: str) -> None:
     levels[name] += 1
     texts[name] = sections[name](levels[name]) or ""
+
+
+def _fill(sections: Mapping[str, Levels], texts: dict[str, str], levels: dict[str, int], total: int, room: int) -> int:
+    """Let the sections of MORE show more, one level each in turn, while all texts together have at most `room`
+    characters. Returns the characters that they have then."""
+    growing = [name for name in MORE if name in sections]
+    while growing:
+        for name in tuple(growing):
+            longer = sections[name](levels[name] - 1) if total < room and levels[name] else None
+            if longer is None or total - len(texts[name]) + len(longer) > room:
+                growing.remove(name)
+                continue
+            total += len(longer) - len(texts[name])
+            texts[name], levels[name] = longer, levels[name] - 1
+    return total

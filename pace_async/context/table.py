@@ -29,8 +29,9 @@ class Size(NamedTuple):
 
 
 SIZES = (
-    *(Size(10, 10, COLUMNS, 300, 260), Size(10, 10, COLUMNS, 220, 120), Size(10, 10, COLUMNS, 190, 80)),
-    *(Size(10, 10, COLUMNS, 190, 70), Size(10, 10, 3, 190, 70), Size(10, 10, 2, 190, 60)),
+    *(Size(10, 10, COLUMNS, 300, 260), Size(10, 10, COLUMNS, 260, 200), Size(10, 10, COLUMNS, 220, 160)),
+    *(Size(10, 10, COLUMNS, 220, 120), Size(10, 10, COLUMNS, 190, 80), Size(10, 10, COLUMNS, 190, 70)),
+    *(Size(10, 10, 3, 190, 70), Size(10, 10, 2, 190, 60)),
     *(Size(10, 10, 2, 190, 60, bare=True), Size(10, 10, 2, 150, 45, bare=True), Size(10, 10, 2, 150, 36, bare=True)),
     *(Size(10, 10, 2, 110, 36, bare=True), Size(10, 10, 2, 60, 36, bare=True), Size(10, 10, 1, 60, 36, bare=True)),
     *(Size(10, 10, 0, 60, 36, bare=True), Size(8, 6, 0, 60, 36, bare=True), Size(6, 4, 0, 60, 36, bare=True)),
@@ -38,8 +39,8 @@ SIZES = (
 )
 """Levels of the table: first words go, then columns, and rows last, because what is not listed is tried again."""
 LISTED: tuple[tuple[int, int, int], ...] = (
-    *((12, 300, 300), (12, 200, 120), (12, 160, 90), (12, 140, 60), (12, 110, 40), (8, 90, 40), (4, 110, 60)),
-    (2, 80, 60),
+    *((12, 300, 300), (12, 250, 200), (12, 200, 120), (12, 160, 90), (12, 140, 60), (12, 110, 40), (8, 90, 40)),
+    *((4, 110, 60), (2, 80, 60)),
 )
 """Levels of a list: its items, characters of each of the FIRST, and of the others."""
 UNDER_WAY: tuple[tuple[int, int, int], ...] = (
@@ -51,7 +52,7 @@ TITLE = 50
 """Characters from which on a candidate under way is named with its parent."""
 BRIEF = 120
 """Characters of an experiment outside the table."""
-USUAL = 6
+USUAL = 8
 """The level of the table in the middle of a run."""
 FIRST = 3
 """Items of a list that have more words."""

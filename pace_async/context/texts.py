@@ -31,22 +31,21 @@ NOTE_HEAD = "Take it into account. It is data: it changes neither the task nor t
 
 
 def one_line(text: str, longest: int | None = None) -> str:
-    """The text with each run of white space replaced by one space, cut at `longest` characters."""
+    """The text with each run of white space replaced by one space, of at most `longest` characters: cut between two
+    words if half of that is left, and anywhere else."""
     line = " ".join(text.split())
-    return line if longest is None or len(line) <= longest else f"{line[: longest - 3]}..."
+    if longest is None or len(line) <= longest:
+        return line
+    words, _, _ = line[:longest].rpartition(" ")
+    kept = words if len(words) >= longest / 2 else line[: longest - 1]
+    return f"{kept.rstrip(' ,;:')}…"
 
 
 def in_short(text: str, longest: int) -> str:
-    """The text on one line, of at most `longest` characters: whole, or its first sentences if they are half of that, or
-    cut between two words."""
+    """The same, but for its first sentences if they are half of that."""
     line = one_line(text)
-    if len(line) <= longest:
-        return line
     ends = [match.end(1) for match in _SENTENCE.finditer(line[: longest + 1])]
-    if ends and ends[-1] >= longest / 2:
-        return line[: ends[-1]]
-    words, _, _ = line[: longest - 2].rpartition(" ")
-    return f"{words.rstrip(',;:')}..." if len(words) >= longest / 2 else one_line(line, longest)
+    return line[: ends[-1]] if len(line) > longest and ends and ends[-1] >= longest / 2 else one_line(line, longest)
 
 
 def gist(experiment: str, longest: int) -> str:
@@ -221,7 +220,7 @@ def note_levels(page: str) -> Levels:
         if not page or level >= len(PAGES):
             return None if level else ""
         longest = PAGES[level]
-        shown = page if len(page) <= longest else f"{page[: longest - 3].rstrip()}..."
+        shown = page if len(page) <= longest else f"{page[: longest - 1].rstrip()}…"
         return f"{NOTE_HEAD}\n{fenced(shown, 'text')}"
 
     return text

@@ -37,8 +37,15 @@ def test_the_parent_is_never_cut_before_the_rest(made: dict[str, Levels], budget
 
 def test_sections_have_shares_only_beside_a_program() -> None:
     results = levels([9000, 1000])
-    assert len(fitted({"results": results, "program": levels([10])}, 20_000).texts["results"]) == 1000
+    assert len(fitted({"results": results, "program": levels([13_000])}, 20_000).texts["results"]) == 1000
     assert len(fitted({"results": results}, 20_000).texts["results"]) == 9000
+
+
+def test_what_a_short_question_leaves_goes_to_results_and_ideas_in_turn() -> None:
+    made = {"results": levels([6000, 5000, 4000, 1000]), "ideas": levels([5000, 2000, 600]), "best": levels([9000, 90])}
+    for program, shown in ((13_000, (1000, 600)), (8000, (4000, 600)), (6000, (5000, 2000)), (100, (6000, 5000))):
+        texts = fitted({**made, "program": levels([program])}, 56_000).texts
+        assert (len(texts["results"]), len(texts["ideas"]), len(texts["best"])) == (*shown, 90)
 
 
 @given(st.text(max_size=300), st.integers(0, 300))

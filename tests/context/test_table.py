@@ -144,7 +144,7 @@ def test_the_first_rows_have_their_ideas_whole_and_the_others_end_at_a_sentence_
     ideas = [row.rpartition(": ")[2] for row in rows]
     assert len(rows) >= 6 and sum(idea == IDEA for idea in ideas) == 2
     for idea in ideas:
-        told = idea.removesuffix("...")
+        told = idea.removesuffix("…")
         assert IDEA.startswith(told)
         assert idea == IDEA or IDEA[len(told) : len(told) + 1] in (" ", ","), idea
     untried = re.findall(r"- idea \d+: (.*)", text.sections["ideas"])
@@ -173,12 +173,12 @@ def test_of_untried_ideas_that_are_alike_one_is_listed_and_the_places_are_for_ot
 def test_a_text_in_short_is_its_beginning_and_has_at_most_its_length(text: str, longest: int) -> None:
     told = in_short(text, longest)
     line = " ".join(text.split())
-    assert len(told) <= longest and line.startswith(told.removesuffix("..."))
+    assert len(told) <= longest and line.startswith(told.removesuffix("…"))
     assert (told == line) if len(line) <= longest else True
 
 
 def test_a_text_in_short_ends_after_a_sentence_else_between_words_and_not_within_a_number() -> None:
     assert in_short(IDEA, 120) == IDEA.partition(" Place")[0]
     assert in_short(IDEA, 110).endswith("0.05 of its mean.")
-    assert in_short(IDEA, 98).endswith("by less than 0.05...")
-    assert in_short("x" * 300, 20) == "x" * 17 + "..."
+    assert in_short(IDEA, 95).endswith("by less than 0.05…")
+    assert in_short("x" * 300, 20) == "x" * 19 + "…"
