@@ -21,7 +21,8 @@ class Row:
     """A result as shown. `idea` is the sentence of its idea, empty if that is not known. `metrics` are those that
     models may see. `same_as` is the first candidate with exactly the same score, and `same_program` the first one with
     the same program, in words if it is one of the run from which this one started. `over_best` is the gain over the
-    best of the candidates with a lower number, None where that is the parent or not known.
+    best of the candidates with a lower number, None where that is the parent, not known or the score again.
+    `over_zero`: the gain is the score again, because the parent scored 0.
     `says_again`: the score of its second evaluation may be told, which has no instances of its own. `doubted`: it may
     not be told, and puts the candidate behind one with a worse score."""
 
@@ -31,6 +32,7 @@ class Row:
     same_as: int | None = None
     same_program: int | str | None = None
     over_best: float | None = None
+    over_zero: bool = False
     says_again: bool = False
     doubted: bool = False
 
@@ -44,16 +46,17 @@ def row_of(view: Results, tested: TriedOut, spec: TaskSpec, seed: float | None =
         shown_metrics(tested.metrics, spec),
         same_program=view.same_program(tested),
         over_best=_over_best(view, tested, seed),
+        over_zero=bool(tested.gain) and tested.gain == gain_of(view.fitness, tested.score, 0.0),
         says_again=not spec.of_kind.hides_scorer,
     )
 
 
 def _over_best(view: Results, tested: TriedOut, seed: float | None) -> float | None:
-    """The gain over the best of the candidates with a lower number, None where it is that over the parent."""
+    """The gain over the best of the candidates with a lower number, None where it is that over the parent or over 0."""
     before = [score for score in (seed, view.best_before(tested.candidate)) if score is not None]
     gains = [gain for score in before if (gain := gain_of(view.fitness, tested.score, score)) is not None]
     over = min(gains, default=None)
-    return None if over == tested.gain else over
+    return None if over in (tested.gain, gain_of(view.fitness, tested.score, 0.0)) else over
 
 
 def as_told(tested: TriedOut, spec: TaskSpec) -> TriedOut:

@@ -48,6 +48,7 @@ UNDER_WAY: tuple[tuple[int, int, int], ...] = (
     *((16, 40, 40), (12, 40, 40), (8, 40, 40), (4, 40, 40)),
 )
 """The same for what is under way: its first words say enough to do something else."""
+FIRST_PROGRAM = "0, the first program"
 TITLE = 50
 """Characters from which on a candidate under way is named with its parent."""
 BRIEF = 120
@@ -58,7 +59,7 @@ FIRST = 3
 """Items of a list that have more words."""
 WHOLE = 1
 """The first rows of each kind in the table, which have more words."""
-BEST_HEAD = "Best{ranked} (number from parent: score{again}, gain over the parent{more}{columns}: what was tried):"
+BEST_HEAD = "Best{ranked} (candidate from parent: score{again}, gain over the parent{more}{columns}: what was tried):"
 RANKED = " first, by the mean where there are two scores"
 MORE = " (over the best with a lower number), seconds"
 LONGEST_DEVIATION = 60
@@ -176,7 +177,7 @@ def _outcome(row: Row, digits: int, *, bare: bool = False) -> str:
         same = f", same program as {row.same_program}"
     if tested.score is None:
         return f"{tested.outcome}{same}{f' ({one_line(tested.cause, 120)})' if tested.cause else ''}"
-    gain = f", {gain_text(tested.gain)}" if tested.gain is not None else ""
+    gain = f", {gain_text(tested.gain)}" if tested.gain is not None and not row.over_zero else ""
     best = f" ({row.over_best:+.3g})" if row.over_best is not None and not bare else ""
     again = f" (again {score_text(tested.again, digits)})" if row.says_again and tested.again is not None else ""
     again = " (worse in a second evaluation)" if row.doubted else again
@@ -271,7 +272,7 @@ def lineage_levels(context: Context) -> Levels:
                 for each in context.lineage
             )
         ]
-        + [str(each.tested.parent) for each in context.lineage[-1:]]
+        + [str(each.tested.parent or FIRST_PROGRAM) for each in context.lineage[-1:]]
     )
     shown = _in_table(context)
     others = [row for row in context.lineage if row.tested.candidate not in shown]

@@ -103,6 +103,19 @@ def test_the_same_facts_in_another_order_of_ends_give_the_same_question() -> Non
     assert told(one) == told(other)
 
 
+def test_a_gain_over_a_score_of_0_is_not_told_because_it_is_the_score_again() -> None:
+    state = begun()
+    apply(state, evaluated(0, 0, None, PROGRAM, 0.0))
+    rollout(state, 1, score=0.5)
+    rollout(state, 2, parent=1, score=0.625)
+    rollout(state, 3, score=0.0)
+    text = told(state, parent=Member(2, PROGRAM, 0.625))
+    assert "- 1 from 0: 0.5, 0.25 s: idea of lease 1" in text
+    assert "- 2 from 1: 0.625, +0.125, 0.25 s" in text
+    assert "- 3 from 0: 0, same as its parent" in text
+    assert "2 (+0.125) from 1 (+0.5) from 0, the first program" in text
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1000, 9000), st.integers(0, 30))
 def test_no_question_is_longer_than_its_budget_and_the_parent_goes_last(tokens: int, rollouts: int) -> None:
