@@ -351,15 +351,17 @@ def ideas_levels(context: Context) -> Levels:
 
 
 def _whose(idea: KnownIdea, context: Context) -> str:
+    """Whose idea it is, if not the advisor's, and which others say nearly the same."""
     if idea.number in context.pinned:
         return " (pinned by a person)"
-    if idea.by_earlier_run:
-        return " (of the earlier run)"
+    if idea.by_person:
+        return " (from a person)"
+    told = ["of the earlier run"] if idea.by_earlier_run else []
     if like := context.like.get(idea.number):
-        more = f" and {len(like) - MOST_ALIKE} more" if len(like) > MOST_ALIKE else ""
         numbers = ", ".join(str(each.number) for each in like[:MOST_ALIKE])
-        return f" (much the same: {numbers}{more})"
-    return " (from a person)" if idea.by_person else ""
+        more = f" and {len(like) - MOST_ALIKE} more" if len(like) > MOST_ALIKE else ""
+        told.append(f"much the same: {numbers}{more}")
+    return f" ({'; '.join(told)})" if told else ""
 
 
 def under_way_levels(context: Context) -> Levels:
