@@ -45,7 +45,7 @@ def _pool_levels(view: Results, ideas: Sequence[KnownIdea], spec: TaskSpec) -> L
 
     def told(idea: KnownIdea, longest: int, most: int) -> str:
         tried = [view.tested[candidate] for candidate in reversed(view.of_idea.get(idea.number, ()))]
-        count = f"tried {len(tried)} times" if tried else "not tried"
+        count = f"experiments: {len(tried)}" if tried else "not tried"
         rows = [row_text(row_of(view, one, spec), digits, BRIEF, (), bare=True) for one in tried[:most]]
         return "\n".join([f"Idea {idea.number} ({count}): {in_short(idea.text, longest)}", *rows])
 

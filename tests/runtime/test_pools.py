@@ -1,6 +1,5 @@
 """Ideas that leave the pools of islands, in whole runs: paid for, beside the search, and the same after a resume."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -56,7 +55,7 @@ def first_questions(run: Life) -> dict[int, str]:
 
 @pytest.mark.parametrize("backtracking", [False, True])
 def test_what_has_left_is_shown_no_more_and_all_of_it_stays_in_the_rows(tmp_path: Path, backtracking: bool) -> None:
-    chat = NotesChat(seconds=1.0)
+    chat = NotesChat()
     config = configured(learner__objective="none", search__backtracking=backtracking, search__action_interval=2)
     run = life(tmp_path, config)
     state = lived(run, chat)[-1].state
@@ -72,12 +71,12 @@ def test_what_has_left_is_shown_no_more_and_all_of_it_stays_in_the_rows(tmp_path
         view, whole = view_of(state, island), state.memory.view(island.number, island.course)
         assert len(view.ideas) < len(whole.ideas) and len(view.tested) <= len(whole.tested)
         left = [(lease, idea) for lease, idea, of, _, text in rows if of == island.number and not text]
-        for lease, text in questions.items():
-            shown = {int(number) for number in re.findall(r"^- idea (\d+):", text, re.MULTILINE)}
-            later = own[lease] == island.number and lease > max(
-                (each for each in own if own[each] == own[lease]), default=0
-            )
-            assert not later or not shown & {idea for newest, idea in left if newest < lease}
+        own_leases = [lease for lease in questions if own[lease] == island.number]
+        for newest, idea in left:
+            for lease in [lease for lease in own_leases if lease > newest][
+                2:
+            ]:  # one had no experiment, one began beside the call
+                assert f"\n- idea {idea}:" not in questions[lease]
     assert run.population.load().run_state.left == state.left
 
 
@@ -116,7 +115,7 @@ def test_a_run_is_the_same_whether_or_not_a_model_that_never_answers_is_asked(tm
     slow, none = life(tmp_path / "slow", configured()), life(tmp_path / "none", configured(search__drop_ideas=0))
     lived(slow, NotesChat(seconds=1e6))
     none.live()
-    assert slow.rows(LEFT) == none.rows(LEFT) == [] or len(slow.rows(LEFT)) > 0
+    assert none.rows(LEFT) == []
     ends = "select candidate, at from candidates order by candidate"
     assert slow.rows(ends) == none.rows(ends)
 
