@@ -59,8 +59,8 @@ def crossed(state: RunState, island: int, partner: int) -> None:
     """What had left the partner's pool is left there by the island that takes in its ideas, if it does not know it."""
     known: Collection[int] = state.memory.view(island).ideas
     for fact in state.left.get(partner, ()):
-        new = tuple(each for each in fact.ideas if each[0] not in known)
-        left(state, replace(fact, island=island, ideas=new))
+        if new := tuple(each for each in fact.ideas if each[0] not in known):
+            left(state, replace(fact, island=island, ideas=new))
 
 
 def left(state: RunState, fact: IdeasLeft) -> None:

@@ -13,7 +13,7 @@ from pace_async.runtime.run.core import Core
 from pace_async.simulate.codecs import Bytes
 from pace_async.simulate.runs import SimulatedFaults
 from pace_async.simulate.stages import World
-from pace_async.state.pools import left_anywhere, view_of
+from pace_async.state.pools import crossed, left_anywhere, view_of
 from tests.doubles.implementers import NotesChat
 from tests.support.changed_stages import change_stages
 from tests.support.simulated_runs import settings
@@ -78,6 +78,20 @@ def test_what_has_left_is_shown_no_more_and_all_of_it_stays_in_the_rows(tmp_path
             ]:  # one had no experiment, one began beside the call
                 assert f"\n- idea {idea}:" not in questions[lease]
     assert run.population.load().run_state.left == state.left
+
+
+def test_an_island_that_takes_in_a_partners_ideas_takes_none_that_had_left_there(tmp_path: Path) -> None:
+    run = life(tmp_path, configured(learner__objective="none", search__migration=0))
+    state = lived(run, NotesChat())[-1].state
+    gone = {number for fact in state.left[2] for number, text in fact.ideas if not text}
+    crossed(state, 1, 2)
+    state.memory.views[1].take(state.memory.views[2], state.last_lease)
+    before = state.left[1]
+    crossed(state, 1, 2)
+    assert state.left[1] == before, "what it knows it takes in once"
+    assert gone and gone <= {*state.memory.views[1].ideas}
+    later = {number for number in gone if state.memory.views[1].of_idea.get(number)}
+    assert not {*view_of(state, state.islands[1]).ideas} & (gone - later)
 
 
 def test_new_words_stand_in_the_place_of_the_old_ones(tmp_path: Path) -> None:
