@@ -44,6 +44,13 @@ class SearchConfig(Section):
         "which advisors are then shown. It is the model of the implementer, or of an api: advisor, and never one that "
         "is trained. 0: no notes. Needs memory run.",
     )
+    drop_ideas: Annotated[int, MAY_CHANGE] = Field(
+        default=0,
+        ge=0,
+        description="Once an island knows more ideas than this, a model says which of them leave with their "
+        "experiments: its questions show them no more. It is the model that would write notes. 0: none leaves. Needs "
+        "memory island.",
+    )
     ideas_kept: int = Field(
         default=5, ge=1, description="Ideas in an island's pool, with memory pool; the stalest is dropped."
     )

@@ -14,6 +14,7 @@ from pace_async.context.questions import Prompts, Rendered
 ANSWERS: Mapping[str, int] = {
     **{"one": 700, "propose": 350, "assess": 40, "select": 150, "implement": 1500, "notes": 600},
     "write": 1500,
+    "pool": 150,
 }
 """Tokens of a usual answer, measured with a strong model that does not think at length. Of notes: a page of the longest
 length after a few sentences. An edit of the advisor's own is as long as an implementer's."""
@@ -58,9 +59,9 @@ def bill(
     implementer: Rate | None,
     own: OwnLimits = NO_LIMITS,
 ) -> list[CallBill]:
-    """The calls of one candidate, in their order. Notes are written by the implementer's model where one is asked,
-    else by the advisor's. `own` are the limits of the advisor's calls."""
-    others = ("implement", "notes") if "implement" in first else ()
+    """The calls of one candidate, in their order. What is written beside the search is so by the implementer's model
+    where one is asked, else by the advisor's. `own` are the limits of the advisor's calls."""
+    others = ("implement", "notes", "pool") if "implement" in first else ()
     return [
         _call(prompts, call, asked, implementer, NO_LIMITS)
         if call in others

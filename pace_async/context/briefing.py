@@ -16,11 +16,12 @@ from pace_async.context.rows import Row
 from pace_async.context.sections import Levels
 from pace_async.context.table import line_of, listed
 from pace_async.context.texts import answer_length_text, limits_text, measured_text, one_line, task_text
-from pace_async.context.value import failed_on, program_of, view_of
+from pace_async.context.value import failed_on, program_of
 from pace_async.programs.folding import changed_names, folded, mentioned_in, names_in
 from pace_async.programs.languages import PYTHON
 from pace_async.programs.outline import differing
 from pace_async.search.state import Island, Member
+from pace_async.state.pools import view_of
 from pace_async.state.run_state import RunState
 
 MOST_NAMED = 4

@@ -10,6 +10,7 @@ from pace_async.context.briefing import HIDDEN, Briefing
 from pace_async.context.files import files_levels
 from pace_async.context.notes import asked_for_notes
 from pace_async.context.notes_page import LONGEST
+from pace_async.context.pools import pool_question
 from pace_async.context.questions import Near, Prompts, Questions, Rendered
 from pace_async.context.sections import CUT, SHARES
 from pace_async.context.templates import NAMES, Templates
@@ -24,7 +25,8 @@ EXAMPLE = "Replace the greedy step by a search that takes back bad choices."
 
 def first_questions(prompts: Prompts, calls: str) -> dict[str, Rendered]:
     """What the first rollout is asked with `calls`, three or one, by call, then the implementer's question unless the
-    advisor writes the code itself, and that of the notes where a run has any. Nothing is evaluated, so they say that
+    advisor writes the code itself, and those of what is written beside the search, if
+    anything is. Nothing is evaluated, so they say that
     the task's program is not scored yet. Raises UsageError for a template that does not render."""
     task = prompts.task
     seed = Member(0, task.program, task.spec.bounds.lower)
@@ -41,8 +43,14 @@ def first_questions(prompts: Prompts, calls: str) -> dict[str, Rendered]:
             "assess": questions.assess(prompts.budget, [Near(1, EXAMPLE, 1, EXAMPLE)]),
             "select": questions.select(prompts.budget, ideas),
         }
-    notes = {"notes": asked_for_notes(prompts, _first(seed))} if prompts.notes_every else {}
-    return {**asked, **({} if prompts.end_to_end else {"implement": _implement(prompts, seed)}), **notes}
+    if not prompts.end_to_end:
+        asked["implement"] = _implement(prompts, seed)
+    if prompts.notes_every:
+        asked["notes"] = asked_for_notes(prompts, _first(seed))
+    if prompts.drop_ideas:
+        pool = [KnownIdea(place, EXAMPLE, 1, 1) for place in range(1, prompts.drop_ideas + 2)]
+        asked["pool"] = pool_question(prompts, view, pool)
+    return asked
 
 
 def check(templates: Templates, task: Task, around: Surroundings = NOT_KNOWN) -> None:
@@ -54,7 +62,7 @@ def check(templates: Templates, task: Task, around: Surroundings = NOT_KNOWN) ->
     section = dict.fromkeys((*SHARES, *CUT), "text")
     form = answer_form(task.spec, task.program)
     values: dict[str, Any] = {**form, "idea": EXAMPLE, "specification": EXAMPLE, "request": "", "reasoning": EXAMPLE}
-    values |= {"answer": EXAMPLE, "wrong": "the answer has no line for its choice"}
+    values |= {"pool": 6, "kept": 5, "answer": EXAMPLE, "wrong": "the answer has no line for its choice"}
     lists = {"near": [Near(1, EXAMPLE, 1, EXAMPLE)], "proposed": [{"number": 1, "text": EXAMPLE}]}
     for name in NAMES:
         templates.render(

@@ -17,11 +17,12 @@ from pace_async.context.levels import levels_of
 from pace_async.context.sections import Fitted, Levels, fitted
 from pace_async.context.templates import Templates
 from pace_async.context.texts import answer_form, answer_length_text, fenced, needs_of, one_line
-from pace_async.context.value import NOT_KNOWN, Context, Surroundings, context_of, view_of
+from pace_async.context.value import NOT_KNOWN, Context, Surroundings, context_of
 from pace_async.search.ideas import words
 from pace_async.search.novelty import repeated
 from pace_async.search.results import KnownIdea, Results, bare
 from pace_async.search.state import Island, Member
+from pace_async.state.pools import view_of
 from pace_async.state.run_state import RunState
 from pace_async.task import Task
 
@@ -54,9 +55,10 @@ class Near:
 @dataclass(frozen=True, slots=True)
 class Prompts:
     """What the questions of a run are made of. `tokens` is the longest question, `untried` caps untried ideas.
-    A page of notes is due every `notes_every` candidates, never with 0. `answer_tokens` are those of the longest answer
-    by call: propose (which is also the only one of one call), assess, select and implement. `end_to_end`: the advisor
-    writes the code itself. The run ends after so many `candidates`, None if it has no such limit."""
+    A page of notes is due every `notes_every` candidates, never with 0. A pool keeps `drop_ideas` ideas, all with 0.
+    `answer_tokens` are those of the longest answer by call: propose (which is also the only one of one call), assess,
+    select and implement. `end_to_end`: the advisor writes the code itself. The run ends after so many `candidates`,
+    None if it has no such limit."""
 
     task: Task
     templates: Templates
@@ -65,6 +67,7 @@ class Prompts:
     untried: int = 12
     notes_every: int = 0
     answer_tokens: Mapping[str, int] = field(default_factory=dict[str, int])
+    drop_ideas: int = 0
     end_to_end: bool = False
     candidates: int | None = None
 

@@ -30,8 +30,9 @@ WRITERS = ("write_system", "write")
 """Of an advisor that writes the code itself."""
 SHARED = ("edit_form",)
 """Parts of several templates."""
-NOTES = ("notes_system", "notes")
-NAMES = (*ADVISORS, *IMPLEMENTERS, *WRITERS, *NOTES, *SHARED)
+BESIDE = ("notes_system", "notes", "pool_system", "pool")
+"""Of what a model writes beside the search."""
+NAMES = (*ADVISORS, *IMPLEMENTERS, *WRITERS, *BESIDE, *SHARED)
 
 
 class Templates:

@@ -22,6 +22,7 @@ from pace_async.search.parents import fitter
 from pace_async.search.results import KnownIdea, Results, TriedOut, bare
 from pace_async.search.state import Island, Member
 from pace_async.state.notes import note_seen, page_seen
+from pace_async.state.pools import view_of
 from pace_async.state.run_state import RunState
 from pace_async.task import TaskSpec
 
@@ -125,7 +126,7 @@ class Context:
 
 def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, untried: int) -> Context:
     """The context of a rollout of `island` on `parent`. `untried` caps the untried ideas."""
-    view = state.memory.view(island.number, island.course)
+    view = view_of(state, island)
     members = _programs(state, island)
     best = parent
     for member in members:
@@ -138,7 +139,9 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
     listed = {tested.candidate for tested in top}
     recent = [tested for tested in view.recent(BEST + RECENT) if tested.candidate not in listed][:RECENT]
     first = state.memory.first
-    own = view.tested.get(parent.candidate) or (first if parent.candidate == 0 else None)
+    own = state.memory.view(island.number, island.course).tested.get(parent.candidate) or (
+        first if parent.candidate == 0 else None
+    )
     under_way = _under_way(state, island, view)
     pinned, vetoed = state.steering.pinned(), state.steering.vetoed()
     taken = {number for each in under_way for number in (each.idea, *each.covers) if number is not None} | {*vetoed}
@@ -252,11 +255,6 @@ def _repeating(row: Row, earlier: LearnedBefore | None) -> Row:
 def failed_on(view: Results, parent: Member, spec: TaskSpec) -> tuple[Row, ...]:
     """What has no score on this parent and on those that it came from."""
     return tuple(row_of(view, tested, spec) for tested in view.failed_from(parent.candidate, FAILED))
-
-
-def view_of(state: RunState, island: Island) -> Results:
-    """What the island's next rollout may know of earlier ones."""
-    return state.memory.view(island.number, island.course)
 
 
 def program_of(state: RunState, island: Island, candidate: int) -> Member | None:

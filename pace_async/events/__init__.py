@@ -31,7 +31,7 @@ from pace_async.events.causes import Cause, cause_of
 from pace_async.events.learned import EarlierResult, LearnedBefore
 from pace_async.events.learning import GroupEnded, GroupShipped, LeaseAborted, LeaseReleased, VersionPublished
 from pace_async.events.literals import Action, Closing, Kind, Outcome, Purpose, Role, Subject
-from pace_async.events.notes import NotesPage
+from pace_async.events.notes import IdeasLeft, NotesPage
 from pace_async.events.people import IdeaGiven, ProgramGiven, Steered
 from pace_async.events.rescoring import EpochInForce, RescoreBegan, Rescored
 from pace_async.events.running import FaultSeen, LoopMeasured, RunHeader, RunStateChanged, SettingChanged
@@ -72,6 +72,7 @@ __all__ = [
     "IdeaGiven",
     "IdeaNote",
     "IdeaTaken",
+    "IdeasLeft",
     "ImplementerCalled",
     "ImplementerChecked",
     "ImplementerChosen",

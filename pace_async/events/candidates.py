@@ -6,7 +6,7 @@ from typing import Any
 
 from pace_async.events.advice import AdvisorCall
 from pace_async.events.literals import Kind, Outcome, Reporter, Role
-from pace_async.events.notes import NotesPage
+from pace_async.events.notes import IdeasLeft, NotesPage
 from pace_async.frozen_values import fast_init
 
 Curve = tuple[tuple[int, float], ...]
@@ -78,11 +78,12 @@ def was_answered(outcome: str, completion_tokens: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ImplementerCalled:
-    """One call of an implementer, or of an advisor that is asked over the network, or one for a page of notes (`role`),
-    charged with or without an answer. `cost_usd` ≥ 0. `outcome` is "ok", the kind of the candidate's fault, or the
-    service's failure. If it is unknown whether the provider charged (a hang, a cut stream, a crash), `cost_usd` is the
-    whole reservation. `tried` is the implementer's answer if there is one to keep, `answered` the advisor's, and
-    `notes` the page. `lease` of a call for notes is the newest one that they know."""
+    """One call of an implementer, or of an advisor that is asked over the network, or one for a page of notes or a
+    pool of ideas (`role`), charged with or without an answer. `cost_usd` ≥ 0. `outcome` is "ok", the kind of the
+    candidate's fault, or the service's failure. If it is unknown whether the provider charged (a hang, a cut stream, a
+    crash), `cost_usd` is the whole reservation. `tried` is the implementer's answer if there is one to keep,
+    `answered` the advisor's, `notes` the page, `left` what became of the pool. `lease` of these two is the newest one
+    that the model knew."""
 
     lease: int
     model: str
@@ -97,6 +98,7 @@ class ImplementerCalled:
     role: Role = "implementer"
     answered: AdvisorCall | None = None
     notes: NotesPage | None = None
+    left: IdeasLeft | None = None
 
     @property
     def got_answer(self) -> bool | None:

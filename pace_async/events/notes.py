@@ -1,4 +1,4 @@
-"""A page of notes: what worked, what failed and what is open, as a model wrote it for the whole run."""
+"""What a model writes beside a search: a page of notes for the whole run, and which ideas leave an island's pool."""
 
 from dataclasses import dataclass
 
@@ -13,3 +13,15 @@ class NotesPage:
     candidates: int
     from_group: int | None
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class IdeasLeft:
+    """Ideas that leave the pool of an island with their experiments: its questions show them no more. `newest` is the
+    newest candidate of which the model knew, `from_group` as above. `ideas` has the new words, by number, of one that
+    stays, and none for one that leaves."""
+
+    island: int
+    newest: int
+    from_group: int | None
+    ideas: tuple[tuple[int, str], ...]

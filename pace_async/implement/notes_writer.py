@@ -1,19 +1,19 @@
-"""Writes a page of notes by a model over the network: one call, in the ledger whatever its outcome.
+"""Asks a model over the network for what is written beside a search, a page of notes or the ideas that leave a pool:
+one call, in the ledger whatever its outcome.
 
-Invariant: no model that is trained writes notes. The model is that of the implementer, drawn by weight where there are
+Invariant: no model that is trained is asked. The model is that of the implementer, drawn by weight where there are
 several, or that of an advisor that is asked over the network, which learns nothing.
 
-Not here: retries. A page that fails is left out, and the next one comes soon.
+Not here: retries. What fails is left out, and the next call comes soon.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from pace_async.config import Config, ProviderConfig
-from pace_async.context.notes_page import page_in
 from pace_async.context.questions import Rendered
 from pace_async.errors import CandidateFault, InfrastructureFault, PaceBug, UsageError
-from pace_async.events import NotesPage
+from pace_async.events import IdeasLeft, NotesPage
 from pace_async.implement.shares import parse_shares
 from pace_async.providers.base import NOTES, CallLedger, Share
 from pace_async.providers.bill import billed
@@ -25,7 +25,7 @@ from pace_async.registry.implementers import implementer_of
 from pace_async.thinking import answer_proper
 
 LONGEST_READ = 40_000
-"""Characters of the end of an answer in which the page is looked for."""
+"""Characters of the end of an answer that are read."""
 
 
 class NotesWriter:
@@ -40,13 +40,13 @@ class NotesWriter:
         self._seed = seed
         self._max_tokens, self._timeout_s = asked.longest_answer, asked.timeout_s
 
-    async def write(self, question: Rendered, lease: int, page_of: Callable[[str], NotesPage]) -> None:
-        """Ask, and commit the page with its cost in one transaction. `page_of` makes the fact of the text in the moment
-        of the commit. Raises BudgetReached before the call, CandidateFault if the answer holds no page, and
-        InfrastructureFault if the service failed or the answer must not be stored."""
+    async def write(self, question: Rendered, lease: int, read: Callable[[str], NotesPage | IdeasLeft]) -> None:
+        """Ask, and commit what is written with its cost in one transaction. `read` makes the fact of the answer in the
+        moment of the commit. Raises BudgetReached before the call, CandidateFault, as `read` does, if the answer is not
+        what was asked for, and InfrastructureFault if the service failed or the answer must not be stored."""
         share = draw(self._shares, self._seed, lease)
         if share is None:
-            raise PaceBug("notes are due and no model writes them")
+            raise PaceBug("something is to be written beside the search and no model does it")
         chat = self._chats[share.model]
         messages = ({"role": "system", "content": question.system}, {"role": "user", "content": question.text})
         async with billed(chat, self._ledger, NOTES, lease, messages, self._max_tokens) as bill:
@@ -55,11 +55,11 @@ class NotesWriter:
                 raise InfrastructureFault("secret_in_answer", "the answer holds the value of a secret variable")
             if answer.refused:
                 raise CandidateFault("refusal", "the model refused")
-            bill.notes = page_of(page_in(answer_proper(answer.text[-LONGEST_READ:])))
+            bill.beside = read(answer_proper(answer.text[-LONGEST_READ:]))
 
 
 def writers_of(config: Config) -> tuple[Share, ...]:
-    """The models that write the notes of a run, with their weights. Empty if it has none that can. Raises
+    """The models that write beside the search of a run, with their weights. Empty if it has none that can. Raises
     UsageError."""
     models = tuple(each for each in parse_shares(config.implementer.model) if implementer_of(each.model).asks_a_model)
     if models or not advisor_of(config.advisor.model).asked:
@@ -73,32 +73,43 @@ def asked_with(config: Config) -> ProviderConfig:
     return config.implementer if by_implementer else config.advisor.of_calls()
 
 
+def _written_beside(config: Config) -> bool:
+    return bool(config.search.notes_every or config.search.drop_ideas)
+
+
 def refuse_unless_written(config: Config) -> None:
-    """Raises UsageError if notes are asked for and cannot be had."""
+    """Raises UsageError if notes, or ideas that leave, are asked for and cannot be had."""
     search = config.search
-    if not search.notes_every:
+    if not _written_beside(config):
         return
-    if search.remembers != "run":
+    setting = "search.notes_every" if search.notes_every else "search.drop_ideas"
+    if search.notes_every and search.remembers != "run":
         raise UsageError(
             f"search.notes_every writes a page for the whole run, and search.memory is {search.remembers}: say "
             "search.memory=run, or leave notes out."
         )
+    if search.drop_ideas and search.remembers != "island":
+        raise UsageError(
+            f"search.drop_ideas is about the ideas of an island, and search.memory is {search.remembers}: say "
+            "search.memory=island, or leave it out."
+        )
     if not writers_of(config):
         if config.advisor.writes_code:
             raise UsageError(
-                f"search.notes_every needs a model that is not trained, and with advisor.role end_to_end "
-                f"{config.advisor.model} is the only one: leave notes out."
+                f"{setting} needs a model that is not trained, and with advisor.role end_to_end "
+                f"{config.advisor.model} is the only one: leave it out."
             )
         raise UsageError(
-            f"search.notes_every needs a model that can write, and --implementer {config.implementer.model} with "
-            f"--advisor {config.advisor.model} has none: name one with --implementer MODEL, or leave notes out."
+            f"{setting} needs a model that can write, and --implementer {config.implementer.model} with "
+            f"--advisor {config.advisor.model} has none: name one with --implementer MODEL, or leave it out."
         )
 
 
 @asynccontextmanager
 async def open_notes_writer(config: Config, ledger: CallLedger) -> AsyncGenerator[NotesWriter | None]:
-    """The writer of a run's notes, ready for use, or None if the run has none. It is closed when the context ends."""
-    if not config.search.notes_every:
+    """The writer of what a run has written beside its search, ready for use, or None if that is nothing. It is closed
+    when the context ends."""
+    if not _written_beside(config):
         yield None
         return
     shares, asked = writers_of(config), asked_with(config)

@@ -159,6 +159,8 @@ def event_line(event: Event, seen_at: float) -> str:
                 tree["answer_to"] = None if event.answered is None else event.answered.purpose
             case ImplementerCalled(), "notes":
                 tree["notes"] = None if event.notes is None else asdict(event.notes)
+            case ImplementerCalled(), "left":
+                tree["left"] = None if event.left is None else asdict(event.left)
             case CascadeStageEnded(), "score":
                 tree["score"] = asdict(event.score)
             case VersionPublished(), "receipt":

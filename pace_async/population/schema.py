@@ -26,7 +26,7 @@ from pace_async.population.connect import (
 )
 from pace_async.task import BUNDLED, CHECKOUT
 
-SCHEMA = "0043"
+SCHEMA = "0044"
 State = Literal["none", "older", "current", "newer"]
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import anyio
 
 from pace_async.errors import CandidateFault, InfrastructureFault
-from pace_async.events import GIVEN_UP, AdvisorCall, ImplementerCalled, ImplementerTry, NotesPage, Role
+from pace_async.events import GIVEN_UP, AdvisorCall, IdeasLeft, ImplementerCalled, ImplementerTry, NotesPage, Role
 from pace_async.providers.base import Caller, CallLedger, ChatAnswer
 from pace_async.providers.chat import Chat
 from pace_async.providers.failures import CallFailed
@@ -21,8 +21,8 @@ from pace_async.providers.failures import CallFailed
 @dataclass(slots=True)
 class Bill:
     """How a call ended, as its row says. Until that is known it counts as given up, at its whole reservation. `answer`
-    is what a chat said. `tried` is an implementer's answer if there is one to keep, `answered` an advisor's, `notes` a
-    page of notes."""
+    is what a chat said. `tried` is an implementer's answer if there is one to keep, `answered` an advisor's, `beside` a
+    page of notes, or ideas that leave."""
 
     cost_usd: float
     outcome: str = GIVEN_UP
@@ -31,7 +31,7 @@ class Bill:
     answer: ChatAnswer | None = None
     tried: ImplementerTry | None = None
     answered: AdvisorCall | None = None
-    notes: NotesPage | None = None
+    beside: NotesPage | IdeasLeft | None = None
 
 
 @asynccontextmanager
@@ -60,7 +60,8 @@ async def reserved(
                     tried=bill.tried,
                     role=role,
                     answered=bill.answered,
-                    notes=bill.notes,
+                    notes=bill.beside if isinstance(bill.beside, NotesPage) else None,
+                    left=bill.beside if isinstance(bill.beside, IdeasLeft) else None,
                 )
             )
 

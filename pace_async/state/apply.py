@@ -48,6 +48,7 @@ from pace_async.search.islands import after_advice, after_evaluation, first_isla
 from pace_async.search.parents import fitter
 from pace_async.search.state import Island, Member, Trial
 from pace_async.staleness.gate import Lease
+from pace_async.state import pools
 from pace_async.state.bans import ban, unban
 from pace_async.state.memory import confirmation_of
 from pace_async.state.notes import taken
@@ -241,6 +242,8 @@ def _island_acted(state: RunState, fact: IslandActed) -> None:
     except ValueError as error:
         raise PaceBug(f"island {island.number} cannot take this action: {error}") from error
     if state.memory.active:
+        if fact.partner is not None:
+            pools.crossed(state, fact.island, fact.partner)
         state.memory.crossed(fact)
 
 
@@ -290,6 +293,8 @@ def _implementer_called(state: RunState, fact: ImplementerCalled) -> None:
         state.reserved.pop(fact.reservation, None)
     if fact.notes is not None:
         state.notes = taken(state.notes, fact.notes)
+    if fact.left is not None:
+        pools.left(state, fact.left)
     underway = state.running.get(fact.lease)
     if underway is not None and fact.answered is not None:
         purpose = fact.answered.purpose

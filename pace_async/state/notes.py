@@ -29,14 +29,14 @@ def voided(pages: Mapping[int, NotesPage]) -> dict[int, NotesPage]:
 
 def page_seen(state: RunState) -> NotesPage | None:
     """The newest page that may be seen."""
-    ended = _groups_ended(state)
+    ended = groups_ended(state)
     pages = (state.notes[number] for number in sorted(state.notes, reverse=True))
     return next((page for page in pages if page.text and (page.from_group or 0) <= ended), None)
 
 
 def note_seen(state: RunState) -> str:
     """The newest page of a person that may be seen, empty without one."""
-    return state.steering.page(_groups_ended(state))
+    return state.steering.page(groups_ended(state))
 
 
 def candidates_seen(state: RunState) -> int:
@@ -60,8 +60,9 @@ def group_to_see(state: RunState) -> int | None:
     """The group from whose end on a page is seen that is committed now, behind a barrier one that does not end in this
     very moment. None without a barrier."""
     barrier = state.bound == 0 and state.terms.trains
-    return _groups_ended(state) + 1 + bool(state.claimed.rollouts) if barrier else None
+    return groups_ended(state) + 1 + bool(state.claimed.rollouts) if barrier else None
 
 
-def _groups_ended(state: RunState) -> int:
+def groups_ended(state: RunState) -> int:
+    """The groups whose end may be seen."""
     return state.groups - bool(state.training)

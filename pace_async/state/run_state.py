@@ -16,6 +16,7 @@ from pace_async.events import (
     CascadeStageEnded,
     Claimed,
     GroupShipped,
+    IdeasLeft,
     ImplementerChosen,
     ImplementerTry,
     NotesPage,
@@ -199,6 +200,7 @@ class RunState:
     `reserved` is USD by the number of the call in flight, `reservations` the last number given out. `shipped` is the
     group in training. `attempts` has the number of the newest attempt to evaluate a program, by (lease, stage, fresh),
     for leases that are not complete. `notes` are the newest pages by number (see `state.notes`).
+    `left` are the ideas that left the pool of an island, the newest last (see `state.pools`).
     `confirmed` has the score of the evaluation that confirmed a candidate, and `repeated` all scores on the hidden
     instances of one that was evaluated there several times. `newest_given` is the last entry of the
     inbox for which a lease was opened. `steering` is what people have said of what is there. `lent` and
@@ -227,6 +229,7 @@ class RunState:
     attempts: dict[tuple[int, str, int], int] = field(default_factory=dict[tuple[int, str, int], int])
     turns: dict[int, Turn] = field(default_factory=dict[int, Turn])
     notes: dict[int, NotesPage] = field(default_factory=dict[int, NotesPage])
+    left: dict[int, tuple[IdeasLeft, ...]] = field(default_factory=dict[int, tuple[IdeasLeft, ...]])
     confirmed: dict[int, float] = field(default_factory=dict[int, float])
     repeated: dict[int, tuple[float, ...]] = field(default_factory=dict[int, tuple[float, ...]])
     newest_given: int = 0

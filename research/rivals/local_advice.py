@@ -33,6 +33,17 @@ NOTES = " Say why things worked or failed where the results show it,"
 PAGE = "I looked.\nWorked:\nlayout hex, in candidate 2\nFailed:\nrings\nOpen:\nmore restarts"
 """What only the request for a page of notes says, and the answer to it."""
 
+POOL = "# The pool of ideas\n"
+"""What only the question which ideas leave says."""
+
+
+def leaving(question: str) -> str:
+    """All ideas but the newest leave."""
+    numbers = re.findall(r"^Idea (\d+) \(", question, re.MULTILINE)
+    (stay,) = re.findall(r"and (\d+) may stay", question)
+    kept = numbers[-int(stay) :]
+    return f"Leave: {', '.join(numbers[: -int(stay)])}\nIdea {kept[0]}: the older ones and {kept[0]} in one"
+
 
 def is_advice(question: str) -> bool:
     """Whether an advisor asks."""

@@ -34,7 +34,7 @@ from pace_async.programs.text import START_MARK
 from pace_async.providers.prices import Price
 from pace_async.task import BLOCK_START, Task, load_task, split_block
 from research.rivals import number_moves
-from research.rivals.local_advice import NOTES, PAGE, advice, is_advice
+from research.rivals.local_advice import NOTES, PAGE, POOL, advice, is_advice, leaving
 
 USD_PER_MILLION_IN, USD_PER_MILLION_OUT = 2.0, 8.0
 SERVICE_FAULTS: Mapping[str, str] = {
@@ -190,6 +190,8 @@ class LocalProvider:
         path = self.task.catalogue_path
         if NOTES in question:
             return PAGE if behaviour == "ok" else "no notes"
+        if POOL in question:
+            return leaving(question) if behaviour == "ok" else "Leave: none"
         if is_advice(question):
             return advice(behaviour, question, key, load_catalogue(path) if path is not None else None, self.calls)
         return self._words(behaviour, question, key) if START_MARK in question else "ready"

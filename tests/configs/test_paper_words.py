@@ -57,7 +57,7 @@ def of_run(config: Config) -> Task:
 def test_every_question_of_a_paper_row_tells_what_its_evaluator_scores(task: str, over: str | None) -> None:
     config, (background, measured) = laid(task, over), TOLD[task]
     questions = first_questions(prompts_of(config, of_run(config), NOT_KNOWN), config.advisor.calls)
-    assert len(questions) == (1 if over == "end_to_end" else 4)
+    assert len(questions) == (1 if over == "end_to_end" else 5)
     for call, question in questions.items():
         assert background in question.text, call
         assert measured in question.text, call

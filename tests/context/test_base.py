@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from pace_async.context.beside import member_levels
 from pace_async.context.table import row_text
-from pace_async.context.value import base_of, context_of, view_of
+from pace_async.context.value import base_of, context_of
 from pace_async.search.state import Member
+from pace_async.state.pools import view_of
 from pace_async.state.run_state import RunState
 from pace_async.task import TaskSpec
 from tests.support.contexts import TASK, begun, rollout

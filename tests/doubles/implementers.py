@@ -47,7 +47,8 @@ class ScriptedChat:
 
 @dataclass(slots=True)
 class NotesChat:
-    """A model that writes a page of notes, which takes `seconds`. Equal questions get equal pages. Call n (from 1)
+    """A model that writes a page of notes, or says that all but the newest ideas leave a pool and the oldest that stays
+    gets new words. That takes `seconds`. Equal questions get equal answers. Call n (from 1)
     fails with `faults[n]`, if there is one."""
 
     seconds: float = 0.0
@@ -63,6 +64,13 @@ class NotesChat:
         if number in self.faults:
             raise self.faults[number]
         told = hashlib.sha256(self.questions[-1].encode()).hexdigest()[:8]
+        if "# The pool of ideas" in self.questions[-1]:
+            numbers = re.findall(r"^Idea (\d+) \(", self.questions[-1], re.MULTILINE)
+            (stay,) = re.findall(r"and (\d+) may stay", self.questions[-1])
+            leave, kept = ", ".join(numbers[: -int(stay)]), numbers[-int(stay)]
+            return ChatAnswer(
+                f"Leave: {leave}\nIdea {kept}: as {told} says", "stop", False, 100, 10, 0.001, self.seconds
+            )
         text = f"Worked:\nwhat {told} says\nFailed:\nthe rest\nOpen:\nmore"
         return ChatAnswer(text, "stop", False, 100, 10, 0.001, self.seconds)
 

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from pace_async.config import Config
+from pace_async.context.notes_page import page_in
 from pace_async.context.questions import Rendered
 from pace_async.errors import CandidateFault, InfrastructureFault, UsageError
 from pace_async.events import NotesPage
@@ -36,7 +37,7 @@ async def writing(provider: LocalProvider, **more: object) -> AsyncGenerator[tup
 
 
 def page_of(text: str) -> NotesPage:
-    return NotesPage(1, 5, None, text)
+    return NotesPage(1, 5, None, page_in(text))
 
 
 async def test_a_page_is_written_by_one_call_and_is_in_the_ledger_with_its_cost() -> None:
@@ -113,6 +114,20 @@ def test_notes_that_cannot_be_had_are_refused_in_a_sentence(given: dict[str, obj
     config: Config = settings(search__notes_every=5, **given)
     with pytest.raises(UsageError, match=r"^search\.notes_every .*\.$") as error:
         refuse_unless_written(config)
+    assert said in str(error.value)
+    refuse_unless_written(settings(**given))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"implementer__model": "openai/m", "search__memory": "run"}, "search.memory is run: say search.memory=island"),
+        ({"search__memory": "island"}, "--implementer catalog with --advisor tiny has none"),
+    ],
+)
+def test_ideas_of_which_no_model_can_say_that_they_leave_are_refused(given: dict[str, object], said: str) -> None:
+    with pytest.raises(UsageError, match=r"^search\.drop_ideas .*\.$") as error:
+        refuse_unless_written(settings(search__drop_ideas=5, **given))
     assert said in str(error.value)
     refuse_unless_written(settings(**given))
 

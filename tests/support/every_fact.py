@@ -16,6 +16,7 @@ from pace_async.events import (
     FaultSeen,
     FreshScore,
     IdeaGiven,
+    IdeasLeft,
     IdeaTaken,
     ImplementerCalled,
     ImplementerChecked,
@@ -74,6 +75,11 @@ def one_of_each() -> tuple[tuple[Fact, ...], ...]:
     page = ImplementerCalled(
         4, "coder", "ok", 9, 3, 0.1, 2.0, 6009.0, role="notes", notes=NotesPage(1, 3, None, "Worked: hex")
     )
+    parted = ImplementerCalled(
+        *(4, "coder", "ok", 9, 3, 0.1, 2.0, 6010.0),
+        role="notes",
+        left=IdeasLeft(1, 4, 2, ((1, ""), (2, "rings, from 3 to 5"))),
+    )
     acted = IslandActed(
         4, 1, "crossover", 2, None, 0, 2, 2, (IdeaTaken(9, "rings", 4),), 0.1, 3, 0.2, 0.3, 0.25, 1004.0
     )
@@ -82,7 +88,7 @@ def one_of_each() -> tuple[tuple[Fact, ...], ...]:
         (shipped(1, (1, 2)), trained(1, (1, 2)), VersionPublished(1, 0.1, 0.0, {"w": "d1"}, 1.0, 0.001)),
         (opened(4), acted, advised(4, ideas=(new_idea(10), new_idea(11, "spiral")), idea=10)),
         (ImplementerChosen(4, "tuning", "coder", 0.5, 0.01, 1.0), ImplementerReserved(1, 4, "coder", 0.5, 1.0)),
-        (paid, TryEvaluated(4, 1, "timeout", "stopped", 1.0, 6001.0, "too slow"), page),
+        (paid, TryEvaluated(4, 1, "timeout", "stopped", 1.0, 6001.0, "too slow"), page, parted),
         (CascadeStageEnded(4, 1, CascadeScore("quick", "ok", 1.0, 0.5, True, 0.1, False), "x = 1\n" * 99, None, 1.0),),
         (printed(4),),
         (

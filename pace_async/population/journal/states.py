@@ -18,6 +18,7 @@ from pace_async.events import (
     CascadeStageEnded,
     Claimed,
     GroupShipped,
+    IdeasLeft,
     ImplementerTry,
     LearnedBefore,
     NotesPage,
@@ -49,7 +50,7 @@ PLAIN = (
 )
 """Fields of the state that are numbers and texts."""
 VALUES = ("spreads", "health", "shipped", "steering")
-TABLES = ("reserved", "attempts", "turns", "notes", "confirmed", "repeated")
+TABLES = ("reserved", "attempts", "turns", "notes", "left", "confirmed", "repeated")
 """Fields that are values, and mappings to values."""
 
 
@@ -128,6 +129,7 @@ class _State(msgspec.Struct, frozen=True):
     front: tuple[int, ...] = ()
     steering: Steering = NOTHING_SAID
     banned: dict[int, TriedOut] = {}
+    left: dict[int, tuple[IdeasLeft, ...]] = {}
     earlier: LearnedBefore | None = None
 
 

@@ -36,6 +36,7 @@ from pace_async.population.models.candidates import (
     PracticeRow,
 )
 from pace_async.population.models.implementing import (
+    IdeasLeftRow,
     ImplementerCallRow,
     ImplementerCheckRow,
     ImplementerChoiceRow,
@@ -74,6 +75,7 @@ __all__ = [
     "GivenProgramRow",
     "GroupRow",
     "IdeaRow",
+    "IdeasLeftRow",
     "ImplementerCallRow",
     "ImplementerCheckRow",
     "ImplementerChoiceRow",

@@ -88,6 +88,22 @@ class NotesPageRow(Base):
     __table_args__ = (refers(("lease", "ordinal"), "implementer_calls", ("lease", "ordinal")),)
 
 
+class IdeasLeftRow(Base):
+    """An idea that left the pool of an island, or one that stayed and got the new words `text`: a row for each of the
+    `ideas` of `events.IdeasLeft`. `lease` is the newest candidate of which the model knew, and names its call together
+    with `ordinal`."""
+
+    __tablename__ = "ideas_left"
+    run_id: Mapped[int] = mapped_column(primary_key=True)
+    lease: Mapped[int] = mapped_column(primary_key=True)
+    ordinal: Mapped[int] = mapped_column(primary_key=True)
+    idea: Mapped[int] = mapped_column(primary_key=True)
+    island: Mapped[int]
+    from_group: Mapped[int | None]
+    text: Mapped[str | None]
+    __table_args__ = (refers(("lease", "ordinal"), "implementer_calls", ("lease", "ordinal")),)
+
+
 class ReservationRow(Base):
     """The most that a call may cost, committed before the call. `ordinal` is the call of its lease that closed it, NULL
     while the call is in flight."""

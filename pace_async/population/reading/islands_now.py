@@ -8,17 +8,18 @@ from pace_async.population.reading.record import RunRecord
 from pace_async.population.reading.replay import rules_of_run
 from pace_async.search.actions import progress_of, why
 from pace_async.search.state import Island, Rules
-from pace_async.state.memory import Memory
+from pace_async.state.pools import view_of
+from pace_async.state.run_state import RunState
 
 
 def islands_now(record: RunRecord) -> list[IslandNow]:
     """One mapping for each island that has opened a lease, by number."""
     rules = rules_of_run(record.header)
     state = record.run_state
-    return [_now(state.islands[number], rules, state.memory) for number in sorted(state.islands)]
+    return [_now(state.islands[number], rules, state) for number in sorted(state.islands)]
 
 
-def _now(island: Island, rules: Rules, memory: Memory) -> IslandNow:
+def _now(island: Island, rules: Rules, state: RunState) -> IslandNow:
     best, course = island.members[0], island.course
     return {
         "island": island.number,
@@ -29,7 +30,7 @@ def _now(island: Island, rules: Rules, memory: Memory) -> IslandNow:
         "momentum": course.momentum,
         "members": len(island.members),
         "snapshots": len(course.history),
-        "ideas": len(memory.view(island.number, course).ideas) if memory.active else len(island.ideas),
+        "ideas": len(view_of(state, island).ideas) if state.memory.active else len(island.ideas),
         "ideas_aside": len(course.aside),
         "staying": course.stay,
         "since_action": course.since,

@@ -13,6 +13,7 @@ from pace_async.events import (
     TryEvaluated,
 )
 from pace_async.population.models import (
+    IdeasLeftRow,
     ImplementerCallRow,
     ImplementerCheckRow,
     ImplementerTryRow,
@@ -73,6 +74,9 @@ def implementer_called(scope: Scope, fact: ImplementerCalled) -> None:
         advisor_answered(scope, fact.lease, fact.answered)
     if fact.notes is not None:
         scope.record(NotesPageRow, fact.notes, lease=fact.lease, ordinal=ordinal)
+    if (left := fact.left) is not None:
+        for idea, text in left.ideas:
+            scope.record(IdeasLeftRow, left, lease=fact.lease, ordinal=ordinal, idea=idea, text=text or None)
     if fact.reservation is None:
         return
     scope.one(

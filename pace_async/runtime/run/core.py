@@ -347,6 +347,7 @@ def prompts_of(config: Config, task: Task, around: Surroundings) -> Prompts:
     task = replace(task, spec=task.spec.under(config.evaluation.settings))
     return Prompts(
         *(task, templates, around, config.prompts.tokens, search.untried_kept, search.notes_every, longest),
+        drop_ideas=search.drop_ideas,
         end_to_end=config.advisor.writes_code,
         candidates=config.stop.candidates,
     )

@@ -15,6 +15,7 @@ from pace_async.frozen_values import fast_init
 from pace_async.implement.base import Implemented
 from pace_async.search.state import Island, Member
 from pace_async.staleness.gate import Lease
+from pace_async.state.pools import newest_words
 from pace_async.state.run_state import RunState, Underway
 
 
@@ -96,7 +97,7 @@ def _idea_text(state: RunState, island: Island, advice: Advised) -> str:
     if proposed is not None or advice.idea is None:
         return proposed or ""
     known = state.memory.view(island.number).ideas.get(advice.idea)
-    return known.text if known is not None else ""
+    return newest_words(state, island.number).get(advice.idea, known.text) if known is not None else ""
 
 
 def _got_so_far(stages: Sequence[CascadeStageEnded]) -> tuple[Implemented | None, tuple[CascadeScore, ...]]:

@@ -27,6 +27,7 @@ from pace_async.context.bill import (
 from pace_async.context.checked import first_questions
 from pace_async.context.figures import tokens_in
 from pace_async.context.notes import notes_question
+from pace_async.context.pools import pool_question
 from pace_async.context.questions import Prompts, Rendered
 from pace_async.errors import UsageError
 from pace_async.implement.assemble import only_edits
@@ -44,6 +45,7 @@ from pace_async.runtime.run.core import prompts_of
 from pace_async.runtime.run_paths import find_run_paths
 from pace_async.runtime.start.refusals import asking, limits_of
 from pace_async.runtime.start.surroundings import surroundings_of
+from pace_async.state.pools import pool, view_of
 from pace_async.task import Task, load_task
 
 PAYS_FOR: Mapping[str, str] = {
@@ -54,6 +56,7 @@ PAYS_FOR: Mapping[str, str] = {
     "select": "choice",
     "implement": "program",
     "notes": "notes",
+    "pool": "ideas that leave",
 }
 """What a call of a bill is for."""
 _LIMITED: Mapping[str, Call] = {call: call for call in get_args(Call)}
@@ -195,7 +198,7 @@ def _service_rate(config: Config) -> Rate | None:
 
 def _training(config: Config, calls: Sequence[CallBill]) -> CallBill:
     """A candidate's part of a step: all tokens of its advisor, read once and trained once."""
-    tokens = sum(call.tokens_in + call.tokens_out for call in calls if call.call not in ("implement", "notes"))
+    tokens = sum(call.tokens_in + call.tokens_out for call in calls if call.call not in ("implement", "notes", "pool"))
     price = TokenPrices.of(config.tinker).trained
     usd = None if _service_rate(config) is None else 2 * tokens * price
     return CallBill("training", tokens, tokens, usd, 1 / config.learner.group_size)
@@ -217,12 +220,15 @@ def _of_run(prompts: Prompts, config: Config, run: str) -> dict[str, Rendered]:
         raise UsageError(f"{run} asks its models in a wording of the advisor's own, or has not begun.")
     island = state.islands[min(state.islands)]
     questions = prompts.questions(state, island, island.members[0])
-    notes = {"notes": notes_question(prompts, state)} if prompts.notes_every else {}
+    beside = {"notes": notes_question(prompts, state)} if prompts.notes_every else {}
+    if prompts.drop_ideas:
+        view = view_of(state, island)
+        beside["pool"] = pool_question(prompts, view, pool(state, view))
     if config.advisor.writes_code:
-        return {"write": questions.write(prompts.budget), **notes}
+        return {"write": questions.write(prompts.budget), **beside}
     if config.advisor.calls == "one":
-        return {"one": questions.one(prompts.budget), **notes}
-    return {"propose": questions.propose(prompts.budget), "select": questions.select(prompts.budget, ()), **notes}
+        return {"one": questions.one(prompts.budget), **beside}
+    return {"propose": questions.propose(prompts.budget), "select": questions.select(prompts.budget, ()), **beside}
 
 
 def _told(call: str, asked: Rendered) -> AskedQuestion:

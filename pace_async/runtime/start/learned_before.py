@@ -21,6 +21,7 @@ from pace_async.runtime.start.beginning import named_run
 from pace_async.search.edit_bandit import arm_of
 from pace_async.search.results import Results
 from pace_async.state.notes import page_seen
+from pace_async.state.pools import left_anywhere
 from pace_async.state.run_state import RunState
 from pace_async.task import Task
 
@@ -49,7 +50,7 @@ def learned_by(name: str, state: RunState, first: int, config: Config, task: Tas
     ideas = {number: idea for view in views for number, idea in view.ideas.items()}
     tested = {candidate: one for view in views for candidate, one in view.tested.items()}
     whole = Results.of(state.memory.fitness, ideas.values(), tested.values())
-    page, vetoed = page_seen(state), state.steering.vetoed()
+    page, unwanted = page_seen(state), {*state.steering.vetoed(), *left_anywhere(state)}
     return LearnedBefore(
         name,
         first,
@@ -59,7 +60,7 @@ def learned_by(name: str, state: RunState, first: int, config: Config, task: Tas
         len(whole.worth),
         dict(whole.failures),
         {program: candidates[0] for program, candidates in whole.by_program.items()},
-        tuple(ideas[number].text for _, number in whole.untried if number not in vetoed),
+        tuple(ideas[number].text for _, number in whole.untried if number not in unwanted),
         page.text if page is not None else "",
         edits,
     )

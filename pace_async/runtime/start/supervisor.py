@@ -17,7 +17,7 @@ from pace_async.runtime.children.engine_supervisor import SupervisedEngine, keep
 from pace_async.runtime.run.core import INTERRUPTED, Core
 from pace_async.runtime.run.learning import learn_while_searching
 from pace_async.runtime.run.loop_turns import LoopTurns
-from pace_async.runtime.run.notes import NotesKeeper
+from pace_async.runtime.run.notes import keepers_of
 from pace_async.runtime.run.patience import Patience
 from pace_async.runtime.run.thread import search_thread
 from pace_async.runtime.start.keys import Keys
@@ -82,10 +82,10 @@ async def _search_and_learn(
     core: Core, engine: SupervisedEngine | None, learner: Trainer | None, scope: anyio.CancelScope
 ) -> None:
     """Return when the run has ended. A drain that takes too long cancels `scope`."""
-    notes = NotesKeeper(core, core.stages.notes) if core.stages.notes is not None else None
+    keepers = keepers_of(core)
     async with anyio.create_task_group() as beside:
-        if notes is not None:
-            beside.start_soon(notes.keep)
+        for keeper in keepers:
+            beside.start_soon(keeper.keep)
         if engine is not None:
             beside.start_soon(keep_engine, core, engine)
         if learner is not None:
@@ -104,8 +104,8 @@ async def _search_and_learn(
                 group.start_soon(search_thread, core, patience, island)
             if core.stages.learner is not None and core.stages.publisher is not None:
                 group.start_soon(learn_while_searching, core, core.stages.learner, core.stages.publisher)
-        if notes is not None:
-            await notes.end()
+        for keeper in keepers:
+            await keeper.end()
         beside.cancel_scope.cancel()
 
 

@@ -10,6 +10,7 @@ from pace_async.population.fields import fact_of
 from pace_async.population.models import (
     AdvisorCallRow,
     ExperimentRow,
+    IdeasLeftRow,
     ImplementerCallRow,
     ImplementerCheckRow,
     ImplementerTryRow,
@@ -75,10 +76,10 @@ def _evaluated_tries(connection: Connection, run_id: int) -> dict[tuple[int, int
 
 
 def _with_texts(connection: Connection, run_id: int) -> set[tuple[int, int]]:
-    """The calls, by lease and number, that brought something to keep: a try, a page, or perhaps an answer of the
-    advisor to a rollout that is not decided."""
+    """The calls, by lease and number, that brought something to keep: a try, a page, ideas that left, or perhaps an
+    answer of the advisor to a rollout that is not decided."""
     found: set[tuple[int, int]] = set()
-    for table in (ImplementerTryRow, NotesPageRow):
+    for table in (ImplementerTryRow, NotesPageRow, IdeasLeftRow):
         rows = connection.execute(select(table.lease, table.ordinal).where(table.run_id == run_id))
         found.update((row.lease, row.ordinal) for row in rows)
     return found | set(answering_calls(connection, run_id))

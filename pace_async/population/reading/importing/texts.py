@@ -6,12 +6,13 @@ from dataclasses import replace
 from sqlalchemy import Connection, and_, func, select
 from sqlalchemy.orm import aliased
 
-from pace_async.events import Evaluated, Fact, ImplementerCalled, NotesPage
+from pace_async.events import Evaluated, Fact, IdeasLeft, ImplementerCalled, NotesPage
 from pace_async.population.fields import fact_of, shared_values
 from pace_async.population.models import (
     CandidateRow,
     EpochScoreRow,
     EvaluationAttemptRow,
+    IdeasLeftRow,
     ImplementerTryRow,
     NotesPageRow,
 )
@@ -62,6 +63,7 @@ class Texts:
         stages = stages_of(connection, run_id, set(leases("stage")))
         practices = practices_of(connection, run_id, leases("practised"))
         tries, pages = tries_by_call(connection, run_id, self._among(called)), self._pages(called)
+        left = self._left(called)
         for step in steps:
             what, lease, number = step.key
             if isinstance(step.fact, ImplementerCalled) and step.texts:
@@ -74,6 +76,7 @@ class Texts:
                     else replace(tried, evaluation=None, evaluation_detail="", evaluation_feedback=None),
                     answered=None if place is None else self._answers[lease][place],
                     notes=pages.get(key),
+                    left=left.get(key),
                 )
             elif step.fact is not None:
                 yield step.fact
@@ -107,6 +110,17 @@ class Texts:
         row = NotesPageRow
         pages = self._connection.execute(select(row).where(row.run_id == self._run_id, row.lease.in_(leases)))
         return {(page.lease, page.ordinal): fact_of(NotesPage, row, page) for page in pages}
+
+    def _left(self, leases: set[int]) -> dict[tuple[int, int], IdeasLeft]:
+        """The ideas that left a pool by the call that named them."""
+        found: dict[tuple[int, int], IdeasLeft] = {}
+        row = IdeasLeftRow
+        rows = select(row).where(row.run_id == self._run_id, row.lease.in_(leases)).order_by(row.idea)
+        for one in self._connection.execute(rows):
+            key = one.lease, one.ordinal
+            ideas = found[key].ideas if key in found else ()
+            found[key] = IdeasLeft(one.island, one.lease, one.from_group, (*ideas, (one.idea, one.text or "")))
+        return found
 
 
 def _gains_of(connection: Connection, run_id: int) -> set[int]:
