@@ -71,8 +71,14 @@ class EvaluationConfig(Section):
         ge=0,
         le=100,
         description="Where equal programs get different scores (`deterministic: false`), a score that would be a new "
-        "best is measured up to so many times more on the hidden instances, and the mean is the score. Parents are "
-        "then compared by the mean less one standard error.",
+        "best is measured up to so many times more on the hidden instances, and so is a program each time that it is "
+        "chosen as a parent. The mean is the score. Parents are then compared by the mean less one standard error.",
+    )
+    repeats_budget: Annotated[float | None, MAY_CHANGE] = Field(
+        default=None,
+        ge=0,
+        lt=1,
+        description="The highest share of evaluations that may be repeats, of candidates and repeats together.",
     )
     practice: Annotated[Literal["none", "metrics", "output"], MAY_CHANGE] = Field(
         default="none",

@@ -23,6 +23,7 @@ from pace_async.events.candidates import (
     ImplementerChosen,
     ImplementerReserved,
     ImplementerTry,
+    MeasuredAgain,
     Practised,
     TryEvaluated,
     deviation_of,
@@ -85,6 +86,7 @@ __all__ = [
     "LeaseOpened",
     "LeaseReleased",
     "LoopMeasured",
+    "MeasuredAgain",
     "NodesSeen",
     "NotesPage",
     "Outcome",
@@ -124,6 +126,7 @@ Fact = (
     | Practised
     | Claimed
     | Evaluated
+    | MeasuredAgain
     | GroupShipped
     | GroupEnded
     | LeaseAborted

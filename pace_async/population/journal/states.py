@@ -20,6 +20,7 @@ from pace_async.events import (
     GroupShipped,
     ImplementerTry,
     LearnedBefore,
+    MeasuredAgain,
     NotesPage,
     Practised,
     ProgramGiven,
@@ -46,10 +47,11 @@ PLAIN = (
     "reservations",
     "weights",
     "newest_given",
+    "repeats",
 )
 """Fields of the state that are numbers and texts."""
 VALUES = ("spreads", "health", "shipped", "steering")
-TABLES = ("reserved", "attempts", "turns", "notes", "confirmed", "repeated")
+TABLES = ("reserved", "attempts", "turns", "notes", "confirmed", "repeated", "measured")
 """Fields that are values, and mappings to values."""
 
 
@@ -124,6 +126,8 @@ class _State(msgspec.Struct, frozen=True):
     first: TriedOut | None = None
     confirmed: dict[int, float] = {}
     repeated: dict[int, tuple[float, ...]] = {}
+    repeats: int = 0
+    measured: dict[int, MeasuredAgain] = {}
     newest_given: int = 0
     front: tuple[int, ...] = ()
     steering: Steering = NOTHING_SAID
