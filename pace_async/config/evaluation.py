@@ -71,8 +71,13 @@ class EvaluationConfig(Section):
         ge=0,
         le=100,
         description="Where equal programs get different scores (`deterministic: false`), a score that would be a new "
-        "best is measured up to so many times more on the hidden instances, and so is a program each time that it is "
-        "chosen as a parent. The mean is the score. Parents are then compared by the mean less one standard error.",
+        "best is measured up to so many times more on the hidden instances, and the mean is the score. Parents are "
+        "then compared by the mean less one standard error.",
+    )
+    repeats_for: Annotated[Literal["bests", "parents"], MAY_CHANGE] = Field(
+        default="bests",
+        description="What is measured again. parents: besides new bests a program that is chosen as a parent, once at "
+        "each choice, until it has been measured 1 + evaluation.repeats times.",
     )
     repeats_budget: Annotated[float | None, MAY_CHANGE] = Field(
         default=None,

@@ -1,7 +1,7 @@
 """Runs with noisy scores that measure a new best again, under the virtual clock."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
@@ -55,6 +55,9 @@ def noisy(*, breaks: int = 0, lost: frozenset[int] = frozenset()) -> Callable[[C
     return begun
 
 
+PARENTS: Mapping[str, object] = {"evaluation__repeats_for": "parents"}
+
+
 def life(folder: Path, **more: object) -> Life:
     config = settings(**{"seed": 5, "stop__candidates": 60, "evaluation__repeats": 3, **more})
     return Life(folder, config, World(seed=5, durations=durations(5), reattaches=True), FAULTS)
@@ -90,7 +93,7 @@ def test_the_score_of_a_new_best_is_the_mean_of_its_evaluations(tmp_path: Path) 
 
 
 def test_without_repeats_nothing_is_kept(tmp_path: Path) -> None:
-    run = life(tmp_path, evaluation__repeats=0).live(begun=noisy())
+    run = life(tmp_path, evaluation__repeats=0, **PARENTS).live(begun=noisy())
     assert run.rows(SCORES) == [] and run.population.load().run_state.repeated == {}
     assert run.rows("select count(*) from evaluation_attempts where attempt > 1") == [(0,)]
 
@@ -102,9 +105,11 @@ def test_a_program_that_does_not_work_again_is_no_best(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_killed_amid_repeats_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
-    whole = life(tmp_path / "whole", staleness__mode="sync").live(begun=noisy())
+    sync: Mapping[str, object] = {"staleness__mode": "sync", **PARENTS}
+    whole = life(tmp_path / "whole", **sync).live(begun=noisy())
+    assert whole.rows(MEASURED)
     for cut in (15, 40, 90):
-        run = life(tmp_path / f"cut {cut}", staleness__mode="sync")
+        run = life(tmp_path / f"cut {cut}", **sync)
         assert run.live(cut, begun=noisy()).state == "interrupted"
         assert run.live(begun=noisy()).state == "done"
         assert run.rows(ROLLOUTS) == whole.rows(ROLLOUTS)
@@ -140,7 +145,7 @@ MEASURED = "select body from journal where kind = 'MeasuredAgain' order by seq"
 
 
 def test_a_parent_is_measured_again_each_time_it_is_chosen_and_its_mean_is_its_score(tmp_path: Path) -> None:
-    run = life(tmp_path).live(begun=noisy())
+    run = life(tmp_path, **PARENTS).live(begun=noisy())
     facts = [json.loads(body) for (body,) in run.rows(MEASURED)]
     assert len(facts) > 5 and len({fact["candidate"] for fact in facts}) > 2
     assert all(2 <= len(fact["scores"]) <= 4 for fact in facts)
@@ -166,9 +171,9 @@ def test_a_parent_is_measured_again_each_time_it_is_chosen_and_its_mean_is_its_s
 
 
 def test_repeats_are_at_most_their_share_and_a_resume_goes_on_with_what_is_left(tmp_path: Path) -> None:
-    unbounded = life(tmp_path / "unbounded").live(begun=noisy()).population.load().run_state
+    unbounded = life(tmp_path / "unbounded", **PARENTS).live(begun=noisy()).population.load().run_state
     assert unbounded.repeats > 0.2 * (unbounded.evaluated + unbounded.repeats)
-    run, most = life(tmp_path / "bounded", evaluation__repeats_budget=0.2), 0
+    run, most = life(tmp_path / "bounded", evaluation__repeats_budget=0.2, **PARENTS), 0
     for cut in (25, 40, 60, 0):
         run.live(cut, begun=noisy())
         [(made,)] = run.rows(
@@ -179,12 +184,12 @@ def test_repeats_are_at_most_their_share_and_a_resume_goes_on_with_what_is_left(
         assert not cut or made >= most
         most = made
     assert run.state == "done" and most == state.repeats > 5
-    none = life(tmp_path / "none", evaluation__repeats_budget=0.0).live(begun=noisy())
+    none = life(tmp_path / "none", evaluation__repeats_budget=0.0, **PARENTS).live(begun=noisy())
     assert none.rows(SCORES) == [] and none.population.load().run_state.repeats == 0
 
 
 def test_a_parent_that_does_not_work_again_is_taken_out(tmp_path: Path) -> None:
-    run = life(tmp_path, evaluation__fresh_seeds=0).live(begun=noisy(breaks=6))
+    run = life(tmp_path, **PARENTS).live(begun=noisy(breaks=6))
     facts = [json.loads(body) for (body,) in run.rows(MEASURED)]
     gone = {fact["candidate"] for fact in facts if fact["outcome"] != "ok"}
     assert 0 < len(gone) < len(facts)
@@ -204,7 +209,7 @@ def test_the_state_of_a_run_that_measures_parents_again_is_what_its_facts_come_t
             noisy()(core)
             cores.append(core)
 
-        run = life(tmp_path / mode, staleness__mode=mode, search__memory=memory).live(begun=begun)
+        run = life(tmp_path / mode, staleness__mode=mode, search__memory=memory, **PARENTS).live(begun=begun)
         assert run.rows(MEASURED)
         state = run.population.load().run_state
         shown = [one for view in state.memory.views.values() for one in view.tested.values()]

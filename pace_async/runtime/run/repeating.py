@@ -1,11 +1,12 @@
 """A score is measured again where it decides something: as a new best, and as that of a parent.
 
 The best of many noisy scores is mostly the luckiest one. So the program of a new best is evaluated again on the hidden
-instances, up to `evaluation.repeats` times, for as long as the mean would still be a new best. A program that was
-measured less often is measured once more whenever it is chosen as a parent, so one that often decides is measured
-often. The mean is the score of the candidate: the claim that fresh instances then confirm, the reward of its own
-rollout if it was known then, the parent. It stays a little too high, because the first score counts in it. A repeat
-without a score is the result: a program that does not always work is neither a best nor a parent.
+instances, up to `evaluation.repeats` times, for as long as the mean would still be a new best. With
+`evaluation.repeats_for: parents` a program that was measured less often is measured once more whenever it is chosen as
+a parent, so one that often decides is measured often. The mean is the score of the candidate: the claim that fresh
+instances then confirm, the reward of its own rollout if it was known then, the parent. It stays a little too high,
+because the first score counts in it. A repeat without a score is the result: a program that does not always work is
+neither a best nor a parent.
 
 The seconds are those of the first evaluation, and the attempts have those of each. A process that ends amid repeats
 measures anew what it had not committed. Parents are not measured again in a task with several objectives, nor is the
@@ -77,8 +78,10 @@ async def measured_as_parent(core: Core, patience: Patience, lease: int, parent:
 
 
 def _is_due(core: Core, candidate: int) -> bool:
-    state, known = core.state, core.state.repeated.get(candidate, ())
-    due = candidate > 0 and max(1, len(known)) <= core.config.evaluation.repeats and not core.task.spec.aims
+    state, evaluation = core.state, core.config.evaluation
+    if evaluation.repeats_for != "parents" or candidate == 0 or core.task.spec.aims:
+        return False
+    due = max(1, len(state.repeated.get(candidate, ()))) <= evaluation.repeats
     return due and candidate not in {*state.measured, *core.measuring} and _affordable(core)
 
 
