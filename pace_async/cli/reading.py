@@ -50,6 +50,7 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
             **({"few scores": found["few_scores"]} if found["few_scores"] else {}),
             **({"answers": found["parse_alarm"] or f"parsed: {found['parse_share']}"} if found["parse_share"] else {}),
             **({"saved": saved(found["evaluation_saved"])} if found["evaluation_saved"] is not None else {}),
+            **({"repeats": _repeats(found)} if found["repeats"] else {}),
             "best score": found["best_score"],
             **_stands(found["best_score"], found["best_fresh_score"], found["best_known"], header),
             **several,
@@ -70,6 +71,11 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
         print_table(
             [{**one, "usd": "unknown" if one["usd"] is None else f"{one['usd']:.4f}"} for one in found["implementers"]]
         )
+
+
+def _repeats(found: Mapping[str, Any]) -> str:
+    made = found["repeats"]
+    return f"{made} further evaluations of noisy scores, {made / (made + found['candidates']):.0%} of all"
 
 
 def _rounded(value: object) -> object:

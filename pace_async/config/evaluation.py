@@ -74,6 +74,17 @@ class EvaluationConfig(Section):
         "best is measured up to so many times more on the hidden instances, and the mean is the score. Parents are "
         "then compared by the mean less one standard error.",
     )
+    repeats_for: Annotated[Literal["bests", "parents"], MAY_CHANGE] = Field(
+        default="bests",
+        description="What is measured again. parents: besides new bests a program that is chosen as a parent, once at "
+        "each choice, until it has been measured 1 + evaluation.repeats times.",
+    )
+    repeats_budget: Annotated[float | None, MAY_CHANGE] = Field(
+        default=None,
+        ge=0,
+        lt=1,
+        description="The highest share of evaluations that may be repeats, of candidates and repeats together.",
+    )
     practice: Annotated[Literal["none", "metrics", "output"], MAY_CHANGE] = Field(
         default="none",
         description="Whether a program is first run on instances of the task that are never scored, in a sandbox of "

@@ -23,6 +23,7 @@ from pace_async.events.candidates import (
     ImplementerChosen,
     ImplementerReserved,
     ImplementerTry,
+    MeasuredAgain,
     Practised,
     TryEvaluated,
     deviation_of,
@@ -86,6 +87,7 @@ __all__ = [
     "LeaseOpened",
     "LeaseReleased",
     "LoopMeasured",
+    "MeasuredAgain",
     "NodesSeen",
     "NotesPage",
     "Outcome",
@@ -125,6 +127,7 @@ Fact = (
     | Practised
     | Claimed
     | Evaluated
+    | MeasuredAgain
     | GroupShipped
     | GroupEnded
     | LeaseAborted

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from math import fsum
 from typing import Any
 
 from pace_async.events.advice import AdvisorCall
@@ -297,3 +298,22 @@ class Evaluated:
     gained: bool = field(default=False, compare=False)
     deviation: str = field(default="", compare=False)
     repeated: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredAgain:
+    """A candidate was evaluated again on the hidden instances, as it was chosen as a parent. `scores` are those of all
+    its evaluations there, and their mean is its score from now on, behind a barrier once the group of number `group`
+    has ended (0: at once). Unless `outcome` is ok it has no score any more. Its reward stays as it was."""
+
+    candidate: int
+    outcome: Outcome
+    detail: str
+    scores: tuple[float, ...]
+    group: int
+    at: float
+
+    @property
+    def score(self) -> float | None:
+        """The score of the candidate from now on."""
+        return fsum(self.scores) / len(self.scores) if self.outcome == "ok" else None

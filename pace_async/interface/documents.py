@@ -60,7 +60,8 @@ class Status(TypedDict):
     `skipped`, `aborted`, `expired` and `open`. `updates` counts ended groups. Speeds are candidates an hour, None
     before the first candidate. Costs are None where the price of a model is not known, and `spend_known_usd` is what
     the others cost. Shares of answers that parse are None for an advisor without a model. `evaluation_saved` is the
-    estimated share of the seconds of evaluations that early ends saved, None if none ended early."""
+    estimated share of the seconds of evaluations that early ends saved, None if none ended early. `repeats` counts the
+    scores of programs that were measured again, but for the first of each."""
 
     candidates: int
     scored: int
@@ -94,6 +95,7 @@ class Status(TypedDict):
     longest_turn_cpu_ms: float | None
     nodes: list[NodeUsed]
     evaluation_saved: float | None
+    repeats: int
     groups_trained: int
     groups_skipped: int
     rollbacks: list[Rollback]

@@ -37,6 +37,7 @@ from pace_async.events import (
     LeaseOpened,
     LeaseReleased,
     LoopMeasured,
+    MeasuredAgain,
     NodesSeen,
     Practised,
     ProgramGiven,
@@ -72,7 +73,7 @@ from pace_async.observe.model import (
     Stage,
     thin,
 )
-from pace_async.observe.runners_up import after_word, behind_with
+from pace_async.observe.runners_up import after_measuring, after_word, behind_with
 from pace_async.population.reading.progress import RECENT
 from pace_async.search.front import with_point
 from pace_async.search.results import headline
@@ -150,6 +151,8 @@ def _fact(view: RunView, event: Fact) -> RunView:
             return _set(view, reserved={**view.reserved, event.number: event.cost_usd})
         case Evaluated():
             return _evaluated(view, event)
+        case MeasuredAgain():
+            return _note(_set(view, **after_measuring(view, event)), event.at, "candidate", formatting.measured(event))
         case GroupShipped():
             moved = len(event.leases)
             leases = changed(view.leases, buffered=view.leases.buffered - moved, training=view.leases.training + moved)

@@ -19,6 +19,7 @@ from pace_async.events import (
     GroupShipped,
     IdeaGiven,
     LeaseAborted,
+    MeasuredAgain,
     NodesSeen,
     ProgramGiven,
     RunStateChanged,
@@ -246,6 +247,13 @@ def program_given(event: ProgramGiven) -> str:
     return f"candidate {event.lease} is a program that was given to the run" + (
         f": {clean(event.about, 240)}" if event.about else ""
     )
+
+
+def measured(event: MeasuredAgain) -> str:
+    """A parent that was measured again."""
+    score = event.score
+    came = f"fails now: {clean(event.outcome)}" if score is None else f"{score:.10g} of {len(event.scores)} evaluations"
+    return f"candidate {event.candidate}, measured again as a parent: {came}"
 
 
 def steered(event: Steered) -> str:

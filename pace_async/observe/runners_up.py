@@ -1,9 +1,12 @@
-"""The candidates behind the best one of a view, of which one takes its place when a person bans the best. Pure."""
+"""The candidates behind the best one of a view, of which one takes its place when a person bans the best, or it is
+measured again. Pure."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cmp_to_key
 from typing import Any
 
-from pace_async.events import Steered
+from pace_async.events import MeasuredAgain, Steered
 from pace_async.fitness import ranks_above
 from pace_async.observe.model import RUNNERS_UP, Best, RunView
 
@@ -23,17 +26,34 @@ def after_word(view: RunView, event: Steered) -> dict[str, Any]:
     banned = {*view.banned, event.number} if event.text == "ban" else {*view.banned} - {event.number}
     if event.subject != "candidate" or banned == {*view.banned}:
         return {}
-    known = [*([view.best] if view.best is not None else []), *view.behind]
+    return {"banned": tuple(sorted(banned)), **_ranked(view, _known(view), banned, event.number)}
+
+
+def after_measuring(view: RunView, event: MeasuredAgain) -> dict[str, Any]:
+    """What changes in the view by a candidate's new score, by field."""
+    score, number = event.score, event.candidate
+    known = [
+        replace(one, score=score) if score is not None and one.candidate == number else one for one in _known(view)
+    ]
+    if score is not None:
+        return _ranked(view, known, {*view.banned}, number)
+    outcomes = {**view.outcomes, "ok": view.outcomes["ok"] - 1, event.outcome: view.outcomes.get(event.outcome, 0) + 1}
+    left = [one for one in known if one.candidate != number]
+    return {"outcomes": outcomes, **_ranked(view, left, {*view.banned}, number)}
+
+
+def _known(view: RunView) -> list[Best]:
+    return [*([view.best] if view.best is not None else []), *view.behind]
+
+
+def _ranked(view: RunView, known: Sequence[Best], banned: set[int], number: int) -> dict[str, Any]:
+    """The fields of the view with these candidates, of which the one of this number is new."""
     ranked = sorted(known, key=cmp_to_key(lambda one, other: -1 if _stands_above(view, one, other) else 1))
     best = next((one for one in ranked if one.candidate not in banned), None)
     if best is None and view.seed_score is not None:
         best = Best(0, view.seed_score, 0, "", 0, view.last_at)
-    fields: dict[str, Any] = {
-        "banned": tuple(sorted(banned)),
-        "best": best,
-        "behind": tuple(one for one in ranked if one is not best),
-    }
-    since = next((one.after for one in ranked if one.candidate == event.number), None)
+    fields: dict[str, Any] = {"best": best, "behind": tuple(one for one in ranked if one is not best)}
+    since = next((one.after for one in _known(view) if one.candidate == number), None)
     if since is None:
         return fields
     curve = [point for point in view.improvements if point[0] < since]

@@ -144,6 +144,18 @@ def without(island: Island, candidate: int, seed: Member) -> Island:
     return replace(island, members=members, visits={}, course=replace(course, history=history))
 
 
+def with_score(island: Island, new: Member, fitness: Fitness) -> Island:
+    """The island with this program's new score, among its members and in its history."""
+
+    def current(member: Member) -> Member:
+        return new if member.candidate == new.candidate else member
+
+    course = island.course
+    history = tuple(replace(snapshot, best=current(snapshot.best)) for snapshot in course.history)
+    members = tuple(fitness.ranked(map(current, island.members)))
+    return replace(island, members=members, course=replace(course, history=history))
+
+
 def one_step_of_stay(island: Island, cap: int) -> Island:
     """The island after another of its rollouts has ended. After the last rollout of its stay the ideas set aside are in
     its pool again."""

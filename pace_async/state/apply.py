@@ -30,6 +30,7 @@ from pace_async.events import (
     LeaseAborted,
     LeaseOpened,
     LeaseReleased,
+    MeasuredAgain,
     NotesPage,
     Practised,
     ProgramGiven,
@@ -49,7 +50,7 @@ from pace_async.search.parents import fitter
 from pace_async.search.state import Island, Member, Trial
 from pace_async.staleness.gate import Lease
 from pace_async.state import pools
-from pace_async.state.bans import ban, unban
+from pace_async.state.bans import ban, measured, unban
 from pace_async.state.memory import confirmation_of
 from pace_async.state.notes import taken
 from pace_async.state.run_state import Rollout, RunState, Terms, Turn, Underway, counts_of
@@ -77,11 +78,15 @@ def apply(state: RunState, fact: Fact) -> RunState:
             _try_evaluated(state, fact)
         case CascadeStageEnded():
             state.running[fact.lease].stages += (fact,)
-        case EvaluationAttempted():
+        case EvaluationAttempted() if fact.lease in state.running or not fact.lease:
             series = (fact.lease, fact.stage, fact.fresh)
             state.attempts[series] = max(fact.attempt, state.attempts.get(series, 0))
             if fact.score is not None:
                 state.repeated[fact.lease] = (*state.repeated.get(fact.lease, ()), fact.score)
+        case MeasuredAgain():
+            state.repeats += 1
+            state.measured[fact.candidate] = fact
+            _measured(state)
         case Practised():
             _practised(state, fact)
         case Claimed():
@@ -89,7 +94,7 @@ def apply(state: RunState, fact: Fact) -> RunState:
         case Evaluated():
             _evaluated(state, fact)
         case LeaseAborted():
-            state.repeated.pop(fact.lease, None)
+            state.repeats += max(0, len(state.repeated.pop(fact.lease, ())) - 1)
             _lost(state, fact.lease)
             if (pinned := state.running[fact.lease].pinned) is not None and pinned not in state.steering.candidates:
                 state.steering = state.steering.marked(pinned, "pin")
@@ -255,7 +260,7 @@ def _migrant(state: RunState, fact: LeaseOpened) -> Member | None:
         return place.migrant if place is not None else None
     seen = (*state.visible.elites.values(), *state.visible.front)
     shown = (member for member in seen if member.candidate == fact.migrant)
-    return state.lent_programs.get(fact.migrant) or next(shown, None)
+    return next(shown, None) or state.lent_programs.get(fact.migrant)
 
 
 def _arriving(state: RunState, fact: IslandActed) -> Pool:
@@ -328,6 +333,7 @@ def _evaluated(state: RunState, fact: Evaluated) -> None:
         state.confirmed[fact.lease] = again
     if fact.repeated:  # the attempts of a lease are not read again once it is complete
         state.repeated[fact.lease] = fact.repeated
+        state.repeats += len(fact.repeated) - (fact.score is not None or bool(fact.fresh))  # the last may have failed
     if state.memory.active and advice is not None:
         practised = practice_with(fact.program or "", state.running[fact.lease].practice)
         state.memory.complete(advice, fact, practised.score if practised is not None else None)
@@ -341,6 +347,13 @@ def _evaluated(state: RunState, fact: Evaluated) -> None:
         state.memory.show(fact.lease)
     if fact.lease in state.lent:
         state.lent[fact.lease] = island.ideas
+
+
+def _measured(state: RunState) -> None:
+    ended = state.groups - bool(state.training)
+    for candidate in sorted(state.measured):
+        if state.measured[candidate].group <= ended:
+            measured(state, state.measured.pop(candidate))
 
 
 def _known_best(state: RunState, member: Member | None) -> None:
@@ -397,5 +410,6 @@ def _group_ended(state: RunState, fact: GroupEnded) -> None:
         _show(state, rollout)
     state.training = ()
     state.shipped = None
+    _measured(state)
     state.learner = fact.version
     state.weights = fact.weights or state.weights

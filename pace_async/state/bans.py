@@ -1,17 +1,19 @@
-"""How the state of a run changes when a person bans a candidate, or takes that back.
+"""How the state of a run changes when a person bans a candidate, or takes that back, and when one is measured again.
 
 A banned candidate is no member of an island, in no island's history and not the best, other islands do not see it, and
 what is remembered of it has no score. Momentum stays as it was: the next gain is measured over the best program that is
 left. So do rewards, also of rollouts that began on it. The task's own program cannot be banned, so an island always has
-a member. Pure except for the state that it is given.
+a member. A candidate that was measured again has its new score everywhere. One that gave none is taken out in the same
+way. Pure except for the state that it is given.
 """
 
 from collections.abc import Iterable
 from dataclasses import replace
 
 from pace_async.errors import PaceBug
+from pace_async.events import MeasuredAgain
 from pace_async.search.front import front_of
-from pace_async.search.islands import without
+from pace_async.search.islands import with_score, without
 from pace_async.search.parents import fitter, taken_in
 from pace_async.search.state import Member
 from pace_async.state.run_state import Rollout, RunState
@@ -19,30 +21,51 @@ from pace_async.state.run_state import Rollout, RunState
 
 def ban(state: RunState, candidate: int) -> None:
     """Take the candidate out. Raises PaceBug for the task's own program."""
-    seed = state.seed_program
+    _stands(state, candidate, None)
+    if state.memory.active:
+        state.memory.ban(candidate)
+
+
+def measured(state: RunState, fact: MeasuredAgain) -> None:
+    """Give the candidate its new score. Raises PaceBug if the task's own program lost its score."""
+    known = next((member for member in _kept(state) if member.candidate == fact.candidate), None)
+    state.repeated[fact.candidate] = fact.scores
+    if fact.score is None:
+        _stands(state, fact.candidate, None)
+    elif known is not None:
+        _stands(state, fact.candidate, replace(known, score=fact.score))
+    state.memory.measured(fact)
+
+
+def _stands(state: RunState, candidate: int, new: Member | None) -> None:
+    """Let the candidate stand with this score wherever it does, or take it out."""
+    seed, fitness = state.seed_program, state.terms.rules.fitness
     if seed is None or not candidate:
-        raise PaceBug("the task's own program cannot be banned")
-    state.islands = {number: without(island, candidate, seed) for number, island in state.islands.items()}
-    _set_program(state, candidate, None)
+        raise PaceBug("the task's own program cannot be taken out, and its score stays")
+    state.islands = {
+        number: without(island, candidate, seed) if new is None else with_score(island, new, fitness)
+        for number, island in state.islands.items()
+    }
+    _set_program(state, candidate, new)
     seen, hidden = state.visible, {0, *_waiting(state)}
     shown = {
         number: [member for member in state.islands[number].members if member.candidate not in hidden]
         for number in seen.elites
     }
-    for number in [number for number, elite in seen.elites.items() if elite.candidate == candidate]:
-        del seen.elites[number]
-        if shown[number]:
-            seen.elites[number] = shown[number][0]
+    for number, elite in list(seen.elites.items()):
+        rivals = [*shown[number], elite if elite.candidate != candidate else new]
+        seen.elites.pop(number)
+        for rival in rivals:
+            if rival is not None:
+                seen.elites[number] = fitter(fitness, seen.elites.get(number), rival)
     if seen.front:
         front = {member.candidate: member for members in (seen.front, *shown.values()) for member in members}
         front.pop(candidate, None)
         seen.front = front_of(list(front.values()))
-    if state.best is not None and state.best.candidate == candidate:
-        state.best = seed
+    if state.best is not None and (new is not None or state.best.candidate == candidate):
+        state.best = seed if state.best.candidate == candidate else state.best
         for member in _kept(state):
-            state.best = fitter(state.terms.rules.fitness, state.best, member)
-    if state.memory.active:
-        state.memory.ban(candidate)
+            state.best = fitter(fitness, state.best, member)
 
 
 def unban(state: RunState, candidate: int) -> None:

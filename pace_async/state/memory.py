@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from pace_async.aims import Costs
-from pace_async.events import Advised, Evaluated, IdeaGiven, IslandActed, LearnedBefore, Outcome
+from pace_async.events import Advised, Evaluated, IdeaGiven, IslandActed, LearnedBefore, MeasuredAgain, Outcome
 from pace_async.events.complaint import in_short
 from pace_async.fitness import Fitness
 from pace_async.search.results import KnownIdea, Results, TriedOut, gain_of
@@ -148,12 +148,26 @@ class Memory:
 
     def ban(self, candidate: int) -> None:
         """A candidate has no score any more where its result is remembered."""
-        places: list[Mapping[int, TriedOut]] = [view.tested for view in self.views.values()]
-        places += [{one.lease: one.tested} for one in self.ended.values() if one.tested is not None]
-        known = next((place[candidate] for place in places if candidate in place), None)
-        if known is not None:
+        if (known := self._known(candidate)) is not None:
             self.banned[candidate] = known
             self._put(replace(_without_score(known), outcome=BANNED))
+
+    def measured(self, fact: MeasuredAgain) -> None:
+        """A candidate has another score, or none any more, where its result is remembered."""
+        self.scores.pop(fact.candidate, None)
+        if fact.score is not None:
+            self.scores[fact.candidate] = fact.score
+        known = self._known(fact.candidate)
+        if known is None or fact.candidate in self.banned:
+            return
+        gain = gain_of(self.fitness, fact.score, self.scores.get(known.parent))
+        kept = _without_score(known) if fact.score is None else known
+        self._put(replace(kept, outcome=fact.outcome, score=fact.score, gain=gain))
+
+    def _known(self, candidate: int) -> TriedOut | None:
+        places: list[Mapping[int, TriedOut]] = [view.tested for view in self.views.values()]
+        places += [{one.lease: one.tested} for one in self.ended.values() if one.tested is not None]
+        return next((place[candidate] for place in places if candidate in place), None)
 
     def unban(self, candidate: int) -> None:
         """It has its score again."""

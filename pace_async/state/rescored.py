@@ -79,7 +79,7 @@ def rescored(state: RunState, new: Rescoring) -> RunState:
     seen.pools = {number: Shown(shown.lease, new.of_pool(shown.ideas)) for number, shown in seen.pools.items()}
     if state.memory.active:
         state.memory.rescored(new.scores)
-    state.notes, state.confirmed, state.repeated = voided(state.notes), {}, {}
+    state.notes, state.confirmed, state.repeated, state.measured = voided(state.notes), {}, {}, {}
     return state
 
 

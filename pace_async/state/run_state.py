@@ -19,6 +19,7 @@ from pace_async.events import (
     IdeasLeft,
     ImplementerChosen,
     ImplementerTry,
+    MeasuredAgain,
     NotesPage,
     Practised,
     ProgramGiven,
@@ -202,10 +203,11 @@ class RunState:
     for leases that are not complete. `notes` are the newest pages by number (see `state.notes`).
     `left` are the ideas that left the pool of an island, the newest last (see `state.pools`).
     `confirmed` has the score of the evaluation that confirmed a candidate, and `repeated` all scores on the hidden
-    instances of one that was evaluated there several times. `newest_given` is the last entry of the
-    inbox for which a lease was opened. `steering` is what people have said of what is there. `lent` and
-    `lent_programs` are used only while a run is rebuilt: the pools, by lease, that later leases take in, and the
-    programs, by candidate, that open leases start from."""
+    instances of one that was evaluated there several times. `repeats` counts the evaluations of closed and complete
+    leases after the first, and `measured` has the results that count once a group has ended, by candidate.
+    `newest_given` is the last entry of the inbox for which a lease was opened. `steering` is what people have said of
+    what is there. `lent` and `lent_programs` are used only while a run is rebuilt: the pools, by lease, that later
+    leases take in, and the programs, by candidate, that open leases start from."""
 
     terms: Terms
     islands: dict[int, Island] = field(default_factory=dict[int, Island])
@@ -232,6 +234,8 @@ class RunState:
     left: dict[int, tuple[IdeasLeft, ...]] = field(default_factory=dict[int, tuple[IdeasLeft, ...]])
     confirmed: dict[int, float] = field(default_factory=dict[int, float])
     repeated: dict[int, tuple[float, ...]] = field(default_factory=dict[int, tuple[float, ...]])
+    repeats: int = 0
+    measured: dict[int, MeasuredAgain] = field(default_factory=dict[int, MeasuredAgain])
     newest_given: int = 0
     steering: Steering = NOTHING_SAID
     lent: dict[int, Pool] = field(default_factory=dict[int, Pool])

@@ -3,6 +3,7 @@
     python research/benchmarks/early_ends.py --record 18 --curves docs/results/early_ends.csv
     python research/benchmarks/early_ends.py --curves docs/results/early_ends.csv
     python research/benchmarks/early_ends.py --curves docs/results/early_ends.csv --simulate
+    python research/benchmarks/early_ends.py --task prism
 
 `--record` trains variants of kuairec's seed program on its synthetic data and scores each after every epoch. Without it
 the rules decide on curves, all of which are known to their end, so that what a stop cost is known too. Three sets:
@@ -19,6 +20,10 @@ new best at their place, and of how many such. Means over the seeds, with a 95 %
 `--simulate` compares the saved share with what `pace simulate` predicts: from the curves of the same run, and from
 those of the run of the same seed that stops none, as far as that is known beforehand. There the task's own program is
 evaluated before the others, as in a run, and its seconds do not count, because it is never stopped.
+
+`--task` decides on the values of a bundled task's own scorer after its first outputs (`so_far`): each seed is a search
+of 160 candidates by uniform edits of the catalogue that stops none, as in search_rules.py, in the order in which its
+candidates ended. A margin is in shares of the distance of the task's bounds there, and each output is equally long.
 """
 
 import argparse
@@ -36,15 +41,20 @@ from typing import Any, cast
 
 import numpy as np
 
+from pace_async.configure import resolve
 from pace_async.evaluate.pruning import Reports, Rules, bar_of
 from pace_async.events import Curve
 from pace_async.fitness import fitness_of
+from pace_async.implement.catalogue import load_catalogue
 from pace_async.population.reading.curves import NEWEST
+from pace_async.search.state import Member
 from pace_async.simulate.curves import Curves, Pruning
 from pace_async.simulate.durations import Durations
 from pace_async.simulate.predict import Scenario, measure
 from pace_async.task import load_task
-from research.benchmarks.bench_runs import positive, seeds_of, stats
+from research.benchmarks.bench_runs import catalogue_task, positive, seeds_of, stats
+from research.benchmarks.catalogue_scores import curves_of
+from research.benchmarks.search_rules import Problem, by_catalogue, searched
 
 EPOCHS, SLOTS, CANDIDATES, USERS = 16, 2, 200, 200
 GAINS, GAIN, LOSS = 0.3, 0.002, 0.02
@@ -71,6 +81,13 @@ RULES = {
     "median, margin 0.005": Rules("median", margin=0.005),
     "asha, 1/4": Rules("asha"),
     "asha, 1/2": Rules("asha", factor=2),
+}
+TASK_RULES = {
+    "median": Rules("median"),
+    "median, from output 8": Rules("median", warmup=8),
+    "median, margin 0.05": Rules("median", margin=0.05),
+    "asha, 1/4": Rules("asha", warmup=2),
+    "asha, 1/2": Rules("asha", warmup=2, factor=2),
 }
 
 
@@ -148,7 +165,7 @@ class Run:
 
     @property
     def saved(self) -> float:
-        return 1.0 - self.epochs / (EPOCHS * len(self.finals))
+        return 1.0 - self.epochs / sum(map(len, self.curves))
 
     @property
     def best(self) -> float:
@@ -262,6 +279,41 @@ def table(curves: Sequence[Curve], seeds: range, length: int = CANDIDATES) -> It
             yield f"| {' | '.join(cells)} |"
 
 
+def of_task(name: str, seeds: range) -> Iterator[str]:
+    """The lines of the result on a bundled task's searches."""
+    task = catalogue_task(name)
+    assert task.catalogue_path is not None
+    catalogue, curve = load_catalogue(task.catalogue_path), curves_of(task)
+    distance = task.spec.bounds.upper - task.spec.bounds.lower
+    search = resolve(None, {}, environment={}).search
+    made: list[list[Curve]] = []
+    for seed in seeds:
+        made.append([curve(task.program)])
+
+        def score(program: str) -> float | None:
+            return curve(program)[-1][1] if curve(program) else None
+
+        def ended(parent: Member, program: str, value: float | None) -> None:
+            if value is not None:
+                made[-1].append(curve(program))
+
+        searched(task.spec, Problem(task.program, score, by_catalogue(catalogue), ended), search, seed, 8, 160)
+    yield "| rule | outputs saved, % | stopped, % | false stops | false stops a run |"
+    yield "|---|---|---|---|---|"
+    for rule, rules in TASK_RULES.items():
+        scaled = replace(rules, margin=rules.margin * distance)
+        runs = [run(_in_order(of), len(of), scaled, alone=True) for of in made]
+        stopped, false = sum(len(each.stopped) for each in runs), sum(each.false_stops for each in runs)
+        bests, candidates = sum(len(each.bests) for each in runs) - len(runs), sum(len(of) for of in made)
+        shares = interval([each.saved for each in runs]), f"{100 * stopped / candidates:.0f}"
+        each_run = interval([each.false_stops for each in runs], 1, 1.0)
+        yield f"| {rule} | {' | '.join(shares)} | {false} of {stopped}, {false} of {bests} bests | {each_run} |"
+
+
+def _in_order(curves: Sequence[Curve]) -> Programs:
+    return lambda place, known: curves[place]
+
+
 def simulated(curves: Sequence[Curve], rules: Rules) -> float:
     """The share of seconds that the simulator predicts to be saved in a run with these curves."""
     even = Durations(0, float(EPOCHS), 0.0, None, generation=0.0, learning=0.0, pause=0.0)
@@ -289,11 +341,18 @@ def predictions(curves: Sequence[Curve], seeds: range, length: int = CANDIDATES)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--curves", type=Path, required=True)
+    parser.add_argument("--curves", type=Path)
+    parser.add_argument("--task", help="a bundled task with so_far and a catalogue")
     parser.add_argument("--record", type=positive, help="curves that the file is to have")
     parser.add_argument("--simulate", action="store_true", help="compare with the simulator")
     parser.add_argument("--seeds", type=seeds_of, default=range(10))
     given = parser.parse_args()
+    if (given.task is None) == (given.curves is None):
+        parser.error("give --curves or --task")
+    if given.task is not None:
+        for line in of_task(given.task, given.seeds):
+            print(line, flush=True)
+        return
     if given.record:
         record(given.record, given.curves)
         return

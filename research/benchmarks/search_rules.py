@@ -81,12 +81,17 @@ def simulated(
     task: Task, catalogue: Catalogue, score: Score, search: SearchConfig, seed: int, islands: int, candidates: int
 ) -> list[float]:
     """Best so far after each evaluation of one search by uniform edits."""
+    return searched(task.spec, Problem(task.program, score, by_catalogue(catalogue)), search, seed, islands, candidates)
+
+
+def by_catalogue(catalogue: Catalogue) -> Callable[[str, random.Random], str]:
+    """Changes a program by an edit of the catalogue, drawn uniformly."""
 
     def change(program: str, draw: random.Random) -> str:
         before, block, after = split_block(program)
         return before + draw.choice(moves(block, catalogue)) + after
 
-    return searched(task.spec, Problem(task.program, score, change), search, seed, islands, candidates)
+    return change
 
 
 def _unheard(parent: Member, program: str, value: float | None) -> None:

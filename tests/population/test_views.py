@@ -197,6 +197,7 @@ def test_status_counts_everything_once(database: Place) -> None:
             "failing": [],
             "nodes": [],
             "evaluation_saved": None,
+            "repeats": 0,
         }
         assert reader.status("empty")["max_trained_staleness"] == 0
         assert reader.runs() == ("demo", "empty")

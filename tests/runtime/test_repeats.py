@@ -1,6 +1,7 @@
 """Runs with noisy scores that measure a new best again, under the virtual clock."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
@@ -19,6 +20,7 @@ from pace_async.simulate.runs import SimulatedFaults
 from pace_async.simulate.stages import SimulatedEvaluator, World
 from pace_async.simulate.virtual import run_virtually
 from pace_async.task import FULL, load_task
+from tests.support.comparing_states import differences
 from tests.support.population_facts import advised, evaluated, fresh, opened
 from tests.support.simulated_runs import settings
 from tests.support.virtual_runs import ROLLOUTS, Life, durations
@@ -29,13 +31,13 @@ SCORES = "select lease, score from evaluation_attempts where score is not null o
 
 @dataclass
 class Noisy(SimulatedEvaluator):
-    """Scores differ by up to .5 from attempt to attempt. With `breaks` no second attempt gives one."""
+    """Scores differ by up to .5 from attempt to attempt. One in `breaks` of the repeats gives none (0: all do)."""
 
-    breaks: bool = False
+    breaks: int = 0
 
     async def run(self, request: EvaluationRequest) -> Evaluation:
         found = await super().run(request)
-        if self.breaks and request.id.attempt > 1:
+        if self.breaks and request.id.attempt > 1 and derive(0, request.program, request.id.attempt) % self.breaks == 0:
             return Evaluation("timeout", None, found.seconds, "too slow today")
         if found.score is None:
             return found
@@ -43,7 +45,7 @@ class Noisy(SimulatedEvaluator):
         return replace(found, score=(found.score + drawn) / 2, metrics={"drawn": drawn})
 
 
-def noisy(*, breaks: bool = False, lost: frozenset[int] = frozenset()) -> Callable[[Core], None]:
+def noisy(*, breaks: int = 0, lost: frozenset[int] = frozenset()) -> Callable[[Core], None]:
     def begun(core: Core) -> None:
         simulated = core.stages.evaluator
         assert isinstance(simulated, SimulatedEvaluator)
@@ -51,6 +53,9 @@ def noisy(*, breaks: bool = False, lost: frozenset[int] = frozenset()) -> Callab
         core.stages = replace(core.stages, evaluator=evaluator)
 
     return begun
+
+
+PARENTS: Mapping[str, object] = {"evaluation__repeats_for": "parents"}
 
 
 def life(folder: Path, **more: object) -> Life:
@@ -88,21 +93,23 @@ def test_the_score_of_a_new_best_is_the_mean_of_its_evaluations(tmp_path: Path) 
 
 
 def test_without_repeats_nothing_is_kept(tmp_path: Path) -> None:
-    run = life(tmp_path, evaluation__repeats=0).live(begun=noisy())
+    run = life(tmp_path, evaluation__repeats=0, **PARENTS).live(begun=noisy())
     assert run.rows(SCORES) == [] and run.population.load().run_state.repeated == {}
     assert run.rows("select count(*) from evaluation_attempts where attempt > 1") == [(0,)]
 
 
 def test_a_program_that_does_not_work_again_is_no_best(tmp_path: Path) -> None:
-    run = life(tmp_path).live(begun=noisy(breaks=True))
+    run = life(tmp_path).live(begun=noisy(breaks=1))
     assert run.rows("select max(score) from candidates where candidate > 0")[0][0] is None or not scores_of(run)
     assert run.rows("select count(*) > 20 from candidates where outcome = 'timeout'") == [(1,)]
 
 
 def test_a_run_that_is_killed_amid_repeats_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
-    whole = life(tmp_path / "whole", staleness__mode="sync").live(begun=noisy())
+    sync: Mapping[str, object] = {"staleness__mode": "sync", **PARENTS}
+    whole = life(tmp_path / "whole", **sync).live(begun=noisy())
+    assert whole.rows(MEASURED)
     for cut in (15, 40, 90):
-        run = life(tmp_path / f"cut {cut}", staleness__mode="sync")
+        run = life(tmp_path / f"cut {cut}", **sync)
         assert run.live(cut, begun=noisy()).state == "interrupted"
         assert run.live(begun=noisy()).state == "done"
         assert run.rows(ROLLOUTS) == whole.rows(ROLLOUTS)
@@ -129,3 +136,84 @@ def test_scores_that_are_equal_by_the_tasks_word_are_not_measured_again() -> Non
     refuse_unless_noisy(task, EvaluationConfig())
     with pytest.raises(UsageError, match="repeats is 2, and equal programs"):
         refuse_unless_noisy(task, EvaluationConfig(repeats=2))
+
+
+AS_PARENTS = """
+select a.lease, c.score, count(*), avg(a.score) from evaluation_attempts a join candidates c on c.candidate = a.lease
+where a.score is not null group by a.lease, c.score having count(*) > 1 order by a.lease"""
+MEASURED = "select body from journal where kind = 'MeasuredAgain' order by seq"
+
+
+def test_a_parent_is_measured_again_each_time_it_is_chosen_and_its_mean_is_its_score(tmp_path: Path) -> None:
+    run = life(tmp_path, **PARENTS).live(begun=noisy())
+    facts = [json.loads(body) for (body,) in run.rows(MEASURED)]
+    assert len(facts) > 5 and len({fact["candidate"] for fact in facts}) > 2
+    assert all(2 <= len(fact["scores"]) <= 4 for fact in facts)
+    newest = {fact["candidate"]: fact["scores"] for fact in facts}
+    rows = {lease: (score, count, mean) for lease, score, count, mean in run.rows(AS_PARENTS)}
+    state = run.population.load().run_state
+    for candidate, scores in newest.items():
+        score, count, mean = rows[candidate]
+        assert count == len(scores) and score == pytest.approx(mean) == pytest.approx(fmean(scores))
+        assert state.repeated[candidate] == pytest.approx(tuple(scores))
+        kept = [member for island in state.islands.values() for member in island.members]
+        assert all(member.score == fmean(scores) for member in kept if member.candidate == candidate)
+    for island in state.islands.values():
+        assert [one.score for one in island.members] == sorted((one.score for one in island.members), reverse=True)
+    parents = {parent for (parent,) in run.rows("select distinct parent from experiments where parent > 0")}
+    assert newest.keys() <= parents
+    rewards = dict(run.rows("select candidate, reward from candidates"))
+    first = {fact["candidate"]: fact["scores"][0] for fact in reversed(facts) if len(fact["scores"]) == 2}
+    for candidate, score in first.items():
+        if len(newest[candidate]) == 2 and score != newest[candidate][1]:
+            assert rewards[candidate] == pytest.approx(5 * score)
+    assert state.repeats == sum(count - 1 for _, count, _ in rows.values())
+
+
+def test_repeats_are_at_most_their_share_and_a_resume_goes_on_with_what_is_left(tmp_path: Path) -> None:
+    unbounded = life(tmp_path / "unbounded", **PARENTS).live(begun=noisy()).population.load().run_state
+    assert unbounded.repeats > 0.2 * (unbounded.evaluated + unbounded.repeats)
+    run, most = life(tmp_path / "bounded", evaluation__repeats_budget=0.2, **PARENTS), 0
+    for cut in (25, 40, 60, 0):
+        run.live(cut, begun=noisy())
+        [(made,)] = run.rows(
+            "select count(score) - count(distinct lease) from evaluation_attempts where score is not null"
+        )
+        state = run.population.load().run_state
+        assert made <= 0.2 * (state.evaluated + made)
+        assert not cut or made >= most
+        most = made
+    assert run.state == "done" and most == state.repeats > 5
+    none = life(tmp_path / "none", evaluation__repeats_budget=0.0, **PARENTS).live(begun=noisy())
+    assert none.rows(SCORES) == [] and none.population.load().run_state.repeats == 0
+
+
+def test_a_parent_that_does_not_work_again_is_taken_out(tmp_path: Path) -> None:
+    run = life(tmp_path, **PARENTS).live(begun=noisy(breaks=6))
+    facts = [json.loads(body) for (body,) in run.rows(MEASURED)]
+    gone = {fact["candidate"] for fact in facts if fact["outcome"] != "ok"}
+    assert 0 < len(gone) < len(facts)
+    numbers = ",".join(map(str, gone))
+    rows = run.rows(f"select distinct outcome, score, merit from candidates where candidate in ({numbers})")
+    assert rows == [("timeout", None, None)]
+    state = run.population.load().run_state
+    seen = [*state.visible.elites.values(), *(one for island in state.islands.values() for one in island.members)]
+    assert not gone & {one.candidate for one in seen}
+
+
+def test_the_state_of_a_run_that_measures_parents_again_is_what_its_facts_come_to(tmp_path: Path) -> None:
+    for mode, memory in (("async", "run"), ("sync", "pool")):
+        cores = list[Core]()
+
+        def begun(core: Core, cores: list[Core] = cores) -> None:
+            noisy()(core)
+            cores.append(core)
+
+        run = life(tmp_path / mode, staleness__mode=mode, search__memory=memory, **PARENTS).live(begun=begun)
+        assert run.rows(MEASURED)
+        state = run.population.load().run_state
+        shown = [one for view in state.memory.views.values() for one in view.tested.values()]
+        scores = dict(run.rows("select candidate, score from candidates"))
+        assert bool(shown) == (memory == "run") and all(one.score == scores[one.candidate] for one in shown)
+        found = differences(cores[0].state, state)
+        assert [name for name in found if name not in ("terms", "weights")] == []

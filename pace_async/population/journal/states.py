@@ -21,6 +21,7 @@ from pace_async.events import (
     IdeasLeft,
     ImplementerTry,
     LearnedBefore,
+    MeasuredAgain,
     NotesPage,
     Practised,
     ProgramGiven,
@@ -47,10 +48,11 @@ PLAIN = (
     "reservations",
     "weights",
     "newest_given",
+    "repeats",
 )
 """Fields of the state that are numbers and texts."""
 VALUES = ("spreads", "health", "shipped", "steering")
-TABLES = ("reserved", "attempts", "turns", "notes", "left", "confirmed", "repeated")
+TABLES = ("reserved", "attempts", "turns", "notes", "left", "confirmed", "repeated", "measured")
 """Fields that are values, and mappings to values."""
 
 
@@ -125,6 +127,8 @@ class _State(msgspec.Struct, frozen=True):
     first: TriedOut | None = None
     confirmed: dict[int, float] = {}
     repeated: dict[int, tuple[float, ...]] = {}
+    repeats: int = 0
+    measured: dict[int, MeasuredAgain] = {}
     newest_given: int = 0
     front: tuple[int, ...] = ()
     steering: Steering = NOTHING_SAID

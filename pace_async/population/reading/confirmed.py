@@ -13,11 +13,14 @@ Two evaluations of one program differ by noise. Programs whose confirmed scores 
 from dataclasses import dataclass
 from statistics import median
 
-from sqlalchemy import Connection, and_, select
+from sqlalchemy import Connection, and_, func, select
+from sqlalchemy.exc import DBAPIError
 
 from pace_async.fitness import Fitness, fitness_of
+from pace_async.population.base import Population
 from pace_async.population.models import CandidateRow, EvaluationAttemptRow, FreshScoreRow, RunRow
 from pace_async.population.reading.epochs import last_lease_before
+from pace_async.task import FULL
 
 SHARED = "shared"
 
@@ -90,6 +93,34 @@ def repeats_of(connection: Connection, run_id: int, candidate: int) -> tuple[flo
         return ()
     mine = select(row.score).where(row.run_id == run_id, row.lease == candidate, row.score.is_not(None))
     return tuple(score for score in connection.execute(mine.order_by(row.attempt)).scalars() if score is not None)
+
+
+def repeats_in(connection: Connection, run_id: int) -> int:
+    """The scores of programs that were measured again, but for the first of each."""
+    row = EvaluationAttemptRow
+    scores, programs = func.count(), func.count(row.lease.distinct())
+    return connection.execute(
+        select(scores - programs).where(row.run_id == run_id, row.score.is_not(None))
+    ).scalar_one()
+
+
+async def newest_attempt(population: Population, run: str, candidate: int) -> int | None:
+    """The number of the newest evaluation of a candidate on the hidden instances. None if it is not complete, was
+    scored by an earlier evaluator, or the database is away."""
+    row, made = CandidateRow, EvaluationAttemptRow
+    same = and_(made.run_id == row.run_id, made.lease == row.candidate, made.stage == FULL, made.fresh == 0)
+    newest = select(func.max(made.attempt)).select_from(row).join(made, same).where(row.candidate == candidate)
+
+    def asked(connection: Connection) -> int | None:
+        run_id = connection.execute(select(RunRow.run_id).where(RunRow.name == run)).scalar_one()
+        if candidate <= last_lease_before(connection, run_id):
+            return None
+        return connection.execute(newest.where(row.run_id == run_id)).scalar()
+
+    try:
+        return await population.read(asked)
+    except (DBAPIError, OSError):
+        return None
 
 
 def equal_to_best(connection: Connection, run_id: int, best: int) -> Equals:

@@ -23,7 +23,7 @@ from pace_async.population.models import (
     VersionRow,
 )
 from pace_async.population.reading.candidates import candidates_with_experiments, columns
-from pace_async.population.reading.confirmed import best_candidate, equal_to_best, repeats_of
+from pace_async.population.reading.confirmed import best_candidate, equal_to_best, repeats_in, repeats_of
 from pace_async.population.reading.curves import reports_of, saved_by
 from pace_async.population.reading.epochs import last_lease_before
 from pace_async.population.reading.implementers_chosen import choices_of, models_of_bandit, results_of, tally
@@ -90,7 +90,7 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
     `longest_turn_cpu_ms` are the longest turns of the event loop, null until measured. `implementers` has the results
     of the models that a bandit chose, by kind of experiment, and `nodes` what ran on each machine of a cluster.
     `evaluation_saved` is the estimated share of the seconds of evaluations that early ends saved, null if none ended
-    early."""
+    early. `repeats` counts the scores of programs that were measured again, but for the first of each."""
     run_id = find_run(connection, run)
     complete = (CandidateRow.run_id == run_id,)
     counted = select(GroupRow.state, func.count()).where(GroupRow.run_id == run_id).group_by(GroupRow.state)
@@ -130,6 +130,7 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
         "longest_turn_cpu_ms": run_row.longest_turn_cpu_ms,
         "nodes": machines_of(connection, run_id),
         "evaluation_saved": saved_by(connection, run_id).share,
+        "repeats": repeats_in(connection, run_id),
         "groups_trained": groups.get("trained", 0),
         "groups_skipped": groups.get("skipped", 0),
         "rollbacks": [

@@ -53,6 +53,7 @@ INPUT = {
     "ImplementerChecked",
     "Practised",
     "Evaluated",
+    "MeasuredAgain",
     "LeaseAborted",
     "LeaseReleased",
     "GroupShipped",

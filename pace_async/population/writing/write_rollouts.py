@@ -7,7 +7,7 @@ The condition of each UPDATE enforces the order, so that the database decides it
 import json
 from typing import get_args
 
-from sqlalchemy import Integer, bindparam, delete, func, select, update
+from sqlalchemy import Double, Integer, bindparam, case, cast, delete, func, select, update
 
 from pace_async.errors import PaceBug
 from pace_async.events import (
@@ -19,6 +19,7 @@ from pace_async.events import (
     IslandActed,
     LeaseAborted,
     LeaseOpened,
+    MeasuredAgain,
     Practised,
     Purpose,
 )
@@ -29,6 +30,7 @@ from pace_async.population.models import (
     CandidateRow,
     CascadeScoreRow,
     ClaimRow,
+    EvaluationAttemptRow,
     ExperimentRow,
     FreshScoreRow,
     GivenIdeaRow,
@@ -41,6 +43,7 @@ from pace_async.population.models import (
 )
 from pace_async.population.prepared import Prepared
 from pace_async.population.writing.scope import OF_LEASE, OF_RUN, STANDING, Scope
+from pace_async.task import FULL
 
 WITHDRAW = Prepared(delete(ClaimRow).where(ClaimRow.run_id == OF_RUN, ClaimRow.lease == OF_LEASE))
 REPLACED_PRACTICE = Prepared(delete(PracticeRow).where(PracticeRow.run_id == OF_RUN, PracticeRow.lease == OF_LEASE))
@@ -157,6 +160,19 @@ def evaluated(scope: Scope, fact: Evaluated) -> None:
     scope.add(FreshScoreRow, *(row_of(FreshScoreRow, tried, candidate=fact.lease, number=n) for n, tried in tries))
     if fact.fresh:
         _withdraw(scope, fact.lease)
+
+
+def measured_again(scope: Scope, fact: MeasuredAgain) -> None:
+    """The new score of a candidate, and its first one beside the attempt that gave it. A banned one keeps no rank."""
+    row, attempt, score = CandidateRow, EvaluationAttemptRow, fact.score
+    of_candidate = attempt.run_id == scope.run_id, attempt.lease == fact.candidate, attempt.stage == FULL
+    first = *of_candidate, attempt.fresh == 0, attempt.accepted.is_(True), attempt.outcome == "ok"
+    scope.connection.execute(update(attempt).where(*first, attempt.score.is_(None)).values(score=fact.scores[0]))
+    merit = case((row.merit.is_not(None), cast(scope.merit(score), Double)))
+    values = {"outcome": fact.outcome, "detail": fact.detail, "score": score, "merit": merit}
+    scope.connection.execute(
+        update(row).where(row.run_id == scope.run_id, row.candidate == fact.candidate).values(**values)
+    )
 
 
 def cascade_stage_ended(scope: Scope, fact: CascadeStageEnded) -> None:

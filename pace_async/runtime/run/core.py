@@ -97,8 +97,9 @@ class Stages:
 class Core:
     """Connects the tasks of a run. Without `fresh` new bests are not confirmed. Except for the recorder, all values
     here belong to this process and are in no row: whether its engine is up, why it stops, whether a person holds back
-    new leases (`held`), the leases left by an earlier process (`unfinished`), and the leases that stay open for a
-    resume (`parked`)."""
+    new leases (`held`), the leases left by an earlier process (`unfinished`), the leases that stay open for a resume
+    (`parked`), the repeats of a lease's program (`repeating`), and the parents that are being measured again
+    (`measuring`)."""
 
     config: Config
     task: Task
@@ -126,6 +127,8 @@ class Core:
     best_after: tuple[float | None, int, float] = (None, 0, 0.0)
     """The best score, and when this process first saw it: the candidates that had ended, and the monotonic clock."""
     parked: set[int] = field(default_factory=set[int])
+    repeating: dict[int, int] = field(default_factory=dict[int, int])
+    measuring: set[int] = field(default_factory=set[int])
     state: RunState = field(init=False)
     bus: Bus = field(init=False)
     unfinished: list[LeaseWork] = field(init=False)

@@ -42,7 +42,7 @@ from pace_async.runtime.run.fresh import claimed_evaluation, claims_best
 from pace_async.runtime.run.patience import ADVISE, ASK, EVALUATE, LeftOpen, Lost, Patience
 from pace_async.runtime.run.recorder import ClaimedPlace
 from pace_async.runtime.run.repairing import chosen_implementer, implemented_and_evaluated
-from pace_async.runtime.run.repeating import measured_again, scores_of
+from pace_async.runtime.run.repeating import measured_again, measured_as_parent, scores_of
 from pace_async.runtime.run.work import Decision, LeaseWork
 from pace_async.search.draws import generator
 from pace_async.search.islands import context_of
@@ -101,11 +101,13 @@ async def _decide(core: Core, patience: Patience, work: LeaseWork) -> Decision:
     parent = work.migrant or parent_of(
         island, search, generator(core.config.seed, lease, "parent"), spec.fitness, lease, core.state.repeated
     )
+    parent = await measured_as_parent(core, patience, lease, parent)
     context = context_of(island, parent, spec.fitness)
     questions = core.prompts.questions(core.state, island, parent) if core.prompts is not None else None
     advice = await _advice(core, patience, lease, context, questions)
     if core.state.running[lease].pinned is None:
-        parent = base_of(core.state, spec, core.state.islands[work.island], parent, advice.base)
+        base = base_of(core.state, spec, core.state.islands[work.island], parent, advice.base)
+        parent = base if base == parent else await measured_as_parent(core, patience, lease, base)
     idea, now = next((idea for idea in advice.pool if idea.number == advice.idea), None), core.stages.clock.now()
     chosen = chosen_implementer(core.config, core.state, lease, advice.experiment, idea, now)
     await core.record(
