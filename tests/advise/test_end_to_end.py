@@ -47,7 +47,7 @@ CATALOGUED = load_task("circle_packing")
         ("<<<<<<< SEARCH\nsize = 3\n=======\n>>>>>>> REPLACE\n", "size = 3"),
         (f"<think>Do not say this.</think>Say this.\n{EDIT}", "Say this."),
         (f"a\x00b\n{EDIT}", "a b"),
-        (f"{'long ' * 200}\n{EDIT}", f"{('long ' * 200)[: LONGEST_TITLE - 3]}..."),
+        (f"{'long ' * 200}\n{EDIT}", f"{('long ' * 200)[:LONGEST_TITLE].rpartition(' ')[0].rstrip()}…"),
     ],
 )
 def test_an_edit_is_remembered_by_the_line_before_it_or_by_its_first_new_line(answer: str, title: str) -> None:
@@ -157,7 +157,7 @@ def test_notes_of_a_run_whose_only_model_is_trained_are_refused() -> None:
     config = Config.model_validate(
         {"advisor": {"role": "end_to_end", "model": "models/any"}, "search": {"notes_every": 10}}
     )
-    with pytest.raises(UsageError, match="models/any is the only one: leave notes out"):
+    with pytest.raises(UsageError, match="models/any is the only one: leave it out"):
         refuse_unless_written(config)
 
 

@@ -73,7 +73,8 @@ CHANGES = {
     "state/apply.py": "the fold",
     "runtime/run/recorder.py": "claimed places",
     "state/rescored.py": "the fold of new scores that come into force",
-    "state/bans.py": "the fold of bans, and of those taken back",
+    "state/bans.py": "the fold of bans, of those taken back, and of scores that were measured again",
+    "state/pools.py": "the fold of ideas that leave a pool",
     "population/journal/states.py": "a state that is read back from a snapshot",
     "population/reading/replay.py": "what the leases of a run took in is lent to the fold before its first fact",
 }
