@@ -82,6 +82,12 @@ class SimulateFlags:
     curve_noise: float | None = typer.Option(
         None, "--curve-noise", help="Their standard deviation from it, with scores from 0 to 1 [default: 0.02]."
     )
+    repeats: int | None = typer.Option(
+        None, "--repeats", help="See `evaluation.repeats` [default: 0]. A new best is rarer than in a real search."
+    )
+    repeats_for: str | None = typer.Option(
+        None, "--repeats-for", metavar="bests|parents", help="See `evaluation.repeats_for` [default: bests]."
+    )
     as_json: bool = JSON_OPTION
 
 
@@ -125,6 +131,7 @@ def _in_words(found: "Prediction", bound: str) -> dict[str, object]:
         "candidates an hour": f"{_rate(found['candidates_per_hour'])}; sync {_rate(found['sync_candidates_per_hour'])}",
         "roofline": f"{_rate(found['roofline'])} an hour, bound by {found['binding']} ({terms})",
         "advice": found["advice"],
+        **({"repeats": _repeats_in_words(found)} if found["repeats"] else {}),
         **(_saved_in_words(found, saved) if (saved := found["evaluation_saved"]) is not None else {}),
         **(_nodes_in_words(found["nodes"]) if found["nodes"] is not None else {}),
     }
@@ -133,6 +140,11 @@ def _in_words(found: "Prediction", bound: str) -> dict[str, object]:
 def _saved_in_words(found: "Prediction", saved: float) -> dict[str, object]:
     stopped = f"{found['pruned']:,} of {found['candidates']:,} stopped"
     return {"early ends": f"save {100 * saved:.1f} % of the evaluations' seconds; {stopped}"}
+
+
+def _repeats_in_words(found: "Prediction") -> str:
+    share = found["repeats"] / (found["repeats"] + found["candidates"])
+    return f"{found['repeats']:,} further evaluations of programs, {100 * share:.0f} % of all"
 
 
 def _nodes_in_words(found: "NodesPart") -> dict[str, object]:

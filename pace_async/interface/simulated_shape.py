@@ -24,10 +24,13 @@ _LEAST = {
     "prune_least": 1,
     "prune_factor": 2,
     "curve_steps": 2,
+    "repeats": 0,
 }
 _SECONDS = ("eval_mean", "eval_cv", "eval_cap", "generation", "implement_mean", "learn", "pause")
 _NUMBERS = (*_SECONDS, "prune_margin", "curve_noise")
 PRUNES = "median", "asha"
+BESTS = "bests"
+REPEATED = BESTS, "parents"
 REPAIR_S = 600.0
 _TIME = re.compile(r"(\d+(?:\.\d*)?)(s|m|h|d)")
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -63,6 +66,8 @@ class Shape(TypedDict, total=False):
     prune_factor: int | None
     curve_steps: int | None
     curve_noise: float | None
+    repeats: int | None
+    repeats_for: str | None
 
 
 def refuse_unless_valid(shape: Shape, called: Callable[[str], str]) -> None:
@@ -83,6 +88,8 @@ def refuse_unless_valid(shape: Shape, called: Callable[[str], str]) -> None:
         )
     if (prune := shape.get("prune")) is not None and prune not in PRUNES:
         raise UsageError(f"{called('prune')} must be {' or '.join(PRUNES)}, not {prune!r}.")
+    if (repeated := shape.get("repeats_for")) is not None and repeated not in REPEATED:
+        raise UsageError(f"{called('repeats_for')} must be {' or '.join(REPEATED)}, not {repeated!r}.")
     of_rule = next((name for name in values if name.startswith(("prune_", "curve_"))), None)
     if of_rule is not None and prune is None:
         raise UsageError(f"{called(of_rule)} goes with {called('prune')}.")

@@ -14,7 +14,7 @@ from pace_async.errors import UsageError
 from pace_async.interface.loops import beside_any_loop
 from pace_async.interface.opening import open_run
 from pace_async.interface.reading import Run
-from pace_async.interface.simulated_shape import Shape, nodes_of, refuse_unless_valid
+from pace_async.interface.simulated_shape import BESTS, Shape, nodes_of, refuse_unless_valid
 from pace_async.runtime.run_paths import find_run_paths
 
 if TYPE_CHECKING:
@@ -90,6 +90,8 @@ def scenario_of(like: str | None, shape: Shape, called: Callable[[str], str] = s
         learns=made is None or trains(made.learner.objective),
         nodes=nodes,
         pruning=_pruning_of(shape, made.evaluation if made else None, curves),
+        repeats=_or(shape.get("repeats"), made.evaluation.repeats if made else 0),
+        repeats_for=shape.get("repeats_for") or (made.evaluation.repeats_for if made else BESTS),
     )
 
 

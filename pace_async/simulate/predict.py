@@ -24,6 +24,7 @@ from pace_async.events import Curve, EvaluationAttempted
 from pace_async.gc_freeze import start_up_frozen
 from pace_async.observe.roofline import Load, Roofline, advice, roofline
 from pace_async.population.memory import MemoryPopulation
+from pace_async.population.reading.confirmed import repeats_in
 from pace_async.population.reading.timings import aborted_leases, attempted_seconds, finished_rollouts
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.codecs import Handles
@@ -45,7 +46,7 @@ ROOM = 16 << 20
 class Scenario:
     """A run's shape. `slots` limits concurrent evaluations. None: one for each thread. With `learns` False nothing is
     trained, so nothing waits for the learner. Evaluations run on `nodes`, if given, which have `slots` together.
-    `pruning` ends some of them early."""
+    `pruning` ends some of them early. Programs are measured again as `evaluation.repeats` and `repeats_for` say."""
 
     threads: int
     group_size: int
@@ -58,6 +59,8 @@ class Scenario:
     learns: bool = True
     nodes: NodesShape | None = None
     pruning: Pruning | None = None
+    repeats: int = 0
+    repeats_for: str = "bests"
 
     def synchronous(self) -> "Scenario":
         """The same work behind a barrier, with as many threads as a group has rollouts."""
@@ -70,7 +73,8 @@ class Measured:
     share of its threads' time with a lease, `evaluator` the used share of its evaluation slots' time. `staleness`
     counts trained rollouts by age. `trained_evaluation` and `evaluation` are mean seconds of trained and of all
     evaluations. `losses` is set for a scenario with nodes. Where evaluations end early `pruned` counts those that were
-    stopped, and `saved` is the share of all their seconds that this saved."""
+    stopped, and `saved` is the share of all their seconds that this saved. `repeats` counts the evaluations of programs
+    that had been measured before."""
 
     scenario: Scenario
     candidates: int
@@ -85,6 +89,7 @@ class Measured:
     losses: NodesPart | None = None
     saved: float | None = None
     pruned: int = 0
+    repeats: int = 0
 
     @property
     def per_hour(self) -> float:
@@ -96,7 +101,8 @@ class Prediction(TypedDict):
     Divide it by threads / group_size for the gain per thread. `trained_speedup` leaves out the rollouts that expired.
     Utilisations are shares of 0 to 1. `staleness` counts trained rollouts by their age in updates. `roofline` and
     `terms` are candidates an hour without failures. `nodes` is None without nodes, and `evaluation_saved`, the share of
-    the seconds of evaluations that early ends saved, without a rule. `pruned` evaluations were stopped."""
+    the seconds of evaluations that early ends saved, without a rule. `pruned` evaluations were stopped, and
+    `repeats` were of programs that had been measured before."""
 
     speedup: float
     trained_speedup: float
@@ -118,12 +124,13 @@ class Prediction(TypedDict):
     nodes: NodesPart | None
     evaluation_saved: float | None
     pruned: int
+    repeats: int
 
 
 def predict(scenario: Scenario) -> Prediction:
     """The speed of a run. Raises UsageError for nodes on which hardly an evaluation ends."""
     found = measure(scenario)
-    calm = scenario.nodes is None and scenario.pruning is None
+    calm = scenario.nodes is None and scenario.pruning is None and not scenario.repeats
     if calm and (scenario.slots is None or scenario.slots >= scenario.group_size):
         synchronous = synchronous_seconds(
             scenario.durations, candidates=scenario.candidates, group_size=scenario.group_size
@@ -151,6 +158,7 @@ def predict(scenario: Scenario) -> Prediction:
         "nodes": found.losses,
         "evaluation_saved": found.saved,
         "pruned": found.pruned,
+        "repeats": found.repeats,
     }
 
 
@@ -206,6 +214,9 @@ async def _measured(scenario: Scenario, folder: Path) -> Measured:
     if scenario.pruning is not None:
         ran = measured.evaluation * measured.candidates
         measured = replace(measured, saved=world.saved_seconds / (world.saved_seconds + ran))
+    if scenario.repeats:
+        repeats = await population.read(lambda connection: repeats_in(connection, population.run_id))
+        measured = replace(measured, repeats=repeats)
     population.close()
     return measured
 
@@ -224,6 +235,8 @@ def config_of(scenario: Scenario) -> Config:
             "learner.k": min(4, scenario.group_size),
             "staleness.max_staleness": scenario.bound,
             "staleness.policy": scenario.policy,
+            "evaluation.repeats": scenario.repeats,
+            "evaluation.repeats_for": scenario.repeats_for,
             **(_settings_of(scenario.pruning.rules) if scenario.pruning is not None else {}),
         },
         environment={},

@@ -52,6 +52,14 @@ def test_what_is_saved_makes_a_run_faster_and_the_same_scenario_gives_the_same()
     assert predict(with_rule)["evaluation_saved"] == found.saved
 
 
+def test_programs_that_are_measured_again_cost_candidates_an_hour() -> None:
+    plain, bests = measure(SHAPE), measure(replace(SHAPE, repeats=3))
+    parents = measure(replace(SHAPE, repeats=3, repeats_for="parents"))
+    assert plain.repeats == 0 < bests.repeats < parents.repeats < 3 * parents.candidates
+    assert plain.seconds < bests.seconds < parents.seconds
+    assert predict(replace(SHAPE, repeats=3))["repeats"] == bests.repeats
+
+
 def test_a_curve_is_that_of_its_candidate_whatever_is_stopped() -> None:
     curves = Curves(1)
     assert curves.of(5) == Curves(1).of(5) != curves.of(6)
@@ -93,9 +101,13 @@ def test_a_rule_that_makes_no_sense_is_refused() -> None:
         ({"prune_warmup": 3}, "prune_warmup goes with prune"),
         ({"prune": "asha", "prune_factor": 1}, "prune_factor must be a whole number of at least 2"),
         ({"prune": "median", "curve_noise": -1.0}, "curve_noise must be a number of at least 0"),
+        ({"repeats": -1}, "repeats must be a whole number of at least 0"),
+        ({"repeats_for": "best"}, "repeats_for must be bests or parents, not 'best'"),
     ):
         with pytest.raises(UsageError, match=said):
             scenario_of(None, shape)  # pyright: ignore[reportArgumentType]
+    asked = scenario_of(None, {"repeats": 2, "repeats_for": "parents"})
+    assert (asked.repeats, asked.repeats_for) == (2, "parents")
     made = scenario_of(None, {"prune": "asha", "prune_factor": 2, "curve_steps": 8}).pruning
     assert made == Pruning(Rules("asha", factor=2), Curves(0, (), 8))
 
