@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from pace_async.config.choice import OneOf
 from pace_async.config.gpus import IN_WORDS, Gpus, number_of
@@ -134,6 +134,11 @@ class AdvisorConfig(ProviderConfig):
     engine_arguments: list[str] = Field(
         default_factory=list[str], description="Further arguments of vLLM's server, such as --max-model-len=4096."
     )
+    float32_head: Annotated[bool, stays("what is recorded was sampled with it")] = Field(
+        default=False,
+        description="Logits are not rounded to the number type of the weights: vLLM's and, with precision bf16, the "
+        "learner's. They agree better.",
+    )
 
     @field_validator("fetch_from")
     @classmethod
@@ -148,6 +153,12 @@ class AdvisorConfig(ProviderConfig):
         if any(tokens < 8 for tokens in longest.values()):
             raise ValueError("an answer needs at least 8 tokens")
         return longest
+
+    @model_validator(mode="after")
+    def _one_head(self) -> Self:
+        if self.float32_head and any(argument.startswith("--hf-overrides") for argument in self.engine_arguments):
+            raise ValueError("engine_arguments and float32_head both set vLLM's --hf-overrides: leave one of them out")
+        return self
 
     @property
     def writes_code(self) -> bool:

@@ -35,6 +35,7 @@ _OF_THIS_MACHINE = {
         "gpu_memory",
         "probe_limit",
         "engine_arguments",
+        "float32_head",
     ),
 }
 """Settings of processes, cards and weights here, of which a service has none."""

@@ -7,6 +7,7 @@ Only imported in the learner's child process.
 from pathlib import Path
 from typing import cast
 
+from pace_async.learn.head import OwnHead
 from pace_async.learn.lengths import TooLong
 from pace_async.learn.ranks import Operation, Ranks
 from pace_async.learn.rebuild import given_optimizer
@@ -62,7 +63,7 @@ class Follower:
         free_released()  # of the old trainer, before the new one needs the room
         try:
             self._trainer = load_trainer(source, self._settings, self._out, self._model, ranks=self._ranks)
-        except (DependsOnNeighbours, RandomPasses):
+        except (DependsOnNeighbours, OwnHead, RandomPasses):
             return  # rank 0 reports it
         given = given_optimizer(self._out)
         if source != self._model or given.exists():

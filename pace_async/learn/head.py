@@ -25,13 +25,15 @@ ROUNDINGS = 8.0
 """Mean difference of log-probabilities that passes for rounding, in roundings of the largest logit."""
 
 
-def chunk_of(setting: int | None, count: int, vocabulary: int) -> int:
-    """Positions in a chunk for `count` positions, 0 for all of them in the model's own head. `setting` is
-    learner.head_chunk; None chunks only what is large."""
-    if setting is not None:
-        return setting
-    if count * vocabulary <= LARGE:
-        return 0
+class OwnHead(ValueError):
+    """Only the model itself can compute its logits."""
+
+
+def chunk_of(setting: int | None, count: int, vocabulary: int, *, float32: bool = False) -> int:
+    """Positions in a chunk for `count` positions, 0 for all of them in the model's own head, which `float32` rules out.
+    `setting` is learner.head_chunk; None chunks only what is large."""
+    if setting is not None or count * vocabulary <= LARGE:
+        return setting or (max(1, count) if float32 else 0)
     fitting = max(1, LARGE // vocabulary)
     return fitting - fitting % _TILE if fitting > _TILE else fitting
 
@@ -40,7 +42,7 @@ def chunk_of(setting: int | None, count: int, vocabulary: int) -> int:
 class Answers:
     """The N tokens to score, by row and by column among the last `length` tokens of each row. `chunk` is the number of
     positions in a chunk, 0: the model's own head scores all at once. `in_one_row`: of a row of several calls it scores
-    these tokens alone."""
+    these tokens alone. `float32`: products of numbers in bfloat16 are added up to logits that are not rounded."""
 
     rows_N: torch.Tensor
     columns_N: torch.Tensor
@@ -48,6 +50,7 @@ class Answers:
     temperature: float = 1.0
     chunk: int = 0
     in_one_row: bool = False
+    float32: bool = False
 
     def targets(self, ids_BL: torch.Tensor) -> torch.Tensor:
         """The tokens' ids (N,)."""
@@ -239,7 +242,8 @@ class _Head:
     def logits(self, part: slice) -> torch.Tensor:
         """Float32 (C, V), over the temperature."""
         with torch.autocast(self.weight_VH.device.type, enabled=False):
-            logits_CV = linear(self.states(part), self.weight_VH, self._bias_V).float()
+            multiplied = _in_float32 if self._answers.float32 else linear
+            logits_CV = multiplied(self.states(part), self.weight_VH, self._bias_V).float()
         scale, cap = self._scaling.scale, self._scaling.cap
         if cap is not None:
             logits_CV.mul_(scale / cap).tanh_().mul_(cap)
@@ -262,3 +266,12 @@ class _Head:
         if slope_CV is not None:
             gradient_CV.mul_(slope_CV)
         return gradient_CV.to(self.weight_VH.dtype)
+
+
+def _in_float32(states_CH: torch.Tensor, weight_VH: torch.Tensor, bias_V: torch.Tensor | None) -> torch.Tensor:
+    """Logits (C, V) in float32, as vLLM's float32 head computes them. A card needs no copy of the weights for it."""
+    bias = None if bias_V is None else bias_V.float()
+    if weight_VH.dtype == torch.float32 or weight_VH.device.type != "cuda":
+        return linear(states_CH.float(), weight_VH.float(), bias)
+    logits_CV = torch.mm(states_CH, weight_VH.t(), out_dtype=torch.float32)
+    return logits_CV if bias is None else logits_CV.add_(bias)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pace_async.learn.base import RESTORED
+from pace_async.learn.head import OwnHead
 from pace_async.learn.lengths import TooLong
 from pace_async.learn.ranks import ALONE, Ranks
 from pace_async.learn.rebuild import Made
@@ -194,7 +195,7 @@ class Lineage:
         self._ranks.call("load", str(source))
         try:
             self._trainer = load_trainer(source, self.settings, self._out, self._store.model, ranks=self._ranks)
-        except (DependsOnNeighbours, RandomPasses) as refusal:
+        except (DependsOnNeighbours, OwnHead, RandomPasses) as refusal:
             raise GroupRefused(f"{self._store.model}: {refusal}", setting=True) from None
         self._store.load_optimizer(self._trainer, version)
         self.version = version

@@ -40,6 +40,7 @@ class TrainerConfig:
     gradient_checkpointing: bool = False
     precision: Literal["fp32", "bf16"] = "fp32"
     head_chunk: int | None = None
+    float32_head: bool = False
     max_length: int | None = None
     lora_rank: int | None = None
     lora_alpha: float | None = None
@@ -80,6 +81,7 @@ class TrainerConfig:
             gradient_checkpointing=learner.gradient_checkpointing,
             precision=learner.precision,
             head_chunk=learner.head_chunk,
+            float32_head=config.advisor.float32_head,
             max_length=learner.max_length,
             lora_rank=learner.lora_rank,
             lora_alpha=learner.lora_alpha,

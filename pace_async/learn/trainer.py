@@ -35,7 +35,7 @@ from pace_async.learn.arguments import arguments_of
 from pace_async.learn.backtrack import BeforeStep
 from pace_async.learn.batch import MicroBatch, micro_batches
 from pace_async.learn.correction import selection, weigh
-from pace_async.learn.head import Answers, chunk_of, prepared, scores
+from pace_async.learn.head import Answers, OwnHead, chunk_of, prepared, scores
 from pace_async.learn.lengths import longest, refuse_too_long
 from pace_async.learn.movement import HALVINGS, Movement, above_noise, beyond, movement, noise_metrics, too_far
 from pace_async.learn.noise import DRAWS, dithered, is_noisy, rounding
@@ -110,7 +110,10 @@ class GroupTrainer(GRPOTrainer):
             refuse_noise(self.policy, ranks)
             refuse_dependent_rows(self.policy, longest(self._context, settings.max_length))
         both, text, eps = (self.policy, self.reference), fixed_text(self.policy), self._rounding
-        self._head_chunk = settings.head_chunk if prepared(both, self._run, text, eps) else 0
+        chunks = prepared(both, self._run, text, eps)
+        if settings.float32_head and not chunks:
+            raise OwnHead("its head has adapters or an unknown way with logits: advisor.float32_head is not for it")
+        self._head_chunk = settings.head_chunk if chunks else 0
         self.packs = settings.packing == "auto" and can_pack(both, self._run, text, eps)
 
     def step(self, group: Group) -> StepResult:
@@ -329,9 +332,10 @@ class GroupTrainer(GRPOTrainer):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Logprobs and entropies (N,) of the tokens on which `scored_BT` is true. `inputs`: of a packed row."""
         rows_N, columns_N = scored_BT.nonzero(as_tuple=True)
-        chunk = chunk_of(self._head_chunk, len(rows_N), model.config.get_text_config().vocab_size)
+        float32 = self.settings.float32_head
+        chunk = chunk_of(self._head_chunk, len(rows_N), model.config.get_text_config().vocab_size, float32=float32)
         temperature, in_one_row = self.settings.temperature, inputs is not None
-        answers = Answers(rows_N, columns_N, scored_BT.shape[1], temperature, chunk, in_one_row)
+        answers = Answers(rows_N, columns_N, scored_BT.shape[1], temperature, chunk, in_one_row, float32)
         return scores(partial(self._run, model, **(inputs or {})), ids_BL, attended_BL, answers)
 
     def _measured(self, batches: list[MicroBatch]) -> dict[str, float]:
@@ -351,7 +355,7 @@ def load_trainer(
 ) -> GroupTrainer:
     """A trainer on the weights in directory `model`, in float32 (a step of 1e-6 vanishes in bfloat16). `given` is
     version 0's directory, if it is another one: the base of adapters, and the reference of the KL penalty. Of several
-    `ranks`, each has to call this. Raises RandomPasses."""
+    `ranks`, each has to call this. Raises RandomPasses, OwnHead."""
     torch.set_num_threads(settings.threads)
     if torch.cuda.is_available():
         torch.set_float32_matmul_precision("high")  # TF32 where float32 stays: ten times as fast on a card

