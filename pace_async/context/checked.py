@@ -25,9 +25,9 @@ EXAMPLE = "Replace the greedy step by a search that takes back bad choices."
 
 def first_questions(prompts: Prompts, calls: str) -> dict[str, Rendered]:
     """What the first rollout is asked with `calls`, three or one, by call, then the implementer's question unless the
-    advisor writes the code itself, and those of what is written beside the search, if
-    anything is. Nothing is evaluated, so they say that
-    the task's program is not scored yet. Raises UsageError for a template that does not render."""
+    advisor writes the code itself, and those of what is written beside the search, if anything is. Nothing is
+    evaluated, so they say that the task's program is not scored yet. Raises UsageError for a template that does not
+    render."""
     task = prompts.task
     seed = Member(0, task.program, task.spec.bounds.lower)
     view = Results(task.spec.fitness)

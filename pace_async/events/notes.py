@@ -18,8 +18,8 @@ class NotesPage:
 @dataclass(frozen=True, slots=True)
 class IdeasLeft:
     """Ideas that leave the pool of an island with their experiments: its questions show them no more. `newest` is the
-    newest candidate of which the model knew, `from_group` as above. `ideas` has the new words, by number, of one that
-    stays, and none for one that leaves."""
+    newest candidate of which the model knew, `from_group` as above. `ideas` are pairs: the number of an idea and its
+    new words, which are empty if it leaves."""
 
     island: int
     newest: int

@@ -1,5 +1,5 @@
-"""The candidates behind the best one of a view, of which one takes its place when a person bans the best, or it is
-measured again. Pure."""
+"""The candidates behind the best one of a view. One of them takes its place when a person bans the best, or when the
+best is measured again. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -47,7 +47,7 @@ def _known(view: RunView) -> list[Best]:
 
 
 def _ranked(view: RunView, known: Sequence[Best], banned: set[int], number: int) -> dict[str, Any]:
-    """The fields of the view with these candidates, of which the one of this number is new."""
+    """The fields of the view that follow from these candidates. The one of this number has changed."""
     ranked = sorted(known, key=cmp_to_key(lambda one, other: -1 if _stands_above(view, one, other) else 1))
     best = next((one for one in ranked if one.candidate not in banned), None)
     if best is None and view.seed_score is not None:

@@ -10,7 +10,7 @@ from pace_async.context.notes_page import page_in
 from pace_async.context.questions import Rendered
 from pace_async.errors import CandidateFault, InfrastructureFault, UsageError
 from pace_async.events import NotesPage
-from pace_async.implement.notes_writer import NotesWriter, open_notes_writer, refuse_unless_written
+from pace_async.implement.notes_writer import NotesWriter, open_notes_writer, refuse_unless_written, writers_of
 from pace_async.providers.failures import CallFailed
 from research.rivals.local_advice import NOTES, PAGE
 from research.rivals.local_implementer_server import LocalProvider, serving
@@ -134,4 +134,6 @@ def test_ideas_of_which_no_model_can_say_that_they_leave_are_refused(given: dict
 
 def test_a_model_of_either_kind_can_write() -> None:
     for given in ({"implementer__model": "openai/m"}, {"advisor__model": "api:openai/m"}):
-        refuse_unless_written(settings(search__memory="run", search__notes_every=5, **given))
+        config = settings(search__memory="run", search__notes_every=5, **given)
+        refuse_unless_written(config)
+        assert writers_of(config)

@@ -7,6 +7,7 @@ had not failed. What it costs is committed with what it brings. One that does no
 neither is any after it.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -31,7 +32,7 @@ Asking = tuple[Rendered, int, Callable[[str], NotesPage | IdeasLeft]]
 
 
 @dataclass(slots=True)
-class Keeper:
+class Keeper(ABC):
     """Asks for one kind of text. `stage` is the name of its faults. `affordable`: none has failed for the budget
     yet."""
 
@@ -52,12 +53,13 @@ class Keeper:
         async with self._one:
             pass
 
+    @abstractmethod
     def _due(self) -> bool:
-        raise NotImplementedError
+        """Whether there may be something to ask for."""
 
+    @abstractmethod
     def _next(self) -> Asking | None:
         """What is due, None if it is nothing after all. From now on it is not due any more."""
-        raise NotImplementedError
 
     @property
     def _prompts(self) -> Prompts:

@@ -36,6 +36,8 @@ async def measured_again(
     if not repeats or found.score is None or not claims(found.score) or not _affordable(core):
         return found
     made, untold = [found], list(_with_score(found))
+    for ended in core.repeating.keys() - core.state.running.keys():
+        del core.repeating[ended]
 
     async def again() -> Evaluation:
         newest = max(core.state.next_attempt((lease, FULL, HIDDEN)) - 1, *(one.attempt for one in untold), 0)
