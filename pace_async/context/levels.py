@@ -1,5 +1,7 @@
 """Every section of the advisor's questions, at each level of detail. Pure."""
 
+from functools import cache
+
 from pace_async.context.beside import member_levels
 from pace_async.context.figures import digits_for
 from pace_async.context.practice import practice_levels
@@ -18,14 +20,14 @@ from pace_async.task import Task
 
 
 def levels_of(context: Context, task: Task, around: Surroundings, *, to_edit: bool = False) -> dict[str, Levels]:
-    """All sections of the advisor's questions. `to_edit`: it edits the program itself."""
+    """All sections of the advisor's questions, each made once a level. `to_edit`: it edits the program itself."""
     digits = digits_for(context.scores)
 
     def whole(text: str) -> Levels:
         return lambda level: text if level == 0 else None
 
     limits = f"{limits_text(task.spec, around)}\n{metrics_text(task.spec, context.noise)}".rstrip()
-    return {
+    sections = {
         "task": whole(task_text(task.spec)),
         "limits": whole(limits),
         "results": results_levels(context, digits),
@@ -41,3 +43,4 @@ def levels_of(context: Context, task: Task, around: Surroundings, *, to_edit: bo
         "program": program_levels(context, task, to_edit=to_edit),
         "practice": practice_levels(context.parent.practice),
     }
+    return {name: cache(levels) for name, levels in sections.items()}

@@ -85,11 +85,10 @@ def fitted(sections: Mapping[str, Levels], budget: int) -> Fitted:
     whole, texts, levels = max(LEAST, budget), dict[str, str](), dict[str, int]()
     for name, levels_of in sections.items():
         limit = whole * SHARES[name] if name in SHARES and "program" in sections else None
-        texts[name], levels[name] = levels_of(0) or "", 0
+        levels[name] = 0 if limit is None else _first_within(levels_of, limit)
+        texts[name] = levels_of(levels[name]) or ""
         if name == "program":
             _shorten(levels_of, texts, levels, int(budget * FILES_SHARE))
-        while limit is not None and len(texts[name]) > limit:
-            _less(sections, texts, levels, name)
     total = sum(map(len, texts.values()))
     total = _fill(sections, texts, levels, total, min(budget, int(whole * FILLED)))
     for name in ORDER:
@@ -123,6 +122,24 @@ def without_middle(text: str, longest: int) -> str:
     end = left // 2
     note = NOTE.format(len(text) - start - end)
     return f"{text[:start]}\n{note}\n{text[-end:] if end else ''}"
+
+
+def _first_within(levels_of: Levels, limit: float) -> int:
+    """The first level whose text has at most `limit` characters. Few are made: doubled, then halved, as each is
+    shorter than the one before."""
+
+    def fits(level: int) -> bool:
+        return len(levels_of(level) or "") <= limit
+
+    if fits(0):
+        return 0
+    too_long, enough = 0, 1
+    while not fits(enough):
+        too_long, enough = enough, 2 * enough
+    while enough - too_long > 1:
+        middle = (too_long + enough) // 2
+        too_long, enough = (too_long, middle) if fits(middle) else (middle, enough)
+    return enough
 
 
 def _shorten(program: Levels, texts: dict[str, str], levels: dict[str, int], room: int) -> None:

@@ -44,8 +44,10 @@ def one_line(text: str, longest: int | None = None) -> str:
 def in_short(text: str, longest: int) -> str:
     """The same, but for its first sentences if they are half of that."""
     line = one_line(text)
+    if len(line) <= longest:
+        return line
     ends = [match.end(1) for match in _SENTENCE.finditer(line[: longest + 1])]
-    return line[: ends[-1]] if len(line) > longest and ends and ends[-1] >= longest / 2 else one_line(line, longest)
+    return line[: ends[-1]] if ends and ends[-1] >= longest / 2 else one_line(line, longest)
 
 
 def gist(experiment: str, longest: int) -> str:

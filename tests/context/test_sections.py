@@ -1,9 +1,15 @@
 """What a question leaves out: the budget holds, and the parent goes last."""
 
+from collections.abc import Iterator
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pace_async.context.sections import CUT, ORDER, Levels, fitted, without_middle
+from pace_async.context.levels import levels_of
+from pace_async.context.sections import CUT, LEAST, ORDER, SHARES, Levels, fitted, without_middle
+from pace_async.context.value import NOT_KNOWN, context_of
+from pace_async.task import load_task
+from tests.support.mid_run import mid_run
 
 NAMES = (*ORDER, *CUT)
 
@@ -46,6 +52,30 @@ def test_what_a_short_question_leaves_goes_to_results_and_ideas_in_turn() -> Non
     for program, shown in ((13_000, (1000, 600)), (8000, (4000, 600)), (6000, (5000, 2000)), (100, (6000, 5000))):
         texts = fitted({**made, "program": levels([program])}, 56_000).texts
         assert (len(texts["results"]), len(texts["ideas"]), len(texts["best"])) == (*shown, 90)
+
+
+@given(st.lists(st.integers(0, 3000), min_size=1, max_size=30))
+def test_a_section_shows_all_that_its_share_allows(sizes: list[int]) -> None:
+    limit = LEAST * SHARES["results"]
+    texts = fitted({"results": levels(sizes), "program": levels([54_000])}, 56_000).texts
+    assert len(texts["results"]) == max((size for size in sizes if size <= limit), default=0)
+
+
+def test_no_section_of_a_run_grows_with_its_level() -> None:
+    task = load_task("eplb")
+    state = mid_run(task)
+    for member in state.islands[1].members:
+        context = context_of(state, task.spec, state.islands[1], member, 12)
+        for name, texts in levels_of(context, task, NOT_KNOWN).items():
+            sizes = [len(text) for text in iter_levels(texts)]
+            assert sizes == sorted(sizes, reverse=True), name
+
+
+def iter_levels(texts: Levels) -> Iterator[str]:
+    level = 0
+    while text := texts(level):
+        yield text
+        level += 1
 
 
 @given(st.text(max_size=300), st.integers(0, 300))
