@@ -220,13 +220,20 @@ class RealModel:
     marks: Sequence[int]
 
 
-REAL = RealModel("smollm2_columnar.yaml", 50, 3, 120, (40, 80, 120))
-"""SmolLM2-135M, asynchronous with a staleness of at most 2. Planned on 25 November 2026, before its first run."""
+REAL = RealModel("smollm2_columnar.yaml", 60, 3, 240, (80, 160, 240))
+"""SmolLM2-135M, asynchronous with a staleness of at most 2. Planned on 29 November 2026, before its first run. In an
+earlier plan, of 25 November, seeds 50 to 52 had 120 candidates each, and none learned in bfloat16."""
 
 
 def real_model_arguments(arm: str, config: Path, advisor: Path, seed: int) -> Sequence[str]:
-    """The arguments of `pace run` of an arm of REAL: none, pace or shuffled."""
-    arms = {"none": ("--objective", "none"), "pace": (), "shuffled": ("--set=learner.shuffle_rewards=true",)}
+    """The arguments of `pace run` of an arm of REAL: none, pace, shuffled, or bf16, which is pace with passes in
+    bfloat16."""
+    arms = {
+        "none": ("--objective", "none"),
+        "pace": (),
+        "bf16": ("--set=learner.precision=bf16",),
+        "shuffled": ("--set=learner.shuffle_rewards=true",),
+    }
     numbers = ("--seed", str(seed), f"--set=evaluation.seed={seed}", "--candidates", str(REAL.candidates))
     return ("--config", str(config), "--advisor", str(advisor), *arms[arm], *numbers)
 

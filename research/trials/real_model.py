@@ -1,4 +1,4 @@
-"""Whether a real language model learns while it searches: no learning, pace and shuffled rewards with SmolLM2-135M.
+"""Whether a real language model learns while it searches, and in bfloat16 what it learns in float32: SmolLM2-135M.
 
     python research/trials/real_model.py --advisor FOLDER  # resumable: what has finished is not run again
     python research/trials/real_model.py --report-only
@@ -19,7 +19,7 @@ from research.trials.curves import curves_of, differences, scores
 from research.trials.page import joined
 from research.trials.plan import REAL, real_model_arguments
 
-ARMS = ("none", "pace", "shuffled")
+ARMS = ("pace", "bf16", "none", "shuffled")
 
 
 def main() -> int:
@@ -43,7 +43,8 @@ def main() -> int:
         ]
         failed = run_all(runs, chosen.jobs)
     curves = curves_of(folders)
-    sys.stdout.write(joined([scores(curves, REAL.marks), differences(curves, "none", REAL.marks)]))
+    against = ("none", "pace")
+    sys.stdout.write(joined([scores(curves, REAL.marks), *(differences(curves, arm, REAL.marks) for arm in against)]))
     return exit_code(failed)
 
 

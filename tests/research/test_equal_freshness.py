@@ -56,10 +56,12 @@ def test_tables_pair_the_seeds_and_leave_out_what_has_no_pair() -> None:
     assert list(differences(curves, "none", (2,)))[2:] == ["| pace | 1 | +2.000 (1 pair) |"]
 
 
-def test_the_arms_of_a_real_model_differ_in_objective_and_rewards() -> None:
-    none, pace, shuffled = (
-        set(real_model_arguments(arm, Path("c.yaml"), Path("m"), REAL.first)) for arm in ("none", "pace", "shuffled")
+def test_the_arms_of_a_real_model_differ_in_objective_precision_and_rewards() -> None:
+    none, pace, bf16, shuffled = (
+        set(real_model_arguments(arm, Path("c.yaml"), Path("m"), REAL.first))
+        for arm in ("none", "pace", "bf16", "shuffled")
     )
     assert none - pace == {"--objective", "none"}
+    assert bf16 - pace == {"--set=learner.precision=bf16"}
     assert shuffled - pace == {"--set=learner.shuffle_rewards=true"}
     assert not pace - shuffled
