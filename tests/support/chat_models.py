@@ -107,12 +107,28 @@ def qwen3_5(seed: int) -> Any:
     return Qwen3_5ForCausalLM(config)
 
 
-def qwen3_5_whole(seed: int, layers: tuple[str, ...] = ("full_attention", "full_attention")) -> Any:
-    """The whole model, which sees too, with text layers of these kinds."""
+def qwen3_5_whole(seed: int, layers: tuple[str, ...] = ("full_attention", "full_attention"), **shape: Any) -> Any:
+    """The whole model, which sees too, with text layers of these kinds and of this shape."""
     from transformers import Qwen3_5Config, Qwen3_5ForConditionalGeneration
 
-    text = {**qwen3_5(seed).config.to_dict(), "layer_types": list(layers), "tie_word_embeddings": True}
+    text = {**qwen3_5(seed).config.to_dict(), "layer_types": list(layers), "tie_word_embeddings": True, **shape}
     seen = {"depth": 1, "hidden_size": 32, "intermediate_size": 32, "num_heads": 2, "out_hidden_size": 64}
     torch.manual_seed(seed)
     config = Qwen3_5Config(text_config=text, vision_config=seen, tie_word_embeddings=True)
     return Qwen3_5ForConditionalGeneration(config)
+
+
+def never_ends(model: Any) -> Any:
+    """The whole model, in which no token that ends a text or a turn is ever sampled: one number of the residual stream
+    is the same at every token, and these tokens weigh it against them."""
+    text = model.model.language_model
+    with torch.no_grad():
+        for name, weight in text.named_parameters():
+            if name.endswith(("out_proj.weight", "o_proj.weight", "down_proj.weight")):
+                weight[0] = 0.0
+        embedding = text.embed_tokens.weight
+        embedding[:, 0] = 2.0
+        for end in (END_OF_TEXT, *(256 + _SPECIAL.index(mark) for mark in TURNS.values())):
+            embedding[end] = 0.0
+            embedding[end, 0] = -40.0
+    return model

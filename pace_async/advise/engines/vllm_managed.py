@@ -80,9 +80,13 @@ def memory_arguments(chosen: VllmSettings, *, cpu: bool) -> list[str]:
     return [*share, *(["--kv-cache-memory-bytes", str(int(cache_gib * 2**30))] if cache_gib is not None else [])]
 
 
+def _of_linear_attention(*, cpu: bool) -> Sequence[str]:
+    """On a card vLLM would compile a kernel of FlashInfer at its first use, which needs nvcc: Triton needs no compiler
+    of CUDA. On the processor it refuses to keep prefixes where prompts are taken in one piece."""
+    return ("--no-enable-prefix-caching",) if cpu else ("--gdn-prefill-backend", "triton")
+
+
 def _has_linear_attention(model: Path) -> bool:
-    """Whether vLLM would compile a kernel of FlashInfer for this model at its first use, which needs nvcc. Triton needs
-    no compiler of CUDA."""
     given: dict[str, Any] = json.loads((model / "config.json").read_text("utf-8"))
     text: dict[str, Any] = given.get("text_config") or given
     return "linear_num_key_heads" in text
@@ -133,7 +137,7 @@ class VllmHandle(EngineProcess):
             *("--model", str(model), "--host", "127.0.0.1", "--port", str(self._port)),
             *("--dtype", _type_of(model), "--max-num-seqs", str(chosen.requests)),
             *memory_arguments(chosen, cpu=cpu),
-            *(("--gdn-prefill-backend", "triton") if not cpu and _has_linear_attention(model) else ()),
+            *(_of_linear_attention(cpu=cpu) if _has_linear_attention(model) else ()),
             *("--weight-transfer-config", json.dumps({"backend": BACKEND}), "--worker-extension-cls", _EXTENSION),
             "--enable-scale-out",  # /inference/v1/generate: token ids in and out, with version spans
             *("--logprobs-mode", "processed_logprobs"),

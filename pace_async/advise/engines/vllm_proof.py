@@ -9,6 +9,7 @@ that it holds.
 """
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -54,7 +55,7 @@ def columns_of(layer: Any, method: Any, weight: Tensor, seed: int) -> tuple[Tens
 def _in_force(
     place: ParameterRows, piece: Piece, tensor: Tensor, columns: dict[int, tuple[Tensor, Tensor]], seed: int
 ) -> bool:
-    stored: Tensor = getattr(place.layer, place.parameter)
+    stored = _unpacked(place)
     given = _part(tensor, piece.part)
     proven = False
     if stored.numel() > 0:
@@ -70,6 +71,17 @@ def _in_force(
     which, computed = columns[id(place.layer)]
     expected = given[:, which].to(computed.device, computed.dtype)
     return torch.equal(_rows(computed, piece, given), expected)
+
+
+def _unpacked(place: ParameterRows) -> Tensor:
+    """The parameter. A processor with instructions for bfloat16 has a convolution packed beside a copy of it: the copy,
+    if the parameter is what vLLM makes of that, and nothing if it is not."""
+    stored: Tensor = getattr(place.layer, place.parameter)
+    copy: Tensor | None = getattr(place.layer, "_cpu_unpacked_conv_weight", None)
+    if copy is None:
+        return stored
+    packed = import_module("vllm._custom_ops").causal_conv1d_weight_pack(copy)
+    return copy[:, None] if torch.equal(packed, stored) else stored[:0]
 
 
 def _same(one: Tensor, other: Tensor) -> bool:

@@ -1,5 +1,6 @@
 """What a receipt rests on: a layer that was not loaded, or whose kernel kept old weights, is found out."""
 
+import sys
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -102,3 +103,22 @@ def test_names_may_differ_between_checkpoint_and_model() -> None:
     given = tensors_of(0)
     outside = {f"language.{name}": tensor for name, tensor in given.items()}
     assert not_in_force(Model(given), outside, 1, lambda name: name.removeprefix("language.")) == []
+
+
+@pytest.mark.fault("Weights", "a push that loads nothing")
+@pytest.mark.parametrize("stale", [False, True])
+def test_a_convolution_that_vllm_packed_is_in_force_if_that_was_packed_which_it_keeps_beside_it(
+    stale: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "vllm._custom_ops", SimpleNamespace(causal_conv1d_weight_pack=packed))
+    given = {"conv.weight": torch.randn((6, 1, 4), generator=torch.Generator().manual_seed(0))}
+    model: Any = nn.Module()
+    model.conv = Norm(packed(given["conv.weight"][:, 0] * (2 if stale else 1)))
+    model.conv._cpu_unpacked_conv_weight = given["conv.weight"][:, 0].clone()
+    assert not_in_force(model, given, seed=1) == (["conv.weight"] if stale else [])
+    model.conv._cpu_unpacked_conv_weight = given["conv.weight"][:, 0] * 3
+    assert not_in_force(model, given, seed=1) == ["conv.weight"]
+
+
+def packed(weight: Tensor) -> Tensor:
+    return weight.T.contiguous()
