@@ -29,7 +29,8 @@ MOST_NAMED = 4
 LEAST_SAVED = 800
 """Characters that folding has to save."""
 HIDDEN = (
-    " Lines that end in `hidden` stand for code that is not needed: keep or redefine it, or delete what nothing uses."
+    " A line that ends in `hidden` stands for code that is not needed: keep it, redefine it, or drop it if unused (an "
+    "edit has it in SEARCH alone)."
 )
 EVERYTHING = frozenset({"all", "everything", "entire", "whole"})
 """Words of a specification that needs the whole program."""

@@ -1,15 +1,15 @@
 """What a model is told that writes the page of notes. Pure."""
 
-from pace_async.context.figures import digits_for
-from pace_async.context.noise import noise_text
+from dataclasses import replace
+
+from pace_async.context.levels import levels_of
 from pace_async.context.notes_page import LONGEST
 from pace_async.context.questions import Frame, Prompts, Rendered
-from pace_async.context.sections import Levels
-from pace_async.context.table import ideas_levels, results_levels
-from pace_async.context.texts import notes_levels, task_text
 from pace_async.context.value import Context, context_of
 from pace_async.errors import PaceBug
 from pace_async.state.run_state import RunState
+
+SECTIONS = ("task", "limits", "results", "ideas", "under_way", "notes")
 
 
 def notes_question(prompts: Prompts, state: RunState) -> Rendered:
@@ -22,13 +22,10 @@ def notes_question(prompts: Prompts, state: RunState) -> Rendered:
 
 
 def asked_for_notes(prompts: Prompts, context: Context) -> Rendered:
-    """The question in this context. Of the context it takes the results, the untried ideas and the last page."""
-    task = f"{task_text(prompts.task.spec)}\n\n{noise_text(prompts.task.spec, context.noise)}".rstrip()
-    levels: dict[str, Levels] = {
-        "task": lambda level: task if level == 0 else None,
-        "results": results_levels(context, digits_for(context.scores)),
-        "ideas": ideas_levels(context),
-        "notes": notes_levels(context.notes),
-    }
+    """The question in this context: what an advisor is told of the task, the results, the ideas and other threads, and
+    the last page."""
+    asked = replace(context, most=prompts.candidates, asked=0)
+    every = levels_of(asked, prompts.task, prompts.around)
+    levels = {name: every[name] for name in SECTIONS}
     frame = Frame(prompts.templates, ("notes_system", "notes"), {"longest": LONGEST})
     return frame.within(levels, prompts.budget)

@@ -4,16 +4,22 @@ Invariant: of the metrics of a hidden scorer only those are taken that the task 
 in a scored evaluation unless the task's evaluator hides nothing from it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import sqrt
+from operator import mul
 
 from pace_async.search.results import Results, TriedOut, bare, gain_of
 from pace_async.task import TaskSpec
 
 COLUMNS = 6
 """Metrics that a table has as columns."""
+SLOW = 0.25
+"""Share of the time that an evaluation has."""
 REPEATED = frozenset(("score", "combined_score"))
 """Names of metrics that repeat the score."""
+SAME = 0.9999
+"""A correlation from which on a metric is the score in another unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +30,8 @@ class Row:
     best of the candidates with a lower number, None where that is the parent, not known or the score again.
     `over_zero`: the gain is the score again, because the parent scored 0.
     `says_again`: the score of its second evaluation may be told, which has no instances of its own. `doubted`: it may
-    not be told, and puts the candidate behind one with a worse score."""
+    not be told, and puts the candidate behind one with a worse score. `slow`: it took much of the time that an
+    evaluation has."""
 
     tested: TriedOut
     idea: str = ""
@@ -35,6 +42,7 @@ class Row:
     over_zero: bool = False
     says_again: bool = False
     doubted: bool = False
+    slow: bool = False
 
 
 def row_of(view: Results, tested: TriedOut, spec: TaskSpec, seed: float | None = None) -> Row:
@@ -48,6 +56,7 @@ def row_of(view: Results, tested: TriedOut, spec: TaskSpec, seed: float | None =
         over_best=_over_best(view, tested, seed),
         over_zero=bool(tested.gain) and tested.gain == gain_of(view.fitness, tested.score, 0.0),
         says_again=not spec.of_kind.hides_scorer,
+        slow=tested.seconds >= SLOW * spec.timeout_s,
     )
 
 
@@ -75,22 +84,35 @@ def shown_metrics(metrics: Mapping[str, float], spec: TaskSpec) -> Mapping[str, 
 
 
 def columns_of(rows: Iterable[Row]) -> Mapping[str, float]:
-    """The metrics of these rows in their order, each with its spread: the distance between its least and its greatest
-    value, as a share of the largest size. One that every row has with the same value is no column."""
-    values = dict[str, list[float]]()
+    """The metrics of these rows in their order, each with how much it says of the score: the size of their correlation,
+    and nothing if it is the score in another unit. One that every row has with the same value is no column."""
+    values = dict[str, list[tuple[float, float | None]]]()
     for row in rows:
         for name, value in row.metrics.items():
-            values.setdefault(name, []).append(value)
+            values.setdefault(name, []).append((value, row.tested.score))
     most = max(map(len, values.values()), default=0)
-    spreads = {name: _spread(numbers) if len(numbers) == most else 1.0 for name, numbers in values.items()}
-    return spreads if most < 2 else {name: spread for name, spread in spreads.items() if spread}
+    return {
+        name: _told(pairs)
+        for name, pairs in values.items()
+        if most < 2 or len(pairs) < most or len({value for value, _ in pairs}) > 1
+    }
 
 
-def _spread(numbers: list[float]) -> float:
-    return (max(numbers) - min(numbers)) / max(*map(abs, numbers), 1e-9)
+def _told(pairs: Sequence[tuple[float, float | None]]) -> float:
+    """How much a metric says of the score, in [0, 1]."""
+    scored = [(value, score) for value, score in pairs if score is not None]
+    x, y = (_centred(column) for column in zip(*scored, strict=True)) if len(scored) > 2 else ((), ())
+    size = sqrt(sum(a * a for a in x) * sum(b * b for b in y))
+    share = abs(sum(map(mul, x, y))) / size if size > 0 else 0.5
+    return share if share < SAME else 0.0
 
 
-def widest(columns: Mapping[str, float], count: int) -> list[str]:
-    """The names of the `count` columns that spread most, in the order of the columns."""
+def _centred(numbers: Sequence[float]) -> Sequence[float]:
+    mean = sum(numbers) / len(numbers)
+    return [number - mean for number in numbers]
+
+
+def telling(columns: Mapping[str, float], count: int) -> list[str]:
+    """The names of the `count` columns that say most, in the order of the columns."""
     chosen = sorted(columns, key=lambda name: -columns[name])[:count]
     return [name for name in columns if name in chosen]

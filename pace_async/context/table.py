@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from pace_async.context.figures import digits_for, gain_text, score_text
-from pace_async.context.rows import COLUMNS, Row, widest
+from pace_async.context.rows import COLUMNS, Row, telling
 from pace_async.context.sections import Levels
 from pace_async.context.texts import gist, in_short, one_line
 from pace_async.context.value import Context, UnderWay
@@ -90,7 +90,7 @@ def results_levels(context: Context, digits: int) -> Levels:
         tops = context.best_rows[: size.best]
         shown = {row.tested.candidate for row in tops}
         news = _newest(context, shown)[: size.recent]
-        columns = widest(context.columns, size.columns) if tops else []
+        columns = telling(context.columns, size.columns) if tops else []
         practised = any(row.tested.practice is not None for row in (*tops, *news))
         names = [one_line(name, LONGEST_METRIC) for name in columns]
         named = "".join(f" | {name}" for name in [*([PRACTICE] if practised else []), *names])
@@ -181,7 +181,7 @@ def _outcome(row: Row, digits: int, *, bare: bool = False) -> str:
     best = f" ({row.over_best:+.3g})" if row.over_best is not None and not bare else ""
     again = f" (again {score_text(tested.again, digits)})" if row.says_again and tested.again is not None else ""
     again = " (worse in a second evaluation)" if row.doubted else again
-    took = "" if bare else f", {_seconds(tested.seconds)}"
+    took = "" if bare and not row.slow else f", {_seconds(tested.seconds)}"
     return f"{score_text(tested.score, digits)}{again}{gain}{best}{same}{took}"
 
 
@@ -357,6 +357,8 @@ def _whose(idea: KnownIdea, context: Context) -> str:
     if idea.by_person:
         return " (from a person)"
     told = ["of the earlier run"] if idea.by_earlier_run else []
+    if idea.number in context.close:
+        told.append(f"close to candidate {context.close[idea.number]}")
     if like := context.like.get(idea.number):
         numbers = ", ".join(str(each.number) for each in like[:MOST_ALIKE])
         more = f" and {len(like) - MOST_ALIKE} more" if len(like) > MOST_ALIKE else ""

@@ -153,7 +153,7 @@ def measured_text(spec: TaskSpec) -> str:
     if spec.has_bounds:
         ends = (spec.bounds.lower, spec.bounds.upper)
         worst, best = ends if spec.direction == "maximize" else ends[::-1]
-        lines.append(f"Progress counts from a score of {worst:g} to {best:g}.")
+        lines.append(f"Progress: from a score of {worst:g} (none) to {best:g} (full).")
     if spec.told_sizes:
         lines.append(f"Data: {spec.told_sizes}.")
     return "\n".join(lines)

@@ -8,7 +8,7 @@ word that a program wrote in a scored evaluation.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import chain
 from math import inf
 from operator import attrgetter
 
@@ -17,7 +17,7 @@ from pace_async.context.noise import Noise, noise_of
 from pace_async.context.rows import Row, columns_of, row_of, shown_metrics
 from pace_async.events import Advised, LearnedBefore, NotesPage
 from pace_async.search.front import dominates, front_of, least_crowded
-from pace_async.search.novelty import distinct
+from pace_async.search.novelty import closest, distinct
 from pace_async.search.parents import fitter
 from pace_async.search.results import KnownIdea, Results, TriedOut, bare
 from pace_async.search.state import Island, Member
@@ -72,13 +72,13 @@ class Context:
     at this moment, and `left` the ideas that this one leaves them.
     `noise` is what two evaluations of one program usually differ by, None if that is not known.
     `notes` is the newest page that may be seen, and `note` that of a person. `seed` is the task's own program, and
-    `columns` are the metrics of all these results with their spreads. `begun` is False before a run has scored the
-    task's own program: then the parent's score is no score. `by_mean`: the best is so by the mean of two evaluations,
-    and another one has a better score. With several objectives the best rows are those of the front, and `weights` are
-    those of the rollout's reward. `pinned` are ideas that a person has put first, and `vetoed` those that a person has
-    ruled out, the latest last. The run ends after `most` candidates, None if it has no such limit. `earlier`
-    is what the run had learned from which this one started. `like` has, by the number of an untried idea, others that
-    say nearly the same."""
+    `columns` are the metrics of all these results with what each says of the score. `begun` is False before a run has
+    scored the task's own program: then the parent's score is no score. `by_mean`: the best is so by the mean of two
+    evaluations, and another one has a better score. With several objectives the best rows are those of the front, and
+    `weights` are those of the rollout's reward. `pinned` are ideas that a person has put first, and `vetoed` those that
+    a person has ruled out, the latest last. The run ends after `most` candidates, None if it has no such limit.
+    `earlier` is what the run had learned from which this one started. `like` has, by the number of an untried idea,
+    others that say nearly the same, and `close` a candidate that tried something close to it."""
 
     parent: Member
     best: Member | None
@@ -109,6 +109,7 @@ class Context:
     most: int | None = None
     earlier: LearnedBefore | None = None
     like: Mapping[int, tuple[KnownIdea, ...]] = field(default_factory=dict[int, tuple[KnownIdea, ...]])
+    close: Mapping[int, int] = field(default_factory=dict[int, int])
 
     @property
     def choosable(self) -> dict[int, KnownIdea]:
@@ -146,7 +147,6 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
     pinned, vetoed = state.steering.pinned(), state.steering.vetoed()
     taken = {number for each in under_way for number in (each.idea, *each.covers) if number is not None} | {*vetoed}
     beside = _proposed_beside(state, island, view, taken)
-    listed = _distinct(view, beside, untried, taken, pinned)
     asked = _asked(state, island)
     seed = first.score if first is not None else None
     earlier = state.memory.earlier
@@ -157,6 +157,9 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
     best_rows = tuple(judged(tested) for tested in top)
     recent_rows = tuple(replace(judged(tested), same_as=view.equal_to(tested)) for tested in recent)
     seed_row = _seed_row(state, spec)
+    tried = [(row.tested.candidate, row.idea or row.tested.experiment) for row in (*best_rows, *recent_rows)]
+    tried += [(each.candidate, each.what) for each in under_way]
+    listed, close = _distinct(view, beside, untried, taken, pinned, tried)
     return Context(
         parent=parent,
         best=ahead,
@@ -168,6 +171,7 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
         failed=failed_on(view, parent, spec),
         ideas=tuple(listed),
         like={idea.number: like for idea, like in listed.items() if like},
+        close=close,
         under_way=under_way,
         noise=noise_of(view, spec, first, state.repeated),
         tested=len(view.tested),
@@ -335,18 +339,27 @@ def _proposed_beside(state: RunState, island: Island, view: Results, taken: Coll
 
 
 def _distinct(
-    view: Results, beside: Sequence[KnownIdea], count: int, taken: Collection[int], pinned: Sequence[int]
-) -> dict[KnownIdea, tuple[KnownIdea, ...]]:
-    """Up to `count` untried ideas, those `beside` included, each with those like it. People's come first and are always
-    listed."""
-    listed, beside = dict[KnownIdea, tuple[KnownIdea, ...]](), beside[:count]
+    view: Results,
+    beside: Sequence[KnownIdea],
+    count: int,
+    taken: Collection[int],
+    pinned: Sequence[int],
+    tried: Sequence[tuple[int, str]],
+) -> tuple[dict[KnownIdea, tuple[KnownIdea, ...]], dict[int, int]]:
+    """Up to `count` untried ideas, those `beside` included, each with those like it, and by number the candidates that
+    `tried` something close to one of them. People's come first and are always listed, and these ideas last."""
+    listed, beside, close = dict[KnownIdea, tuple[KnownIdea, ...]](), beside[:count], dict[int, int]()
     for wanted in (count, 2 * count, 4 * count):  # more where ideas are alike
         waiting = view.waiting(max(0, wanted - len(beside)), taken, pinned)
         people = [idea for idea in waiting if idea.number in pinned or idea.by_person]
-        listed = {**dict.fromkeys(people, ()), **distinct([*beside, *waiting[len(people) :]])}
-        if len(listed) >= count or len(beside) + len(waiting) < wanted:
+        others = distinct([*beside, *waiting[len(people) :]])
+        known = {idea.number: closest(idea.text, tried) for idea in others}
+        close = {number: candidate for number, candidate in known.items() if candidate is not None}
+        listed = {**dict.fromkeys(people, ()), **others}
+        if len(listed) - len(close) >= count or len(beside) + len(waiting) < wanted:
             break
-    return dict(islice(listed.items(), max(count, len(people))))
+    ordered = sorted(listed.items(), key=lambda idea: idea[0].number in close)
+    return dict(ordered[: max(count, len(people))]), close
 
 
 def _asked(state: RunState, island: Island) -> int:

@@ -36,6 +36,7 @@ _FOLDED = re.compile(r"# (\d+)-(\d+) hidden\s*$")
 _STUB = re.compile(r"[:=]\s*\.\.\.[ \t]*(?:#.*)?(?:\n|$)")
 _QUOTED = re.compile(r"`([^`\n]*)`|\"([^\"\n]*)\"")
 _DOCSTRING = re.compile(r"(\"\"\"|''')(\w.*)")
+_TEXT = re.compile(r"^[ \t]*(\"\"\"|''').*?\1", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -104,14 +105,18 @@ def folded(program: str, needed: Collection[str], mentioned: Collection[str] = (
 @lru_cache(maxsize=256)
 def in_use(program: str, entry: str = "") -> str:
     """The program without what nobody would change: long tables that are hardly anything but numbers, functions and
-    tables outside the block, and, if the `entry` is known, functions and tables that it does not reach by name. As it
-    is if it has a line that looks folded."""
+    tables outside the block, and, if the `entry` is known, functions, classes and tables that it does not reach by
+    name. As it is if it has a line that looks folded."""
     lines = program.splitlines(keepends=True)
     known, marked = parts_of(program), [at for at, line in enumerate(lines) if is_marked(line)]
     first, last = (marked[0], marked[-1]) if marked else (0, len(lines))
-    used = {part for part in known if first <= part.first <= last and not _is_numbers(lines, part)}
-    used &= _reached(lines, known, entry) if entry else used
-    return _without(lines, [part for part in known if part not in used])
+    unused = {part for part in known if not first <= part.first <= last or _is_numbers(lines, part)}
+    if entry:
+        classes = [part for part in _classes(lines) if _may_go(lines, part)]
+        left = {*known, *classes} - _reached(lines, [*known, *classes], entry)
+        gone = {part.name for part in left if part in classes}
+        unused = {part for part in unused | left if part.owner not in gone}
+    return _without(lines, sorted(unused, key=lambda part: part.first))
 
 
 def _classes(lines: Sequence[str]) -> Iterator[Part]:
@@ -139,15 +144,32 @@ def _module_docstring(lines: Sequence[str]) -> list[Part]:
 
 
 def _reached(lines: Sequence[str], known: Sequence[Part], entry: str) -> set[Part]:
-    """Parts whose names occur outside all parts, or in one that is reached. Any word counts as the name."""
+    """Parts, classes among them, whose names occur outside all parts, or in one that is reached. Any word of the code
+    counts as the name. A method's class has to be reached too."""
+
+    def words_of(part: Part) -> frozenset[str]:
+        inside = {at for one in known if one.owner == part.name for at in range(one.first, one.last + 1)}
+        return _words(line for at, line in enumerate(lines[part.first : part.last + 1], part.first) if at not in inside)
+
     inside = {at for part in known for at in range(part.first, part.last + 1)}
-    words = {entry, *names_in("".join(line for at, line in enumerate(lines) if at not in inside))}
-    reached, left = set[Part](), list(known)
-    while found := [part for part in left if part.name in words or part.name.startswith("__")]:
+    words = {entry, *_words(line for at, line in enumerate(lines) if at not in inside)}
+    classes = {part.name for part in known if lines[part.first].startswith("class ")}
+    reached, left, names = set[Part](), list(known), set[str]()
+    while found := [
+        part
+        for part in left
+        if (part.name in words or part.name.startswith("__")) and (part.owner not in classes or part.owner in names)
+    ]:
         reached.update(found)
+        names.update(part.name for part in found if part.name in classes)
         left = [part for part in left if part not in reached]
-        words.update(*(names_in(part.text(lines)) for part in found))
+        words.update(*(words_of(part) for part in found))
     return reached
+
+
+def _words(lines: Iterable[str]) -> frozenset[str]:
+    """Words of code, not of docstrings and comments."""
+    return names_in("".join(_COMMENT.sub("", line) for line in _TEXT.sub("", "".join(lines)).splitlines(keepends=True)))
 
 
 def _is_numbers(lines: Sequence[str], part: Part) -> bool:

@@ -26,7 +26,7 @@ def test_what_is_shown_is_what_a_run_of_this_configuration_asks(shell: Shell) ->
     found = json.loads(shell.pace(*said, "--set", "evaluation.program=hierarchical.py").out)
     assert [each["call"] for each in found["questions"]] == ["propose", "assess", "select", "implement"]
     assert "as DeepSeek's load balancer does" in found["questions"][0]["text"]
-    assert all("Progress counts from a score of 0.25 to 0.75." in each["text"] for each in found["questions"])
+    assert all("Progress: from a score of 0.25 (none) to 0.75 (full)." in each["text"] for each in found["questions"])
     short = shell.pace("prompts", "show", "eplb", "--set", "evaluation.timeout_s=7").out
     assert "A whole evaluation has 7 s of wall clock" in short and "It has 20 s" not in short
 

@@ -34,7 +34,9 @@ def asked(task: Task, **settings: object) -> str:
 def test_the_implementer_is_told_the_metrics_the_bounds_and_the_size_of_the_data() -> None:
     text = asked(load_task("eplb")).partition("# How it is scored\n")[2].partition("\n\n# ")[0]
     assert text.startswith(METRICS)
-    assert text.endswith("Progress counts from a score of 0.4 to 0.89.\nData: 6 windows, each a call, of 16 layers.")
+    assert text.endswith(
+        "Progress: from a score of 0.4 (none) to 0.89 (full).\nData: 6 windows, each a call, of 16 layers."
+    )
 
 
 def test_sizes_are_those_of_the_settings_of_the_run_and_of_its_data() -> None:
@@ -49,13 +51,13 @@ def test_the_advisor_is_told_the_same_once() -> None:
     own = state.seed_program
     assert own is not None
     text = prompts.questions(state, first_island(1, own), own).one(prompts.budget).text
-    assert text.count("Data: 6 windows") == text.count(METRICS) == text.count("Progress counts") == 1
+    assert text.count("Data: 6 windows") == text.count(METRICS) == text.count("Progress: from") == 1
 
 
 def test_progress_of_a_task_that_is_minimised_counts_downwards_and_without_bounds_nothing_is_said() -> None:
     less = TASK.spec.model_copy(update={"direction": "minimize"})
     low, high = TASK.spec.bounds.lower, TASK.spec.bounds.upper
-    assert measured_text(less) == f"Progress counts from a score of {high:g} to {low:g}."
+    assert measured_text(less) == f"Progress: from a score of {high:g} (none) to {low:g} (full)."
     free = type(TASK.spec).model_validate(
         {**TASK.spec.model_dump(exclude_unset=True, exclude={"bounds"}), "target": 2.6}
     )

@@ -24,17 +24,20 @@ SPEC = TASK.spec.model_copy(update={"shown_metrics": dict.fromkeys(NAMES, "")})
 
 
 def metrics_of(lease: int) -> dict[str, float]:
-    """Each metric moves more than the one before it."""
-    return {name: 10.0 + lease * (place + 1) / 100 for place, name in enumerate(NAMES)} | {"hidden": 7.0}
+    """Each metric says more of the score than the one before it."""
+    apart = {name: (-1) ** lease * (len(NAMES) - place) / 10 for place, name in enumerate(NAMES)}
+    return {name: 10.0 * score_of(lease) + more for name, more in apart.items()} | {"hidden": 7.0}
+
+
+def score_of(lease: int) -> float:
+    return 2.0 - lease / 100 if lease else 1.0
 
 
 def searched(candidates: int, words: str = "") -> RunState:
     state = begun()
-    apply(state, evaluated(0, 0, None, PROGRAM, 1.0, metrics=metrics_of(0)))
+    apply(state, evaluated(0, 0, None, PROGRAM, score_of(0), metrics=metrics_of(0)))
     for lease in range(1, candidates + 1):
-        rollout(
-            state, lease, island=lease, score=2.0 - lease / 100, text=f"(refine) {words}", metrics=metrics_of(lease)
-        )
+        rollout(state, lease, island=lease, score=score_of(lease), text=f"(refine) {words}", metrics=metrics_of(lease))
     return state
 
 
@@ -48,7 +51,7 @@ def table(state: RunState, level: int, spec: TaskSpec = SPEC) -> list[str]:
 def test_every_row_with_a_score_has_a_cell_for_each_column_and_so_has_the_seed() -> None:
     lines = table(searched(12), 0)
     head = lines[0].partition(" | ")[2].partition(":")[0].split(" | ")
-    assert head == list(NAMES[2:]), "the six that differ most, in the order of the task"
+    assert head == list(NAMES[2:]), "the six that say most of the score, in the order of the task"
     rows = [line for line in lines if line.startswith("- ")]
     assert len(rows) == 10 + 2 + 1
     for row in rows:
@@ -86,6 +89,14 @@ def test_a_metric_that_never_changes_has_no_column_and_one_that_some_rows_lack_h
     assert "0.25 s | 3: " in lines[1] and "0.25 s | -: " in lines[2]
 
 
+def test_seconds_go_with_the_words_but_where_they_are_much_of_the_time() -> None:
+    quick = searched(3)
+    assert all(", 0.25 s" in line for line in table(quick, 0)[1:4])
+    assert not any(", 0.25 s" in line for line in table(quick, len(SIZES) - 5))
+    slow = SPEC.model_copy(update={"timeout_s": 1.0})
+    assert all(", 0.25 s" in line for line in table(quick, len(SIZES) - 5, slow)[1:4])
+
+
 def test_a_task_that_shows_no_metric_has_no_columns() -> None:
     lines = table(searched(3), 0, TASK.spec)
     assert not any("|" in line or "column" in line for line in lines)
@@ -96,7 +107,7 @@ def test_of_a_parent_that_is_the_tasks_own_program_the_metrics_are_told() -> Non
     prompts = Prompts(replace(TASK, spec=SPEC), Templates.of(PromptsConfig()))
     assert state.seed_program is not None
     text = prompts.questions(state, state.islands[1], state.seed_program).one(prompts.budget).sections["program"]
-    assert text.startswith("Candidate 0, score 1, evenness 10, speed 10, ")
+    assert text.startswith("Candidate 0, score 1, evenness 10.8, speed 10.7, ")
 
 
 def practised(state: RunState, lease: int, parent: int, score: float | None) -> None:

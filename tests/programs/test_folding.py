@@ -170,6 +170,50 @@ def test_who_says_what_to_change_reads_what_is_in_use() -> None:
     assert in_use(PROGRAM) == PROGRAM
 
 
+SOLVERS = f'''"""The old regression, which brief took once."""
+
+
+class Old:
+    """What regression did."""
+
+    def __init__(self):
+        self.made = New()
+
+    def solve(self, x):
+{BODY.replace("    ", "        ")}
+
+def regression(x):  # of Old
+{BODY}
+
+class New:
+    def solve(self, x):
+{BODY.replace("    ", "        ")}
+    def rest(self, x):
+{BODY.replace("    ", "        ")}
+
+def brief(x):
+    """Not by regression, nor by Old."""
+    return {{}}
+'''
+
+
+@pytest.mark.parametrize(
+    ("made", "hidden"),
+    [
+        ("New().solve(x)", ["class Old: ...", "def regression(x): ...", "    def rest(self, x): ..."]),
+        ("Old().rest(x)", ["    def solve(self, x): ...", "def regression(x): ...", "    def solve(self, x): ..."]),
+        ("solve(x)", ["class Old: ...", "def regression(x): ...", "class New: ..."]),
+        ('globals()["regression"](x)', ["class Old: ...", "class New: ..."]),
+    ],
+)
+def test_a_class_that_nothing_in_use_names_is_left_out_whole(made: str, hidden: list[str]) -> None:
+    program = SOLVERS.format(made)
+    seen = in_use(program, "brief")
+    lines = [line.partition("  # ")[0] for line in seen.splitlines() if is_folded(line)]
+    assert lines == hidden
+    assert unfolded(seen, seen, program) == program
+
+
 def test_words_that_can_only_be_names_are_mentioned() -> None:
     assert mentioned_in('Take the mean; set `copies` to "hottest", POINTS and last_one.') >= {"copies", "hottest"}
     assert "mean" not in mentioned_in("Take the mean of both.")

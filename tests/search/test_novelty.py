@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pace_async.search.novelty import alike, distinct
+from pace_async.search.novelty import alike, closest, distinct
 from pace_async.search.results import KnownIdea
 
 CACHES = (
@@ -22,6 +22,10 @@ CACHES = (
         (
             "Forecast by a running average of windows (recent about 0.4), so that noise of one window counts less.",
             "Forecast by a running average over calls (recent about 0.4) so that noise of a single window counts less.",
+        ),
+        (
+            "(refine) kernel of pairs exp(additive / usual) - 1 - additive / usual instead of the square.",
+            "(explore) pairs as exp(additive / usual) - 1 - additive / usual.",
         ),
     ],
 )
@@ -41,6 +45,18 @@ def test_other_words_for_the_same_are_alike(one: str, other: str) -> None:
 )
 def test_another_value_or_another_thing_is_not_alike(one: str, other: str) -> None:
     assert not alike(one, other) and not alike(other, one)
+
+
+def test_an_idea_is_close_to_what_was_tried_in_many_of_its_words_with_all_its_numbers() -> None:
+    idea = "(explore) the Gaussian process as the latent value below a sigmoid, with the kernel of 3, for saturation."
+    joined = (
+        "(combine) candidate 3's kernel as the prior of candidate 2's latent value: score = sigmoid(z), z ~ GP(0, k)"
+    )
+    other = "(refine) choose the penalty of singles and the stiffness of pairs in each assay by held-out doubles"
+    assert closest(idea, [(5, other), (8, joined), (9, joined)]) == 8
+    assert closest(idea, [(8, joined.replace("3's", "4's"))]) is None
+    assert closest(idea, [(5, other)]) is None and closest(idea, []) is None
+    assert closest("Other.", [(5, "Other.")]) is None, "of few words each makes a difference"
 
 
 def test_the_oldest_is_listed_at_the_place_of_the_first_with_those_that_are_like_it() -> None:
