@@ -329,12 +329,12 @@ def _advised(state: RunState, island: Island) -> list[Advised]:
 def _proposed_beside(state: RunState, island: Island, view: Results, taken: Collection[int]) -> list[KnownIdea]:
     """Ideas that were proposed and not chosen where the choice is under way, the newest first. They are in no view
     before it ends."""
-    known = {*taken, *view.ideas, *view.of_idea, *view.covered}
+    known = (taken, view.ideas, view.of_idea, view.covered)
     return [
         KnownIdea(note.number, note.description, advice.lease, advice.lease)
         for advice in reversed(_advised(state, island))
         for note in advice.ideas
-        if not note.known and note.number not in known
+        if not note.known and not any(note.number in numbers for numbers in known)
     ]
 
 
