@@ -36,6 +36,7 @@ _FIELD = re.compile(rf"(Choice|Base|Covers|Reasoning|Specification){_COLON}", re
 OPTIONAL = frozenset({"Base", "Covers"})
 """Fields that may stand anywhere below the choice, and in the specification."""
 _CHOICE = re.compile(rf"(?:idea )?#?(?:([{LETTERS}])|([1-9][0-9]{{0,8}}))\.?", re.IGNORECASE)
+_NOTHING = re.compile(r"(?:none|n/a)?[\s.–-]*", re.IGNORECASE)
 _PROGRAM = r"(?:candidate |program )?#?([0-9]{1,9})(?![-.]?\w)"
 _BASE = re.compile(_PROGRAM, re.IGNORECASE)
 _BASE_ALONE = re.compile(rf"(?:none|(?:the )?parent|{_PROGRAM})\.?(?: \(.*\))?", re.IGNORECASE)
@@ -100,6 +101,8 @@ def parse_one(text: str) -> OneAnswer:
         at += 1
     if "Specification" not in fields:
         raise _unparsed("expected 'Choice:', 'Reasoning:' and 'Specification:' after the ideas")
+    while len(ideas) > 1 and _NOTHING.fullmatch(ideas[-1][1]):
+        ideas.pop()  # the lines of a second and a third idea that there was none for
     place, number = _choice(fields["Choice"], len(ideas))
     covers, base = _covers(fields.get("Covers", ""), len(ideas)), _BASE.match(fields.get("Base", ""))
     for idea_text in (*(each for _, each in ideas), fields["Reasoning"]):

@@ -30,7 +30,7 @@ LEAST_SAVED = 800
 """Characters that folding has to save."""
 HIDDEN = (
     " A line that ends in `hidden` stands for code that is not needed: keep it, redefine it, or drop it if unused (an "
-    "edit has it in SEARCH alone)."
+    "edit's new lines leave it out)."
 )
 EVERYTHING = frozenset({"all", "everything", "entire", "whole"})
 """Words of a specification that needs the whole program."""

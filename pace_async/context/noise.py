@@ -61,7 +61,7 @@ def noise_text(spec: TaskSpec, noise: Noise | None) -> str:
     if spec.deterministic:
         return ""
     if noise is None:
-        return "Scores are noisy, by how much is not known yet: a small gain may be chance."
+        return "Scores are noisy: a small gain may be chance."
     if not noise.size:
         return f"Two evaluations of one program hardly differ ({noise.pairs} pairs)."
     apart = f"about {noise.size:.2g} (the median of {noise.pairs} pairs)"

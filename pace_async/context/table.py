@@ -180,7 +180,7 @@ def _outcome(row: Row, digits: int, *, bare: bool = False) -> str:
     gain = f", {gain_text(tested.gain)}" if tested.gain is not None and not row.over_zero else ""
     best = f" ({row.over_best:+.3g})" if row.over_best is not None and not bare else ""
     again = f" (again {score_text(tested.again, digits)})" if row.says_again and tested.again is not None else ""
-    again = " (worse in a second evaluation)" if row.doubted else again
+    again = " (worse when evaluated again)" if row.doubted else again
     took = "" if bare and not row.slow else f", {_seconds(tested.seconds)}"
     return f"{score_text(tested.score, digits)}{again}{gain}{best}{same}{took}"
 

@@ -5,7 +5,7 @@ the metrics of a hidden scorer only those are taken that the task lists. Nothing
 word that a program wrote in a scored evaluation.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
@@ -154,7 +154,7 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
     def judged(tested: TriedOut) -> Row:
         return _repeating(_judged(row_of(view, tested, spec, seed), view, spec, best), earlier)
 
-    best_rows = tuple(judged(tested) for tested in top)
+    best_rows = tuple(_marked([judged(tested) for tested in top], spec))
     recent_rows = tuple(replace(judged(tested), same_as=view.equal_to(tested)) for tested in recent)
     seed_row = _seed_row(state, spec)
     tried = [(row.tested.candidate, row.idea or row.tested.experiment) for row in (*best_rows, *recent_rows)]
@@ -248,6 +248,17 @@ def _behind(view: Results, spec: TaskSpec, row: Row, best: Member) -> bool:
 def _judged(row: Row, view: Results, spec: TaskSpec, best: Member) -> Row:
     """The row, marked where its score is above that of the best program only for luck."""
     return replace(row, doubted=True) if not row.says_again and _behind(view, spec, row, best) else row
+
+
+def _marked(rows: Iterable[Row], spec: TaskSpec) -> Iterator[Row]:
+    """The best rows, marked where one with a worse score stands above, as only second evaluations can put it there."""
+    above: float | None = None
+    for row in rows:
+        score = row.tested.score
+        assert score is not None
+        ahead = above is not None and spec.fitness.better(score, above)
+        above = above if ahead else score
+        yield replace(row, doubted=True) if ahead and not row.says_again else row
 
 
 def _repeating(row: Row, earlier: LearnedBefore | None) -> Row:

@@ -49,6 +49,13 @@ def test_a_known_idea_is_chosen_by_its_number() -> None:
     assert (answer.place, answer.number) == (None, 40)
 
 
+@pytest.mark.parametrize("nothing", ["", " ", " none", " None.", " -", " n/a"])
+def test_the_line_of_an_idea_that_there_is_none_for_is_passed_over(nothing: str) -> None:
+    assert parse_one(GOOD.replace("## Choice", f"Idea C (combine):{nothing}\n## Choice")) == parse_one(GOOD)
+    with pytest.raises(CandidateFault):
+        parse_one(GOOD.replace("## Choice: B", f"Idea C (combine):{nothing}\n## Choice: C"))
+
+
 @pytest.mark.parametrize(
     ("line", "numbers", "places"),
     [

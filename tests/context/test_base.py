@@ -102,8 +102,16 @@ def test_where_scores_are_noisy_the_best_is_not_one_with_luck_in_its_first_evalu
     assert base_of(state, noisy, state.islands[1], member(state, 4), 2).candidate == 4
     assert base_of(state, noisy, state.islands[1], member(state, 2), 4).candidate == 4
     doubted = next(row for row in context_of(state, noisy, state.islands[1], parent, 8).best_rows if row.doubted)
-    assert "2.5 (worse in a second evaluation)" in row_text(doubted, 3, 200)
+    assert "2.5 (worse when evaluated again)" in row_text(doubted, 3, 200)
     context = context_of(state, noisy, state.islands[1], parent, 8)
+    for again in (1.0, 1.2, 2.0):
+        view.tested[4] = replace(view.tested[4], again=again)
+        rows = context_of(state, noisy, state.islands[1], parent, 8).best_rows
+        scores = [row.tested.score or 0.0 for row in rows]
+        assert [row.doubted for row in rows] == [
+            score > min(scores[:place], default=9) for place, score in enumerate(scores)
+        ]
+    view.tested[4] = replace(view.tested[4], again=None)
     assert context.by_mean and [row.tested.candidate for row in context.best_rows][:3] == [4, 1, 2]
     assert not context_of(state, exact(), state.islands[1], parent, 8).by_mean
     said = member_levels(context, context.best, noisy, alone=True)(0)

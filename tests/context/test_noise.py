@@ -17,7 +17,7 @@ from tests.support.fitness import UP
 
 NOISY = TASK.spec.model_copy(update={"deterministic": False})
 COMMAND = NOISY.model_copy(update={"kind": "command"})
-NOT_KNOWN = "Scores are noisy, by how much is not known yet: a small gain may be chance."
+NOT_KNOWN = "Scores are noisy: a small gain may be chance."
 
 
 def limits(state: RunState, spec: TaskSpec = NOISY) -> str:
