@@ -35,6 +35,7 @@ _RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """Values that --max-lora-rank accepts."""
 
 _EXTENSION = "pace_async.advise.engines.vllm_file.ReceiptExtension"
+_MISSING = "ModuleNotFoundError: "
 _OF_CPU = ("--enforce-eager", "--no-enable-chunked-prefill")
 """With chunked prefill vLLM rewinds a request's random generator. A CPU generator cannot, and the engine ends."""
 
@@ -247,13 +248,14 @@ def _socket_folder(beside: Path) -> Path:
 
 
 def last_error(log: Path) -> str:
-    """The last line of a server's log that names an error, and where the log is."""
+    """The last line of a server's log that names an error, or a module that is missing, whatever that led to, and where
+    the log is."""
     try:
         lines = log.read_text("utf-8", errors="replace").splitlines()
     except OSError:
         lines = []
-    errors = (
-        line.strip() for line in reversed(lines) if "Error" in line or ": error: " in line
-    )  # argparse writes the second form
-    message = next(errors, "it left no message")
+    # argparse writes the second form
+    errors = [line.strip() for line in reversed(lines) if "Error" in line or ": error: " in line]
+    missing = [line[line.index(_MISSING) :] for line in errors if _MISSING in line]
+    message = [*missing, *errors, "it left no message"][0]
     return f"{message[:300]} (see {log})"
