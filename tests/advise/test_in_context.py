@@ -252,7 +252,7 @@ def under_way(state: RunState) -> RunState:
 def test_an_idea_that_is_under_way_can_be_covered_and_is_then_untried_no_more(state: RunState) -> None:
     question = questions(under_way(state)).one(60_000).text
     assert "- candidate 4 from 0, idea 10: Anneal the radii with restarts" in question
-    covers = "Covers: none, or other ideas (as in 40, B), also those under way, that this experiment includes or"
+    covers = "Covers: none, or other ideas, listed or under way (as in 40, B), that need no try now"
     assert covers in question
     said = ONE.format("Solve an integer program").replace("Reasoning", "Covers: 10, 12\nReasoning")
     advice = advised(state, Answers({"propose": said}), one=True)
@@ -275,5 +275,6 @@ def test_a_proposal_in_the_words_of_an_idea_that_is_under_way_is_that_idea(state
 
 def test_without_anything_under_way_the_form_says_nothing_of_it(state: RunState) -> None:
     assert (
-        "Covers: none, or other ideas (as in 40, B) that this experiment includes" in questions(state).one(60_000).text
+        "Covers: none, or other ideas, listed above (as in 40, B), that need no try now"
+        in questions(state).one(60_000).text
     )

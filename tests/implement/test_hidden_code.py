@@ -54,7 +54,7 @@ def test_an_author_sees_what_the_specification_needs() -> None:
     assert "def place_scan(weights, ranked, gpus): ...  # " in seen and 'memory.get("load", load)' in seen
     assert len(seen) < 0.3 * len(TASK.program)
     text = messages_for(TASK, PARENT, experiment("Average twice.\nNeeds: forecast"))[1]["content"]
-    assert seen in text and "Lines that end in `hidden`" in text and f"{len(TASK.program)} characters" in text
+    assert seen in text and "A line that ends in `hidden`" in text and f"{len(TASK.program)} characters" in text
 
 
 def test_an_author_sees_all_without_needs_in_most_repairs_and_of_a_short_program() -> None:
