@@ -107,34 +107,45 @@ def test_a_run_that_is_killed_anywhere_ends_as_the_one_that_is_not(
     assert differences(cores[-1].state, run.population.load().run_state) == []
 
 
-def test_a_bandit_goes_on_with_the_counts_of_another_one_which_may_be_deleted_then(tmp_path: Path) -> None:
-    begins = ["run", "circle_packing", "--advisor", "bandit", "--display", "none"]
-    said = search(tmp_path, [*begins, "--candidates", "8", "--run-dir", "before"])
+BANDIT = ("run", "circle_packing", "--advisor", "bandit", "--display", "none")
+
+
+@pytest.fixture(scope="module")
+def counting(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished run of a bandit. Tests copy it."""
+    folder = tmp_path_factory.mktemp("counting")
+    said = search(folder, [*BANDIT, "--candidates", "4", "--run-dir", "before"])
     assert said.code == 0, said.err
-    said = search(tmp_path, [*begins, "--candidates", "4", "--run-dir", "after", "--start-from", "before"])
+    return folder / "before"
+
+
+def test_a_bandit_goes_on_with_the_counts_of_another_one_which_may_be_deleted_then(
+    counting: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(counting, tmp_path / "before")
+    said = search(tmp_path, [*BANDIT, "--candidates", "2", "--run-dir", "after", "--start-from", "before"])
     assert said.code == 0, said.err
     with open_readonly(tmp_path / "before" / "population.db") as before:
         counted = before.record().run_state.visible.edits
     shutil.rmtree(tmp_path / "before")
-    said = search(tmp_path, ["resume", "after", "--candidates", "6", "--display", "none"])
+    said = search(tmp_path, ["resume", "after", "--candidates", "3", "--display", "none"])
     assert said.code == 0, said.err
     with open_readonly(tmp_path / "after" / "population.db") as after:
         edits = after.record().run_state.visible.edits
-    assert sum(tries.gains + tries.others for tries in counted.values()) == 8
-    assert sum(tries.gains + tries.others for tries in edits.values()) == 14
+    assert sum(tries.gains + tries.others for tries in counted.values()) == 4
+    assert sum(tries.gains + tries.others for tries in edits.values()) == 7
 
 
-def test_an_at_takes_programs_only_and_another_catalogue_is_refused_in_one_sentence(tmp_path: Path) -> None:
-    begins = ["run", "circle_packing", "--advisor", "bandit", "--display", "none"]
-    said = search(tmp_path, [*begins, "--candidates", "8", "--run-dir", "before"])
-    assert said.code == 0, said.err
-    named = {"advisor": {"model": "bandit"}, "search": {"start_from": str(tmp_path / "before")}}
+def test_an_at_takes_programs_only_and_another_catalogue_is_refused_in_one_sentence(
+    counting: Path, tmp_path: Path
+) -> None:
+    named = {"advisor": {"model": "bandit"}, "search": {"start_from": str(counting)}}
     config = Config.model_validate(named)
     found = learned_before(config, TASK)
     assert (
         found is not None and found.in_words == f"what run before learned: counts of {len(found.edits)} kinds of edits"
     )
-    only = config.search.model_copy(update={"start_from": f"{tmp_path / 'before'}@best:3"})
+    only = config.search.model_copy(update={"start_from": f"{counting}@best:3"})
     assert learned_before(config.model_copy(update={"search": only}), TASK) is None
     with pytest.raises(UsageError, match=r"has counted edits that the catalogue of 'circle_packing' has not \(.* to "):
         learned_before(config, with_catalogue(tmp_path, 3, 2))

@@ -2,7 +2,8 @@
 
 import fcntl
 import json
-import multiprocessing
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,19 +32,24 @@ def test_a_run_is_in_the_index_once_at_the_place_of_its_last_start() -> None:
     assert folders() == ["/a"]
 
 
-def write(writer: int) -> None:
-    run_index.WAIT_S = 60.0  # all of them wait for their turn here
-    for number in range(EACH):
-        remember_run(Path(f"/runs/{writer}-{number}"))
+WRITES = """
+import sys
+from pathlib import Path
+from pace_async.runtime import run_index
+run_index.WAIT_S = 60.0  # all of them wait for their turn here
+sys.stdin.read()
+for number in range(int(sys.argv[2])):
+    run_index.remember_run(Path(f"/runs/{sys.argv[1]}-{number}"))
+"""
 
 
 def test_processes_that_write_at_once_lose_nothing() -> None:
-    context = multiprocessing.get_context("spawn")
-    writers = [context.Process(target=write, args=(writer,)) for writer in range(WRITERS)]
+    commands = [[sys.executable, "-c", WRITES, str(writer), str(EACH)] for writer in range(WRITERS)]
+    writers = [subprocess.Popen(command, stdin=subprocess.PIPE) for command in commands]
     for process in writers:
-        process.start()
-    for process in writers:
-        process.join()
+        assert process.stdin is not None
+        process.stdin.close()
+    assert [process.wait(60) for process in writers] == [0] * WRITERS
     assert sorted(folders()) == sorted(f"/runs/{writer}-{n}" for writer in range(WRITERS) for n in range(EACH))
 
 
