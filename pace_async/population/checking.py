@@ -12,9 +12,10 @@ import sqlite3
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from typing import Any, cast
 
-from sqlalchemy import Connection, Table, create_engine, select
+from sqlalchemy import Connection, Engine, Table, create_engine, select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
@@ -158,17 +159,19 @@ def _difference(table: Table, stored: dict[str, str], made: dict[str, str]) -> s
     return f"{table.name}: row {key} {how}"
 
 
+@cache
+def _temporary_engine() -> Engine:
+    """Each connection is its own database."""
+    return create_engine("sqlite://", creator=lambda: sqlite3.connect("", isolation_level=None), poolclass=NullPool)
+
+
 @contextmanager
 def _temporary() -> Generator[Connection]:
     """An empty population that ends with the body."""
-    engine = create_engine("sqlite://", creator=lambda: sqlite3.connect("", isolation_level=None), poolclass=NullPool)
-    try:
-        with engine.connect() as connection:
-            make_tables(connection)
-            own = connection.connection.driver_connection
-            assert own is not None
-            own.execute("BEGIN")
-            yield connection
-            own.execute("ROLLBACK")
-    finally:
-        engine.dispose()
+    with _temporary_engine().connect() as connection:
+        make_tables(connection)
+        own = connection.connection.driver_connection
+        assert own is not None
+        own.execute("BEGIN")
+        yield connection
+        own.execute("ROLLBACK")

@@ -18,8 +18,12 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
+from sqlalchemy.dialects import registry
+from sqlalchemy.dialects.sqlite.aiosqlite import SQLiteDialect_aiosqlite
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.exc import DatabaseError, DBAPIError, DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.util import LRUCache
 
 from pace_async.errors import UsageError
 from pace_async.population.prepared import Prepared
@@ -37,6 +41,33 @@ _IMMUTABLE = "&immutable=1"
 _OPENED = "opened"
 """Under this name a reading connection's `info` has its address, its path and the `mark` from before it was opened."""
 Access = Literal["write", "read", "migrate"]
+
+
+class _Equal:
+    """Dialects of one class compile a statement alike, so a process compiles it once, not again for each engine."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+
+class Files(_Equal, SQLiteDialect_pysqlite):
+    """For synchronous code."""
+
+    supports_statement_cache = True
+
+
+class FilesBeside(_Equal, SQLiteDialect_aiosqlite):
+    """For reading beside an event loop."""
+
+    supports_statement_cache = True
+
+
+registry.register("sqlite.files", __name__, "Files")
+registry.register("sqlite.files_beside", __name__, "FilesBeside")
+_COMPILED: dict[str, Any] = {"compiled_cache": LRUCache[Any, Any](1000)}
 
 
 def refuse_unless_sound(path: Path) -> None:
@@ -100,7 +131,12 @@ def uri_of(connection: Connection) -> str:
 
 def reading_engine(path: Path) -> AsyncEngine:
     """An engine with a few connections for reading beside an event loop. The caller disposes of it."""
-    made = create_async_engine(_url("sqlite+aiosqlite", path, "read"), connect_args=_arguments("read"), pool_size=2)
+    made = create_async_engine(
+        _url("sqlite+files_beside", path, "read"),
+        connect_args=_arguments("read"),
+        pool_size=2,
+        execution_options=_COMPILED,
+    )
     _configure(made.sync_engine, "read")
     _decide_at_each_connection(made.sync_engine, path)
     return made
@@ -108,7 +144,9 @@ def reading_engine(path: Path) -> AsyncEngine:
 
 def engine(path: Path, access: Access) -> Engine:
     """An engine for synchronous code."""
-    made = create_engine(_url("sqlite+pysqlite", path, access), connect_args=_arguments(access))
+    made = create_engine(
+        _url("sqlite+files", path, access), connect_args=_arguments(access), execution_options=_COMPILED
+    )
     _configure(made, access)
     if access == "read":
         _decide_at_each_connection(made, path)
