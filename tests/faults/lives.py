@@ -11,6 +11,7 @@ have separate names, `go back` and `went back`, and so has the file of weights, 
 a run there are `COMMIT` and `BEGIN`, before those statements.
 """
 
+import gc
 import json
 import os
 import resource
@@ -245,6 +246,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         empty_population(Path(folder))  # so that no life makes a population by itself, and loads alembic for it
     anyio.run(anyio.sleep, 0)  # nor loads what an event loop needs
+    gc.collect()
+    gc.freeze()  # nor visits what was loaded
     for line in sys.stdin:
         child = os.fork()
         if child == 0:

@@ -1,20 +1,13 @@
-"""Objects of the start-up are not collected while a run lasts, and only then."""
+"""Objects of the start-up are not collected while a run lasts, and only then.
+
+`test_gc_freeze` runs these tests in a process of their own: the session has frozen what it loaded, and each collection
+of all that would take half a second.
+"""
 
 import gc
 import weakref
-from collections.abc import Iterator
-
-import pytest
 
 from pace_async.gc_freeze import RARELY, start_up_frozen
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _nothing_is_frozen() -> Iterator[None]:
-    """The session has frozen what it loaded (`tests.support.start_up`), and does so again."""
-    gc.unfreeze()
-    yield
-    gc.freeze()
 
 
 class Knot:

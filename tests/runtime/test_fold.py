@@ -125,6 +125,8 @@ class Comparing(Recorder):
                 assert contexts(self.state) == contexts(folded), facts
 
 
+LONGER: dict[str, object] = {"stop__candidates": 24}
+"""Until several views have been covered, and several answers have named bases."""
 RUNS: dict[str, tuple[dict[str, object], SimulatedFaults]] = {
     "async": ({"search__parents": "puct"}, SimulatedFaults(reach=REACH, discard_every=2)),
     "sync": ({"staleness__mode": "sync"}, SimulatedFaults(reach=REACH)),
@@ -138,7 +140,7 @@ RUNS: dict[str, tuple[dict[str, object], SimulatedFaults]] = {
         SimulatedFaults(reach=REACH, lost=frozenset({5, 9, 10})),
     ),
     "one call behind a barrier": (
-        {"staleness__mode": "sync", "search__memory": "run", "advisor__calls": "one"},
+        {"staleness__mode": "sync", "search__memory": "run", "advisor__calls": "one", **LONGER},
         SimulatedFaults(reach=REACH, lost=frozenset({5, 9})),
     ),
     "notes": (
@@ -160,12 +162,18 @@ RUNS: dict[str, tuple[dict[str, object], SimulatedFaults]] = {
         SimulatedFaults(reach=REACH),
     ),
     "words of people": (
-        {"search__memory": "run", "advisor__calls": "one", "learner__objective": "none", "search__parents": "puct"},
+        {
+            "search__memory": "run",
+            "advisor__calls": "one",
+            "learner__objective": "none",
+            "search__parents": "puct",
+            **LONGER,
+        },
         SimulatedFaults(reach=REACH, lost=frozenset({5, 9, 10})),
     ),
     "words of people, islands remembered": ({"search__memory": "island"}, SimulatedFaults(reach=REACH)),
     "words of people behind a barrier": (
-        {"staleness__mode": "sync", "search__memory": "run", "advisor__calls": "one"},
+        {"staleness__mode": "sync", "search__memory": "run", "advisor__calls": "one", **LONGER},
         SimulatedFaults(reach=REACH, lost=frozenset({5, 9})),
     ),
     "words of people to a catalogue": ({"staleness__mode": "sync"}, SimulatedFaults(reach=REACH)),
@@ -201,7 +209,7 @@ LONG = frozenset({"the run remembered", "notes untrained", "going back"})
 )
 def test_after_every_commit_the_facts_fold_to_the_live_state(name: str, tmp_path: Path) -> None:
     changed, faults = RUNS[name]
-    config = settings(**{**SEARCH, "seed": 3, "stop__candidates": 24, **changed})
+    config = settings(**{**SEARCH, "seed": 3, "stop__candidates": 18, **changed})
     task = with_sites(tmp_path)
     header, seed, spec = header_of(config, task), seed_program(task), task.spec
     population = MemoryPopulation(header, with_journal=True)

@@ -177,7 +177,7 @@ def test_the_second_time_the_learning_rate_falls_and_stays_lower(tmp_path: Path)
 @pytest.mark.parametrize("before", [False, True], ids=["after", "just before"])
 def test_a_run_interrupted_around_going_back_equals_the_uninterrupted_one(tmp_path: Path, before: bool) -> None:
     def begun() -> Life:
-        return life(tmp_path, ruined_by=frozenset({3}), search__threads=8, staleness__mode="sync", stop__candidates=64)
+        return life(tmp_path, ruined_by=frozenset({3}), search__threads=8, staleness__mode="sync", stop__candidates=48)
 
     def dump(one: Life) -> list[str]:
         return one.dump(times=False, tables=["run_states", "faults"], columns=["detail"])
@@ -205,7 +205,7 @@ def test_an_asynchronous_run_interrupted_around_going_back_keeps_every_invariant
     decision. A group's digest covers its rollouts, its rate and the versions that are kept for going back."""
 
     def begun() -> Life:
-        return life(tmp_path, ruined_by=frozenset({3}), stop__candidates=96)
+        return life(tmp_path, ruined_by=frozenset({3}), stop__candidates=72)
 
     def decided(one: Life) -> list[tuple[Any, ...]]:
         sql = "select group_number, update_number, state, restores, rate, digest from groups order by group_number"

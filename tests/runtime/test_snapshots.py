@@ -34,7 +34,7 @@ from tests.support.simulated_runs import settings
 from tests.support.virtual_runs import REACH, SEARCH
 
 pytestmark = pytest.mark.usefixtures("both")
-EVERY = 30
+EVERY = 60
 RUNS: dict[str, dict[str, object]] = {
     "pools": {"search__parents": "puct"},
     "memory": {"search__memory": "run", "advisor__calls": "one"},
