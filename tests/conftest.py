@@ -21,6 +21,7 @@ import pytest
 from hypothesis import settings
 
 from pace_async.advise.engines.vllm_found import Missing, find_vllm
+from pace_async.population import schema
 from pace_async.runtime.run_index import HOME
 from tests.faults.listing import FaultListing
 from tests.support.children_here import run_here
@@ -28,7 +29,7 @@ from tests.support.command_line import Shell
 from tests.support.needed import without
 from tests.support.own_folder import OwnFolder
 from tests.support.own_hosts import OWN_HOSTS
-from tests.support.population_facts import BOTH, populations_of
+from tests.support.population_facts import BOTH, made_once, populations_of
 from tests.support.postgres import PostgresServer, binaries, running
 from tests.support.start_up import StartUpFrozen
 
@@ -50,6 +51,13 @@ def _only_loopback() -> Iterator[None]:
         for name in ("connect", "connect_ex", "sendto"):
             patch.setattr(socket.socket, name, _guarded(getattr(socket.socket, name)))
         patch.setattr(socket, "getaddrinfo", _named(socket.getaddrinfo))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _populations_are_copied() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schema, "_migrate", made_once)
         yield
 
 

@@ -17,13 +17,19 @@ from sqlalchemy.exc import IntegrityError
 
 from pace_async.errors import UsageError
 from pace_async.events import Claimed, Evaluated, FreshScore
+from pace_async.population import schema
 from pace_async.population.connect import Place, engine
 from pace_async.population.models import Base
 from pace_async.population.reading.reader import open_readonly
 from pace_async.population.schema import SCHEMA, migrations_folder, schema_state, upgrade
 from pace_async.population.store import Store
-from tests.support.population_facts import downgrade, empty_place, empty_population, fresh, rollout
+from tests.support.population_facts import MIGRATE, downgrade, empty_place, empty_population, fresh, rollout
 from tests.support.populations import damage_of
+
+
+@pytest.fixture(autouse=True)
+def _revisions_are_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema, "_migrate", MIGRATE)
 
 
 async def _with_rollouts(folder: Path) -> Place:
