@@ -14,10 +14,12 @@ import signal
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
 from hypothesis import settings
 
 from pace_async.advise.engines.vllm_found import Missing, find_vllm
@@ -55,9 +57,12 @@ def _only_loopback() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _populations_are_copied() -> Iterator[None]:
+def _made_once() -> Iterator[None]:
+    """What a command of this process makes anew each time, as if it was the only one: new populations, and the tree of
+    commands, which takes 30 ms."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(schema, "_migrate", made_once)
+        patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
         yield
 
 

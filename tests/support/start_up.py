@@ -1,4 +1,4 @@
-"""Collections of the test session itself: none while the tests are found, and later none of what was loaded for it.
+"""Collections of the test session itself: none while the tests are found, later few, and none of what was loaded for it.
 
 Each worker imports torch, transformers and all tests, about a million objects that live as long as it does. Visiting
 them in every full collection took a tenth of the processor time of all tests, and a third of the time until the first
@@ -8,6 +8,8 @@ one began.
 import gc
 
 import pytest
+
+from pace_async.gc_freeze import RARELY
 
 
 class StartUpFrozen:
@@ -20,3 +22,4 @@ class StartUpFrozen:
     def pytest_collection_finish(self) -> None:
         gc.freeze()
         gc.enable()
+        gc.set_threshold(*RARELY)
