@@ -1,4 +1,4 @@
-"""Collections of the test session itself: none while the tests are found, later few, and none of what was loaded for it.
+"""Collections of the test session itself: none while the tests are found, later few, and none of what was loaded.
 
 Each worker imports torch, transformers and all tests, about a million objects that live as long as it does. Visiting
 them in every full collection took a tenth of the processor time of all tests, and a third of the time until the first
