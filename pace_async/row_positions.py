@@ -25,15 +25,17 @@ def refuse_dependent_rows(model: Any, longest: int) -> None:
     """Raises DependsOnNeighbours if a row of up to `longest` tokens changes what a shorter one computes. Takes some
     passes of a few tokens, because positions may be far apart. Changes no weight."""
     device = next(model.parameters()).device
-    far = _spread(longest - 1, device)
-    short = _TOKENS
-    while short < longest:
-        near = _spread(short - 1, device)
-        alone, beside = _embedded(model, near[None]), _embedded(model, torch.stack([near, far]))
-        for name, tensors in alone.items():
+    lengths = list[int]()
+    while (short := _TOKENS << len(lengths)) < longest:
+        lengths.append(short)
+    rows = [_spread(length - 1, device) for length in (*lengths, longest)]
+    beside = _embedded(model, torch.stack(rows)) if lengths else {}
+    for place, short in enumerate(lengths):
+        alone = _embedded(model, rows[place][None])
+        for name in alone.keys() & beside.keys():
             apart = (
-                float((one[0].double() - other[0].double()).abs().max())
-                for one, other in zip(tensors, beside.get(name, tensors), strict=True)
+                float((one[0].double() - other[place].double()).abs().max())
+                for one, other in zip(alone[name], beside[name], strict=True)
             )
             if max(apart, default=0.0) > _APART:
                 raise DependsOnNeighbours(
@@ -41,7 +43,6 @@ def refuse_dependent_rows(model: Any, longest: int) -> None:
                     f"{longest}, so that logprobs would depend on what else is computed: only models whose positions "
                     "do not change with the length can be trained and served"
                 )
-        short *= 2
 
 
 def _spread(last: int, device: torch.device) -> Tensor:
