@@ -108,7 +108,8 @@ async def test_facts_that_contradict_the_record_are_bugs_and_leave_no_row(tmp_pa
                 await store.commit(*facts)
                 accepted.append(name)
             except PaceBug:
-                assert await store.load() == before, name
+                pass
+        assert await store.load() == before
     assert accepted == []
 
 

@@ -86,7 +86,7 @@ def test_a_program_that_the_other_run_made_is_named_in_the_results(tmp_path: Pat
     assert any(", same program as 33 of before" in text for text in first_questions(run).values())
 
 
-@pytest.mark.parametrize("every", [5, 8, 13])
+@pytest.mark.parametrize("every", [5, 13])
 def test_a_run_that_is_killed_anywhere_ends_as_the_one_that_is_not(
     tmp_path: Path, learned: LearnedBefore, every: int
 ) -> None:

@@ -87,7 +87,7 @@ def test_a_run_cut_off_at_any_commit_repeats_no_recorded_practice_and_ends_the_s
     made = "select count(*) from evaluation_attempts where stage = 'practice'"
     whole = run(tmp_path, "output", Coach(), **few).live()
     expected, between = whole.dump(), 0
-    for last in range(2, whole.commits, 3):
+    for last in range(2, whole.commits, 5):
         broken = run(tmp_path, "output", Coach(), **few).live(last)
         assert broken.state == "interrupted"
         if broken.was_cut_off_in_a_call:

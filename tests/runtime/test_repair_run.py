@@ -135,7 +135,7 @@ def test_a_run_cut_off_at_any_commit_pays_for_no_recorded_try_twice_and_ends_the
     whole = Run(tmp_path, one, ScriptedChat(clumsy)).live()
     expected, asked = whole.dump(), whole.asked
     between = 0
-    for last in range(2, whole.commits, 4):
+    for last in range(2, whole.commits, 6):
         broken = Run(tmp_path, one, ScriptedChat(clumsy)).live(last)
         assert broken.state == "interrupted"
         if broken.was_cut_off_in_a_call:
