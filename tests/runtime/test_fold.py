@@ -209,7 +209,7 @@ LONG = frozenset({"the run remembered", "notes untrained", "going back"})
 )
 def test_after_every_commit_the_facts_fold_to_the_live_state(name: str, tmp_path: Path) -> None:
     changed, faults = RUNS[name]
-    config = settings(**{**SEARCH, "seed": 3, "stop__candidates": 18, **changed})
+    config = settings(**{**SEARCH, "seed": 3, "stop__candidates": 24 if name in LONG else 18, **changed})
     task = with_sites(tmp_path)
     header, seed, spec = header_of(config, task), seed_program(task), task.spec
     population = MemoryPopulation(header, with_journal=True)
