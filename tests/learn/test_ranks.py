@@ -1,6 +1,8 @@
 """Several ranks take the step that one process takes: gradient, its norm, metrics, weights and moments."""
 
 import math
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import torch
 from pace_async.learn.batch import micro_batches
 from scripts.benchmarks.toys import write_llama
 from tests.support.learn_toys import random_group
-from tests.support.rank_cases import CASES, VOCAB, Took, on_ranks, take
+from tests.support.rank_cases import ADAPTER_CASES, CASES, FEW, VOCAB, Took, on_ranks, take
 
 EQUAL, HALF = 1e-6, 1e-2
 """How far apart the results may be, as a share. Passes in bfloat16 round otherwise where they hold other calls."""
@@ -29,6 +31,21 @@ def two(folder: Path) -> dict[str, Took]:
     return on_ranks(list(CASES), 2, folder)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """As each rank has it: over so few numbers two threads mostly wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@cache
+def alone(name: str, folder: Path) -> Took:
+    """The result of a case in this process."""
+    return take(CASES[name], folder / "model", folder / "out")
+
+
 def gap(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> float:
     """Norm of the difference as a share of the second's norm."""
     assert first.keys() == second.keys()
@@ -39,18 +56,18 @@ def gap(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> floa
 
 
 def assert_same(name: str, took: Took, folder: Path) -> None:
-    alone = take(CASES[name], folder / "model", folder / "out")
+    expected = alone(name, folder)
     equal = HALF if CASES[name].settings.precision == "bf16" else EQUAL
-    assert gap(took.gradient, alone.gradient) < equal
+    assert gap(took.gradient, expected.gradient) < equal
     for kind in ("exp_avg", "exp_avg_sq", ""):
         parts = [
             {key: value for key, value in state.items() if key.partition("/")[2] == kind}
-            for state in (took.state, alone.state)
+            for state in (took.state, expected.state)
         ]
         assert gap(*parts) < equal, kind
-    assert [reason for reason, _ in took.steps] == [reason for reason, _ in alone.steps]
-    for (_, metrics), (_, expected) in zip(took.steps, alone.steps, strict=True):
-        assert metrics == pytest.approx(expected, rel=equal, abs=1e-9 if equal == EQUAL else 1e-3)
+    assert [reason for reason, _ in took.steps] == [reason for reason, _ in expected.steps]
+    for (_, metrics), (_, of_one) in zip(took.steps, expected.steps, strict=True):
+        assert metrics == pytest.approx(of_one, rel=equal, abs=1e-9 if equal == EQUAL else 1e-3)
         assert metrics["grad_norm"] > 0
 
 
@@ -80,12 +97,14 @@ def test_where_passes_are_in_half_precision_so_are_gathered_matrices_and_parts_a
 ) -> None:
     assert (two["half precision"].kind, two["objective pace"].kind) == ("torch.bfloat16", "torch.float32")
     assert all(gradient.dtype == torch.float32 for gradient in two["half precision"].gradient.values())
-    assert take(CASES["half precision"], folder / "model", folder / "out").kind == "torch.float32"
+    assert alone("half precision", folder).kind == "torch.float32"
 
 
 @pytest.mark.long
 def test_so_do_three(folder: Path) -> None:
-    for name, took in on_ranks(list(CASES), 3, folder).items():
+    """Of the objectives and corrections, which enter before anything is divided, one."""
+    names = ["objective pace", "correction m2po", *FEW, *ADAPTER_CASES]
+    for name, took in on_ranks(names, 3, folder).items():
         assert_same(name, took, folder)
 
 
