@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ PACE = str(Path(sys.executable).with_name("pace"))
 GROUP, GROUPS = 8, 3
 CALLS = "select lease, purpose, text from advisor_calls order by lease, purpose"
 CANDIDATES = "select candidate, parent, outcome, score, reward from candidates order by 1"
+FIRST = "select purpose, text, logprobs from advisor_calls where lease = 1 and purpose = 'propose'"
 GROUPS_MADE = "select group_number, update_number, state, alpha from groups order by 1"
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
@@ -24,12 +26,13 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
 
 @dataclass(frozen=True)
 class Runs:
-    """A run that begins with a trained advisor, the same one killed and resumed after the advisor's run had gone, and
-    one that begins with the advisor as it is given. `digest` is that of the weights that were taken."""
+    """A run that begins with a trained advisor, and the same one killed and resumed after the advisor's run had gone.
+    `digest` is that of the weights that were taken, and `cold` the FIRST answers of the run that trained them: it began
+    from the same seed, with the advisor as it is given."""
 
     whole: Path
     killed: Path
-    cold: Path
+    cold: list[tuple[Any, ...]]
     digest: str
 
 
@@ -38,11 +41,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     folder = tmp_path_factory.mktemp("trained")
     begin = [PACE, "run", "columnar", "--advisor", "reader", "--set", "advisor.calls=one", "--sync", "--threads"]
     begin += [str(GROUP), "--set", "learner.warmup=0", "--set", "reward.relative_to=parent", "--display", "none"]
-    before, whole, killed, cold = (folder / name for name in ("before", "whole", "killed", "cold"))
-    finished(*begin, "--seed", "1", "--candidates", str(2 * GROUP), "--run-dir", str(before))
-    begin += ["--seed", "3", "--candidates", str(GROUP * GROUPS)]
-    finished(*begin, "--run-dir", str(cold))
-    begin += ["--advisor-from", str(before)]
+    before, whole, killed = (folder / name for name in ("before", "whole", "killed"))
+    begin += ["--seed", "3", "--candidates"]
+    finished(*begin, str(2 * GROUP), "--run-dir", str(before))
+    cold = rows(before, FIRST)
+    begin += [str(GROUP * GROUPS), "--advisor-from", str(before)]
     finished(*begin, "--run-dir", str(whole))
     killed.mkdir()
     (killed / "events.jsonl").touch()
@@ -73,7 +76,6 @@ def test_version_0_is_what_the_other_run_trained_and_its_row_says_so(runs: Runs)
     assert version_digest(checkpoint_digests(runs.whole / "advisor")) == runs.digest
     [(said,)] = rows(runs.whole, "select json_extract(config, '$.advisor.start_from') from runs")
     assert said.endswith(f"#{runs.digest}")
-    first = "select purpose, text, logprobs from advisor_calls where lease = 1 and purpose = 'propose'"
-    assert rows(runs.whole, first) != rows(runs.cold, first)
+    assert rows(runs.whole, FIRST) != runs.cold
     sampled = rows(runs.whole, "select oldest_version, count(*) from leases group by 1 order by 1")
     assert sampled[0] == (0, GROUP)
