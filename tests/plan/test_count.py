@@ -131,12 +131,14 @@ def test_nothing_is_kept_of_storages_that_are_gone() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("answers", [64, 700])
-@pytest.mark.parametrize("checkpointing", [False, True])
-@pytest.mark.parametrize("head_chunk", [None, 100])
+@pytest.mark.parametrize(
+    ("head_chunk", "checkpointing", "answers"),
+    [(None, False, 64), (None, True, 700), (100, True, 64), (100, False, 700)],
+)
 def test_a_long_step_of_a_deep_model_is_drawn_out_from_short_ones(
     tmp_path: Path, checkpointing: bool, answers: int, head_chunk: int | None
 ) -> None:
+    """Each two of the three choices meet in one case."""
     deep = write_llama(tmp_path / "model", vocab=4000, width=256, layers=10)
     shape = StepShape(str(deep), 1, 1024, answers, "bf16", gradient_checkpointing=checkpointing, lora_rank=4)
     shape = replace(shape, head_chunk=head_chunk)
@@ -148,8 +150,7 @@ def test_a_long_step_of_a_deep_model_is_drawn_out_from_short_ones(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("answers", [64, 700])
-@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize(("checkpointing", "answers"), [(False, 700), (True, 64)])
 def test_a_long_step_of_all_weights_is_drawn_out_too(tmp_path: Path, checkpointing: bool, answers: int) -> None:
     deep = write_llama(tmp_path / "model", vocab=4000, width=256, layers=10)
     shape = StepShape(str(deep), 1, 1024, answers, "bf16", gradient_checkpointing=checkpointing)
