@@ -30,10 +30,9 @@ def test_every_config_of_a_model_that_needs_a_card_has_a_plan() -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(600)  # on a busy machine
-@pytest.mark.parametrize("name", ["deepseek_8b_eight_h100", "qwen3.5_4b_h200"])
-def test_the_largest_plans_take_less_than_a_minute_of_processor(name: str) -> None:
-    """The most weights, and the kind of model that takes longest to count, both at the longest call."""
-    [command] = re.findall(r"`pace (plan [^`]+)`", (ROOT / "configs" / f"{name}.yaml").read_text())
+def test_the_dearest_plan_takes_less_than_a_minute_of_processor() -> None:
+    """That of the kind of model that takes longest to count, at the longest call."""
+    [command] = re.findall(r"`pace (plan [^`]+)`", (ROOT / "configs" / "qwen3.5_4b_h200.yaml").read_text())
     words = [str(ROOT / word) if word.endswith(".yaml") else word for word in command.split()]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run([PACE, *words], cwd=SHAPES, capture_output=True, text=True, check=False)
