@@ -6,6 +6,7 @@ Random weights are enough for memory and seconds. How far a step moves a policy 
 import shutil
 import time
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -74,6 +75,7 @@ def byte_model(folder: Path, seconds: float) -> tuple[Path, float]:
     return _saved(model.to(torch.bfloat16), folder), sum(losses[-20:]) / len(losses[-20:])
 
 
+@cache
 def corpus() -> torch.Tensor:
     """The package's sources and the documentation, as tokens."""
     files = (path for top in ("pace_async", "docs") for path in sorted((ROOT / top).rglob("*")))
