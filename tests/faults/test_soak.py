@@ -47,6 +47,7 @@ def test_over_thousands_of_candidates_of_one_run_memory_descriptors_and_tasks_st
 
 @pytest.mark.fault("Soak", "a leak of 1 kB a candidate is noticed")
 @pytest.mark.long
+@pytest.mark.timeout(600)
 def test_a_leak_of_one_kilobyte_a_candidate_is_far_beyond_what_is_allowed(tmp_path: Path) -> None:
     _, growth = _soaked(tmp_path, SHORT // 3, LEAK)
     assert growth > LIMIT
