@@ -106,6 +106,7 @@ def test_the_same_seed_gives_equal_populations_byte_for_byte(tmp_path: Path, pol
         pytest.param((5, 6, 7, 8, 9, 10, 18, 19, 20, 21, 22, 23), id="the rest", marks=pytest.mark.long),
     ],
 )
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("before", [False, True], ids=["after", "just before"])
 @pytest.mark.parametrize("mode", ["sync", "pace", "soft", "drop"])
 def test_a_run_interrupted_at_any_commit_and_resumed_equals_the_uninterrupted_one(
