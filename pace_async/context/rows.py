@@ -112,7 +112,7 @@ def _centred(numbers: Sequence[float]) -> Sequence[float]:
     return [number - mean for number in numbers]
 
 
-def telling(columns: Mapping[str, float], count: int) -> list[str]:
+def most_telling(columns: Mapping[str, float], count: int) -> list[str]:
     """The names of the `count` columns that say most, in the order of the columns."""
     chosen = sorted(columns, key=lambda name: -columns[name])[:count]
     return [name for name in columns if name in chosen]

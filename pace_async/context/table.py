@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from pace_async.context.figures import digits_for, gain_text, score_text
-from pace_async.context.rows import COLUMNS, Row, telling
+from pace_async.context.rows import COLUMNS, Row, most_telling
 from pace_async.context.sections import Levels
 from pace_async.context.texts import gist, in_short, one_line
 from pace_async.context.value import Context, UnderWay
@@ -90,7 +90,7 @@ def results_levels(context: Context, digits: int) -> Levels:
         tops = context.best_rows[: size.best]
         shown = {row.tested.candidate for row in tops}
         news = _newest(context, shown)[: size.recent]
-        columns = telling(context.columns, size.columns) if tops else []
+        columns = most_telling(context.columns, size.columns) if tops else []
         practised = any(row.tested.practice is not None for row in (*tops, *news))
         names = [one_line(name, LONGEST_METRIC) for name in columns]
         named = "".join(f" | {name}" for name in [*([PRACTICE] if practised else []), *names])

@@ -394,32 +394,3 @@ def test_a_command_task_is_told_its_python_and_any_python_program_its_packages()
     only = command.model_copy(update={"coding_requirements": "Use only numpy."})
     assert limits_text(only, around).split("\n")[1:] == [told_python]
     assert limits_text(command, Surroundings(2)).count("\n") == 0
-
-
-def test_an_untried_idea_that_is_close_to_what_was_tried_or_is_under_way_says_so_and_stands_last() -> None:
-    state = begun()
-    tried = "(refine) Cache the cheapest insertions of customers per route, since routes are immutable."
-    later = "(explore) Relocate chains of three customers between neighbouring routes with a time window."
-    rollout(
-        state, 1, score=1.5, text=tried, other="(explore) Relocate a chain of customers between neighbouring routes."
-    )
-    rollout(state, 2, score=1.4, other="(explore) Keep cheapest insertions of customers in a table for all routes.")
-    rollout(state, 3, score=1.3, other="(combine) Something new about penalties and their schedule.")
-    rollout(state, 4, island=2, text=later, ends=False)
-    ideas = told(state).partition("# Untried ideas\n")[2].partition("\n\n")[0].splitlines()
-    assert [line.partition(": ")[0] for line in ideas[-2:]] == [
-        "- idea 5 (close to candidate 1)",
-        "- idea 2 (close to candidate 4)",
-    ]
-    assert not any("close to" in line for line in ideas[:-2]) and "- idea 8: (combine) Something new" in "\n".join(
-        ideas
-    )
-
-
-def test_the_latest_results_are_those_that_the_best_do_not_show() -> None:
-    state = begun()
-    for lease in range(1, 13):
-        rollout(state, lease, score=1.0 + lease / 100)
-    text = told(state)
-    latest = text.partition("Others, the latest first:\n")[2].partition(" tried in all")[0]
-    assert [line.split(" ")[1] for line in latest.split("\n")[:-1]] == ["2", "1", "0:"]

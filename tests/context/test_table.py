@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from pace_async.config import PromptsConfig
 from pace_async.context.questions import Prompts
-from pace_async.context.table import SIZES, results_levels
+from pace_async.context.rows import most_telling
+from pace_async.context.table import SIZES, ideas_levels, results_levels
 from pace_async.context.templates import Templates
 from pace_async.context.texts import in_short
 from pace_async.context.value import context_of
@@ -193,3 +194,42 @@ def test_a_text_in_short_ends_after_a_sentence_else_between_words_and_not_within
     assert in_short(IDEA, 110).endswith("0.05 of its mean.")
     assert in_short(IDEA, 95).endswith("by less than 0.05…")
     assert in_short("x" * 300, 20) == "x" * 19 + "…"
+
+
+def test_an_untried_idea_that_is_close_to_what_was_tried_or_is_under_way_says_so_and_stands_last() -> None:
+    state = begun()
+    tried = "(refine) Cache the cheapest insertions of customers per route, since routes are immutable."
+    later = "(explore) Relocate chains of three customers between neighbouring routes with a time window."
+    rollout(
+        state, 1, score=1.5, text=tried, other="(explore) Relocate a chain of customers between neighbouring routes."
+    )
+    rollout(state, 2, score=1.4, other="(explore) Keep cheapest insertions of customers in a table for all routes.")
+    rollout(state, 3, score=1.3, other="(combine) Something new about penalties and their schedule.")
+    rollout(state, 4, island=2, text=later, ends=False)
+    ideas = (
+        ideas_levels(context_of(state, SPEC, state.islands[1], state.islands[1].members[0], 12))(0) or ""
+    ).splitlines()
+    assert [line.partition(": ")[0] for line in ideas[-2:]] == [
+        "- idea 5 (close to candidate 1)",
+        "- idea 2 (close to candidate 4)",
+    ]
+    assert not any("close to" in line for line in ideas[:-2]) and "- idea 8: (combine) Something new" in "\n".join(
+        ideas
+    )
+
+
+def test_the_latest_results_are_those_that_the_best_do_not_show() -> None:
+    state = begun()
+    for lease in range(1, 13):
+        rollout(state, lease, score=1.0 + lease / 100)
+    latest = "\n".join(table(state, 0)).partition("Others, the latest first:\n")[2].partition(" tried in all")[0]
+    assert [line.split(" ")[1] for line in latest.split("\n")[:-1]] == ["2", "1", "0:"]
+
+
+def test_a_metric_that_is_the_score_in_another_unit_has_a_column_last() -> None:
+    state = begun()
+    for lease, speed in ((1, 4.0), (2, 7.0), (3, 8.5)):
+        rollout(state, lease, score=1.0 + lease / 10, metrics={"evenness": 100.0 + 10 * lease, "speed": speed})
+    context = context_of(state, SPEC, state.islands[1], state.islands[1].members[0], 0)
+    assert most_telling(context.columns, 1) == ["speed"]
+    assert most_telling(context.columns, 2) == ["evenness", "speed"]
