@@ -90,7 +90,7 @@ if [ "${1:-}" = dev ] && ! command -v redis-server >/dev/null; then
 fi
 if [ "${1:-}" = dev ]; then bash scripts/compilers.sh; fi
 if [ "${1:-}" = dev ]; then
-    if command -v npm >/dev/null && npm ci --prefix tests/web/axe --ignore-scripts --no-audit --no-fund >/dev/null 2>&1; then
+    if command -v npm >/dev/null && npm ci --prefix tests/web/axe --ignore-scripts --no-audit --no-fund --fetch-retries 1 >/dev/null 2>&1; then
         echo "installed axe-core in tests/web/axe: a test looks for barriers in the pages of pace web"
     else
         echo "no axe-core: the test that looks for barriers in the pages is skipped (npm ci --prefix tests/web/axe)"
