@@ -63,6 +63,7 @@ async def advice_of(advisor: AskedAdvisor, lease: int) -> Advice:
     return await advise(advisor, ProseWording(TASK), CONTEXT, lease=lease, sampling=sampling)
 
 
+@pytest.mark.long
 def test_its_answers_are_parsed_as_any_advisor_s_and_its_bill_is_in_the_ledger_under_its_role() -> None:
     provider = LocalProvider(TASK)
 

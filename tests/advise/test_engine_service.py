@@ -80,6 +80,7 @@ async def test_the_same_seed_gives_the_same_answer_and_another_seed_another_one(
     assert answers[0].token_ids != answers[2].token_ids
 
 
+@pytest.mark.long
 async def test_answers_follow_the_distribution_that_their_logprobs_state(engine: HttpEngine, model: Path) -> None:
     counts: dict[int, int] = {}
     first: dict[int, float] = {}

@@ -105,6 +105,7 @@ async def driven(folder: Path, context: int) -> list[str]:
 SHAPE = settings(stop__candidates=24, search__threads=4, learner__group_size=4, advisor__max_tokens=256)
 
 
+@pytest.mark.long
 @pytest.mark.fault("Advisor and engine", "prompt beyond the context")
 async def test_prompts_that_outgrow_the_context_are_cut_and_the_run_goes_on(tmp_path: Path) -> None:
     prompts = await driven(tmp_path, 780)
@@ -112,6 +113,7 @@ async def test_prompts_that_outgrow_the_context_are_cut_and_the_run_goes_on(tmp_
     assert any("characters of the middle are left out" in prompt for prompt in prompts)
 
 
+@pytest.mark.long
 @pytest.mark.fault("Advisor and engine", "prompt beyond the context")
 async def test_a_prompt_that_no_cut_makes_fit_ends_its_lease_and_only_too_many_in_a_row_end_the_run(
     tmp_path: Path,

@@ -39,6 +39,7 @@ def text(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return text_part(whole, tmp_path_factory.mktemp("text") / "run" / "advisor")
 
 
+@pytest.mark.long
 def test_the_text_part_has_the_same_bits_under_its_own_names_and_nothing_else(whole: Path, text: Path) -> None:
     given, taken = checkpoint_digests(whole), checkpoint_digests(text)
     renamed = {name.replace("model.language_model.", "model."): digest for name, digest in given.items()}

@@ -125,6 +125,7 @@ def test_answers_side_by_side_have_the_same_loss_as_alone() -> None:
     torch.testing.assert_close(one[: len(many)], many, atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("scripts")
 def test_marks_agree_with_a_comparison_of_the_texts() -> None:
     from research.advisor.tiny_advisor import corpus

@@ -107,6 +107,7 @@ def test_a_folder_stands_for_all_its_runs(shell: Shell) -> None:
     assert (said.code, said.err) == (2, "pace: There is no run in the folder 'empty'.\n")
 
 
+@pytest.mark.long
 def test_the_best_programs_are_compared_at_fresh_seeds_too(shell: Shell) -> None:
     assert "fresh" not in shell.pace("compare", RUN).out
     for name, score, arm in (("a", 2.0, ()), ("b", 2.5, (SEED,)), ("c", 1.0, (OTHER,)), ("d", 1.25, (OTHER, SEED))):

@@ -248,6 +248,7 @@ def test_a_statement_alone_is_asked_of_the_latest_run_and_a_run_alone_asks_nothi
         assert f'pace db sql {"".join(given) or "RUN"} "select' in said.err
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("sqlite3") is None, reason="there is no sqlite3")
 def test_sqlite3_at_the_prompt_reads_this_population_and_no_other_file(shell: Shell) -> None:
     typed = "select 3 + 4 as seven from runs;\nattach 'other.db' as other;\n"

@@ -114,6 +114,7 @@ async def write_nothing(place: str | Path, name: str) -> None:
         await store.commit()
 
 
+@pytest.mark.long
 @RUNS
 def test_a_run_of_the_version_before_is_upgraded_and_reads_as_it_was(shell: Shell, which: Which) -> None:
     earlier_run(which, shell.folder)

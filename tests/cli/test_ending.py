@@ -97,6 +97,7 @@ def test_a_removed_run_is_gone_and_says_how_much_it_held(shell: Shell, run: Path
     assert not run.exists()
 
 
+@pytest.mark.long
 def test_nothing_is_removed_without_an_answer(shell: Shell, run: Path) -> None:
     asked = subprocess.run(
         [PACE, "rm", "circle_packing-1"],

@@ -118,6 +118,7 @@ def test_on_a_terminal_the_diff_is_coloured_and_a_program_cannot_steer_it(shell:
     assert "\x1b" not in on_a_terminal(shell.folder, "diff", "circle_packing-1", NO_COLOR="1")
 
 
+@pytest.mark.long
 def test_rows_on_a_terminal_are_made_visible_and_in_a_file_left_alone(shell: Shell) -> None:
     poison(shell.folder / "runs/circle_packing-1")
     shown = on_a_terminal(shell.folder, "export", "circle_packing-1", "--what", "ideas")

@@ -67,6 +67,7 @@ def starts(folder: Path) -> int:
     return len((folder / "starts").read_text().splitlines())
 
 
+@pytest.mark.long
 @pytest.mark.fault("Sick, not dead", "a scorer that hangs, grows or dies")
 @pytest.mark.fault("Programs as weapons", "an output that is slow or large to score")
 @pytest.mark.parametrize(
@@ -217,6 +218,7 @@ async def test_a_scorer_that_is_started_again_does_not_use_an_evaluator_that_was
             await scored(evaluator, SAYS.format(4), 0)
 
 
+@pytest.mark.long
 @pytest.mark.fault("Programs as weapons", "an output that is slow or large to score")
 async def test_an_oversized_output_is_the_candidates_fault_and_the_next_program_is_scored(tmp_path: Path) -> None:
     path = make_task(tmp_path / "sum").folder / "task.yaml"

@@ -21,6 +21,7 @@ def test_more_threads_and_more_slots_need_more_files(threads: int, slots: int) -
     assert needed > 71, "what a default run was seen to have open"
 
 
+@pytest.mark.long
 @pytest.mark.fault("Sick, not dead", "32 descriptors: one sentence before anything is written")
 def test_a_run_with_32_descriptors_is_refused_in_one_sentence_and_writes_nothing(tmp_path: Path) -> None:
     done = subprocess.run(

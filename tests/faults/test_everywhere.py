@@ -115,6 +115,7 @@ async def test_no_value_of_a_program_ends_a_run_and_a_resume_goes_on(tier: Tier,
     assert len(rows) == len(programs) + 3
 
 
+@pytest.mark.long
 @pytest.mark.fault("Crash and resume", "a stage that fails after a committed fact, and is tried again")
 async def test_a_service_that_fails_between_two_answers_is_asked_for_the_second_one(tmp_path: Path) -> None:
     """As in `test_retried`, on the databases that runs have."""

@@ -155,6 +155,7 @@ def test_a_report_without_room_is_one_sentence_and_the_old_report_stays(
         assert {file.name for file in disk.iterdir()} == {"page", filler.name}
 
 
+@pytest.mark.long
 @pytest.mark.fault("Disk, everywhere", "a simulation with a read-only /dev/shm")
 def test_a_simulation_needs_no_memory_that_can_be_written(tmp_path: Path) -> None:
     mount = "mount -t tmpfs -o ro pace-test /dev/shm"

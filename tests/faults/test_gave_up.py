@@ -35,6 +35,7 @@ def sentences() -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.fault("Sick, not dead", "every sentence with which a run gives up says what to do")
 def test_every_sentence_with_which_a_run_gives_up_says_what_to_do() -> None:
     found = sentences()

@@ -29,6 +29,7 @@ async def states(run: Simulated) -> list[str]:
     return [row["state"] for row in await run.store.query("select state from run_states order by number")]
 
 
+@pytest.mark.long
 @pytest.mark.fault("Crash and resume", "one Ctrl-C drains", only="SIGINT")
 @pytest.mark.fault("Crash and resume", "SIGTERM drains", only="SIGTERM")
 @pytest.mark.fault("Being started and stopped", "SIGHUP drains like SIGTERM", only="SIGHUP")
@@ -61,6 +62,7 @@ async def test_one_signal_drains_what_runs_is_finished_and_nothing_new_begins(
     await goes_on_to_its_end(tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.fault("Being started and stopped", "a closed terminal drains")
 def test_a_run_whose_terminal_is_closed_drains(tmp_path: Path) -> None:
     terminal, its_end = pty.openpty()
@@ -152,6 +154,7 @@ async def test_a_drain_that_takes_longer_than_its_deadline_leaves_the_rest_for_a
     await goes_on_to_its_end(tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.fault("Crash and resume", "three Ctrl-C exit")
 def test_a_third_ctrl_c_ends_a_run_that_cannot_be_cancelled(tmp_path: Path) -> None:

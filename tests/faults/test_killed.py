@@ -85,6 +85,7 @@ def test_a_run_killed_with_weights_half_written_writes_them_again(process: Lives
     killed_and_resumed(process, memory / "run", "weights half", number)
 
 
+@pytest.mark.long
 @pytest.mark.fault("Learning", "killed around going back, and resumed")
 @pytest.mark.parametrize(
     "name", ["go back before", "go back after", "good weights half", "went back before", "went back after"]

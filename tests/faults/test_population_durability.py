@@ -64,6 +64,7 @@ async def test_no_acknowledged_row_is_lost_to_kill_9(tmp_path: Path) -> None:
         assert record.candidates == record.run_state.last_lease >= 2 * len(acknowledged)
 
 
+@pytest.mark.long
 @pytest.mark.fault("Database", "full disk")
 async def test_a_full_disk_ends_the_run_with_a_sentence_and_loses_nothing(tmp_path: Path) -> None:
     async with fresh(tmp_path) as store:
@@ -94,6 +95,7 @@ async def test_cancelling_the_caller_does_not_cut_a_commit_short(tmp_path: Path)
         assert (await store.load()).candidates == 19
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("both")
 @pytest.mark.fault("Database", "storm of cancelled tasks")
 async def test_a_storm_of_cancelled_tasks_leaves_each_transaction_whole_and_the_store_usable(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from tests.support.postgres_runs import run_of
 from tests.support.simulated_runs import settings
 
 
+@pytest.mark.long
 async def test_a_run_on_a_server_is_the_run_in_a_file_and_every_command_reads_it(
     tmp_path: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -67,6 +68,7 @@ async def test_a_run_on_a_server_is_the_run_in_a_file_and_every_command_reads_it
     assert "pg_dump" in shell.pace("db", "backup", "far", "copy.db").err
 
 
+@pytest.mark.long
 @pytest.mark.fault("Database", "PostgreSQL restarted under a run")
 async def test_a_run_whose_server_is_cut_off_waits_for_it_and_loses_nothing(
     tmp_path: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch

@@ -141,6 +141,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "CONNECT_S", 2)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("soon")
 @pytest.mark.fault("Sick, not dead", "a way to PostgreSQL that swallows every byte: told, waited for, nothing lost")
 async def test_a_run_whose_network_drops_everything_waits_and_goes_on(tmp_path: Path, postgres: PostgresServer) -> None:

@@ -143,6 +143,7 @@ def test_rows_whose_advisor_cannot_be_rebuilt_are_refused_and_nothing_is_written
     assert rows(crashed, "select kind from faults") == [("rows_lost",)]
 
 
+@pytest.mark.long
 @LOST
 @pytest.mark.usefixtures("both")
 async def test_a_loss_is_found_in_every_table_and_on_every_database(tmp_path: Path) -> None:

@@ -80,6 +80,7 @@ async def test_while_every_evaluation_stalls_the_learner_waits(tmp_path: Path) -
     assert_sound(tmp_path / "population.db", finished=True)
 
 
+@pytest.mark.long
 @pytest.mark.fault("Replay and learner", "bound of a million")
 @pytest.mark.parametrize("seed", [4, 8])
 async def test_under_a_bound_of_a_million_the_threads_are_the_bottleneck_and_every_sound_group_trains(

@@ -110,6 +110,7 @@ def hearing(request: pytest.FixtureRequest) -> Generator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("hearing")
 @pytest.mark.parametrize(
     "command", [("run", "--run-dir", "demo", "--candidates", "4"), ("resume", "demo")], ids=" ".join
@@ -162,6 +163,7 @@ def test_a_run_that_is_stopped_before_its_first_row_leaves_nothing(
     assert list((tmp_path / "runs").iterdir()) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("error", "state"),
     [

@@ -26,12 +26,14 @@ def printed(folder: Path, *command: str) -> dict[str, object]:
     return json.loads(pace(*command, str(folder), "--json", cwd=folder.parents[1]).stdout)
 
 
+@pytest.mark.long
 def test_the_standing_is_what_the_command_prints(folder: Path) -> None:
     status = pace_async.open(folder).status()
     assert json.loads(json.dumps(status)) == printed(folder, "status")
     assert (status["state"], status["candidates"]) == ("done", 40)
 
 
+@pytest.mark.long
 def test_the_best_is_what_the_command_prints(folder: Path) -> None:
     best = pace_async.open(folder).best
     told = printed(folder, "best")
@@ -108,6 +110,7 @@ def test_a_name_that_the_package_lacks_is_an_attribute_error() -> None:
         _ = pace_async.nothing  # pyright: ignore[reportAttributeAccessIssue]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("script", ["reading_a_run.py", "comparing_runs.py"])
 def test_an_example_runs(script: str, folder: Path, tmp_path: Path) -> None:
     done = subprocess.run(

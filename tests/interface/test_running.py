@@ -95,6 +95,7 @@ def test_what_the_command_refuses_is_refused_before_anything_is_written(place: P
     assert list(place.iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_run_that_another_process_drives_is_refused_with_the_command_s_words(place: Path) -> None:
     folder = copy_run(make_run(place / "made"), place)
     with RunLock(folder), pytest.raises(RunLocked, match="process"):
@@ -128,6 +129,7 @@ def test_runs_that_begin_at_once_have_a_folder_each_and_a_refused_one_leaves_non
     assert [folder.name for folder in (place / "runs").iterdir()] == ["circle_packing-2"]
 
 
+@pytest.mark.long
 def test_a_run_begins_with_the_advisor_of_another_as_the_command_does(place: Path) -> None:
     other = pace.open(copy_run(make_run(place / "made"), place))
     for named in (other, other.name):

@@ -33,6 +33,7 @@ async def learner(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenera
         yield ScriptedLearner(versions)
 
 
+@pytest.mark.long
 async def test_a_group_is_trained_once_and_an_unreadable_one_never(learner: Learner, tmp_path: Path) -> None:
     first, second = written_groups(tmp_path, 2)
     step = await learner.train(first)

@@ -155,6 +155,7 @@ def test_without_a_limit_no_weight_is_copied_before_a_step(
         assert len(copies) == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("every", [1, 3])
 def test_shortened_and_warmed_up_steps_are_rebuilt_to_the_last_bit(toy: Path, tmp_path: Path, every: int) -> None:
     settings = replace(HELD, checkpoint_every=every, warmup=4)

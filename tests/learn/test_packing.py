@@ -207,6 +207,7 @@ def test_packed_passes_hold_every_call_once_within_the_budget_and_no_two_could_b
         assert all(one + other > budget for one, other in combinations(tokens, 2))
 
 
+@pytest.mark.long
 def test_training_packed_groups_again_gives_the_same_bits_and_a_padded_run_stays_padded(
     toy: Path, tmp_path: Path
 ) -> None:

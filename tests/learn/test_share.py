@@ -72,6 +72,7 @@ def shared_here() -> int:
     return found
 
 
+@pytest.mark.long
 def test_another_process_reads_the_bits_that_were_shared() -> None:
     version = SharedVersion()
     text = json.dumps(version.share(HELD, TABLE).to_json())
@@ -80,6 +81,7 @@ def test_another_process_reads_the_bits_that_were_shared() -> None:
     version.end(closed=True)
 
 
+@pytest.mark.long
 @pytest.mark.fault("Weights", "a push that fails before the transfer")
 def test_what_was_opened_stays_when_the_learner_is_killed_and_nothing_more_can_be_opened() -> None:
     command = [sys.executable, "-c", SHARES]

@@ -70,6 +70,7 @@ def test_a_gradient_is_that_of_a_model_without_dropout_whatever_config_json_says
     assert noisy.logprobs(prompt, answer) == pytest.approx(calm.logprobs(prompt, answer), abs=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family in ("mixtral", "qwen3_moe", "gpt_oss")])
 def test_a_mixture_has_no_loss_beside_the_documented_one(family: str, tmp_path: Path) -> None:
     found: list[dict[str, Tensor]] = []

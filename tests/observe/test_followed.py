@@ -188,6 +188,7 @@ FAULTS: dict[str, tuple[dict[str, object], SimulatedFaults]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FAULTS)
 def test_from_every_fact_of_a_run_with_faults_a_follower_has_the_view_of_its_screen(name: str, tmp_path: Path) -> None:
     """It begins to read anew at each, and gets the same facts as one that reads the whole."""

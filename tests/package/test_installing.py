@@ -53,6 +53,7 @@ def small(folder: Path, *lines: str) -> list[tuple[int, str]]:
     return [(int(code), text) for text, code in zip(texts[::2], texts[1::2], strict=True)]
 
 
+@pytest.mark.long
 def test_a_small_installation_searches_reads_and_says_what_it_lacks(tmp_path: Path) -> None:
     works = (
         "run circle_packing --advisor bandit --candidates 4 --display plain --run-dir run",

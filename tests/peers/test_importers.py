@@ -58,6 +58,7 @@ def test_an_example_of_another_project_is_refused_with_the_command_for_it(tmp_pa
             assert "but looks like one of" in said and f"{project} (pace task import {name})" in said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", IMPORTERS)
 def test_a_task_has_the_example_unchanged_and_a_seed_program_that_scores(shell: Shell, name: str) -> None:
     if name in TOOLS and shutil.which(TOOLS[name]) is None:

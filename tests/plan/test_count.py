@@ -37,6 +37,7 @@ def group() -> Group:
     return Group(1, 0, "grpo", 0.0, 0, tuple(rollouts))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("checkpointing", "lora_rank", "precision", "kl_penalty"),
     [(False, None, "fp32", 0.0), (True, None, "bf16", 0.1), (True, 4, "fp32", 0.1)],
@@ -69,6 +70,7 @@ def test_a_step_of_the_learner_takes_what_was_counted(
     assert (step.layer, step.root + sum(held)) == (max(held), step.parameters)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_calls_in_one_row_take_no_more_than_was_counted_for_as_many_rows(
     toy: Path, tmp_path: Path, checkpointing: bool
@@ -85,6 +87,7 @@ def test_calls_in_one_row_take_no_more_than_was_counted_for_as_many_rows(
     assert 0.8 < live.peak / (step.gradient + step.passes) < 1.02
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lora_rank", [None, 4])
 @pytest.mark.parametrize("head_chunk", [None, 10])
 def test_a_step_whose_largest_part_is_the_logits_takes_what_was_counted(
@@ -108,6 +111,7 @@ def test_a_step_whose_largest_part_is_the_logits_takes_what_was_counted(
         assert step.passes < count(replace(shape, head_chunk=0)).passes - 2 * logits
 
 
+@pytest.mark.long
 def test_what_saves_memory_is_seen(toy: Path) -> None:
     usual = StepShape(str(toy), 1, 512, 100)
     passes = count(usual).passes
@@ -234,6 +238,7 @@ def test_a_published_model_is_planned_from_few_of_its_layers(
     assert sum(taken) < 8000
 
 
+@pytest.mark.long
 def test_a_child_process_counts(toy: Path) -> None:
     shape = StepShape(str(toy), 1, 64, 10)
     assert counted(shape) == count(shape)

@@ -77,6 +77,7 @@ def searched(candidates: int) -> Config:
     return settings(seed=5, search__threads=4, stop__candidates=candidates)
 
 
+@pytest.mark.long
 async def test_a_copy_is_resumed_wherever_it_is(tmp_path: Path, postgres: PostgresServer) -> None:
     """From a file to a server on which another run stands, and back, with more candidates at each place."""
     here, url = RunPaths(tmp_path / "here"), postgres.new()

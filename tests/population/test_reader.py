@@ -403,6 +403,7 @@ def archived(database: Path) -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+@pytest.mark.long
 def test_a_population_can_be_read_where_nothing_may_be_written(database: Path, archived: Path) -> None:
     command = [sys.executable, "-c", NOBODY, str(database), str(archived)]
     checkout = Path(__file__).parents[2]
@@ -457,6 +458,7 @@ def shared() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can read as another user")
 def test_a_reader_who_may_not_write_sees_what_a_later_session_writes(database: Path, shared: Path) -> None:
     copy = Path(shutil.copy(database, shared / "population.db"))

@@ -106,6 +106,7 @@ def test_an_upgrade_of_a_database_that_is_current_changes_nothing(tmp_path: Path
     assert (_everything(database), database.read_bytes() if isinstance(database, Path) else b"") == before
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("both")
 @pytest.mark.fault("Database", "up and down with every row", only="sqlite")
 @pytest.mark.fault("Database", "up and down with every row on PostgreSQL", only="postgresql")

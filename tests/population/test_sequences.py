@@ -165,6 +165,7 @@ STEPS = ("open_lease", "advise", "evaluate", "ship", "end_group", "publish", "ab
 WEIGHTS = (6, 6, 6, 3, 3, 3, 1, 1, 1)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("both")
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32 - 1), length=st.integers(0, 60))

@@ -85,6 +85,7 @@ async def test_a_hostile_text_is_compiled_only_in_another_process(kind: str, com
     assert sum(compiled_here) <= SMALL
 
 
+@pytest.mark.long
 @SLOW
 @pytest.mark.parametrize("kind", ["folded constants", "folded sets"])
 async def test_a_short_text_of_long_constants_is_left_to_another_process(kind: str, compiled_here: list[int]) -> None:
@@ -110,6 +111,7 @@ async def test_too_much_processor_time_is_the_candidates_fault_and_ends_no_other
         assert honest.fault == "" and pool.started <= started + 1
 
 
+@pytest.mark.long
 @SLOW
 async def test_too_much_memory_is_the_candidates_fault() -> None:
     async with a_pool(20.0, 160):

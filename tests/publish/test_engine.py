@@ -74,6 +74,7 @@ async def test_a_push_is_proven_by_a_receipt_and_served_from_then_on(
         assert answer.logprobs == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.long
 @pytest.mark.fault("Advisor and engine", "weights change within an answer")
 async def test_a_request_that_spans_pushes_bears_each_version_and_its_probabilities(
     engine: HttpEngine, publisher: FilePublisher, versions: list[Path]

@@ -125,6 +125,7 @@ def test_a_limit_lies_above_what_was_measured_and_below_other_weights() -> None:
         assert probe.limit_of(gross) is None
 
 
+@pytest.mark.long
 async def test_the_first_push_measures_the_limit_and_later_ones_keep_it(url: str, models: list[Path]) -> None:
     judge = Shifted(models[1])
     said: list[InfrastructureFault] = []

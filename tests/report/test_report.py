@@ -235,6 +235,7 @@ def test_a_browser_draws_the_report_and_runs_no_planted_script(poisoned: Path, t
     assert title[1].endswith("a run of circle_packing")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("width", [360, 1200])
 def test_the_page_is_no_wider_than_its_window(poisoned: Path, tmp_path: Path, width: int) -> None:
@@ -261,6 +262,7 @@ def test_the_browser_check_would_see_a_script_that_ran_and_a_blank_page(tmp_path
     assert shades(picture)[2] < 20
 
 
+@pytest.mark.long
 def test_a_run_without_a_score_or_a_group_still_has_a_report(finished: Path, tmp_path: Path) -> None:
     run = copy_run(finished, tmp_path)
     database = sqlite3.connect(run / "population.db")
@@ -275,6 +277,7 @@ def test_a_run_without_a_score_or_a_group_still_has_a_report(finished: Path, tmp
     assert "Nothing has a score yet." in Path(tmp_path / json.loads(done.stdout)["path"]).read_text()
 
 
+@pytest.mark.long
 def test_the_report_overwrites_only_a_report(finished: Path, tmp_path: Path) -> None:
     copy_run(finished, tmp_path)
     for _ in range(2):

@@ -55,6 +55,7 @@ def test_a_menu_offers_a_part_of_the_moves(board: Board) -> None:
     assert 0 < len(offered) <= 32
 
 
+@pytest.mark.long
 def test_no_single_edit_improves_the_best_known_settings(board: Board, best: Values) -> None:
     reached = board.score(best)
     assert reached > 3.0

@@ -71,6 +71,7 @@ def test_a_broad_bandit_learns_of_all_steps_and_modules_at_once(board: Board, be
     assert taken == [(last, "fuse")] * 20
 
 
+@pytest.mark.long
 def test_the_informed_choice_gains_more_than_a_uniform_one(board: Board, best: Values) -> None:
     chooser, draw = Informed(board, best), random.Random(0)
     assert chooser.worth["module polynomial_first", "factor"] > chooser.worth["module polynomial_first", "fold"]

@@ -119,6 +119,7 @@ def test_what_it_knows_is_what_the_rows_of_closed_leases_say(tmp_path: Path) -> 
     assert run.rows("select count(*) from advisor_calls") == [(0,)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("before", [False, True], ids=["after", "just before"])
 def test_a_run_interrupted_at_any_commit_and_resumed_tries_the_same_edits(tmp_path: Path, before: bool) -> None:
     whole = life(tmp_path).live()

@@ -58,6 +58,7 @@ def test_one_model_or_a_draw_by_weight_records_no_choice(tmp_path: Path, choice:
     assert run.rows(CHOICES) == []
 
 
+@pytest.mark.long
 def test_a_resumed_run_chooses_models_like_the_uninterrupted_one(tmp_path: Path) -> None:
     few = {"search__threads": 2, "learner__group_size": 2, "learner__k": 1}
     config = configured(implementer__choice="bandit", stop__candidates=16, **few)

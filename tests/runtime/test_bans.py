@@ -54,6 +54,7 @@ def hears(core: Core) -> None:
     core.inbox_waits = True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("memory", ["run", "island", "pool"])
 def test_a_banned_candidate_is_no_parent_and_not_the_best_from_the_next_lease_on(tmp_path: Path, memory: str) -> None:
     run, cores = life(tmp_path, configured(search__memory=memory, stop__candidates=120, **SEARCH)), list[Core]()
@@ -116,6 +117,7 @@ def test_the_task_s_own_program_stays_if_all_others_are_banned(tmp_path: Path) -
     assert run.rows(f"select parent from candidates where candidate = {after + 1}") == [(0,)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lost", [False, True])
 def test_each_of_the_next_leases_builds_on_one_pinned_candidate(tmp_path: Path, lost: bool) -> None:
     run = life(tmp_path, configured(stop__candidates=80, **SEARCH))
@@ -146,6 +148,7 @@ def test_words_about_what_nobody_can_build_on_are_passed_over(tmp_path: Path) ->
     assert run.rows(WORDS) == []
 
 
+@pytest.mark.long
 def test_200_words_and_ideas_are_taken_in_once_each_however_often_the_run_is_cut_off(tmp_path: Path) -> None:
     run, cores, said = life(tmp_path, configured(stop__candidates=120, **SEARCH)), list[Core](), 0
     while said < 200:

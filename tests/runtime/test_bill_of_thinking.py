@@ -3,6 +3,8 @@
 import shutil
 from pathlib import Path
 
+import pytest
+
 from pace_async.configure import resolve
 from pace_async.runtime.start.asked import bill_of
 from pace_async.task import load_task
@@ -10,6 +12,7 @@ from pace_async.task import load_task
 R1 = Path(__file__).parents[2] / "scripts" / "documentation" / "shapes" / "models" / "deepseek-r1-0528-qwen3-8b"
 
 
+@pytest.mark.long
 def test_a_template_that_knows_the_mark_makes_answers_half_of_the_longest_and_the_bill_says_so(tmp_path: Path) -> None:
     model = tmp_path / "model"
     shutil.copytree(R1, model)

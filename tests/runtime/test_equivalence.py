@@ -81,6 +81,7 @@ def test_the_simulated_weights_make_the_candidates(tmp_path: Path) -> None:
     assert found[0][24:] != found[1][24:]
 
 
+@pytest.mark.long
 @pytest.mark.fault("Soak", "the same seed gives equal populations byte for byte")
 @pytest.mark.parametrize("policy", ["pace", "soft", "drop"])
 def test_the_same_seed_gives_equal_populations_byte_for_byte(tmp_path: Path, policy: str) -> None:
@@ -138,6 +139,7 @@ def test_a_run_interrupted_at_any_commit_and_resumed_equals_the_uninterrupted_on
         assert dump(broken) == expected, f"commit {last}"
 
 
+@pytest.mark.long
 def test_a_run_interrupted_where_answers_name_bases_equals_the_uninterrupted_one(tmp_path: Path) -> None:
     shape: dict[str, Any] = {"search__memory": "run", "advisor__calls": "one", "staleness__mode": "sync"}
     config = settings(**SEARCH, seed=3, stop__candidates=24, **shape)
@@ -156,6 +158,7 @@ def test_a_run_interrupted_where_answers_name_bases_equals_the_uninterrupted_one
         assert dump(broken) == dump(whole), f"commit {last}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", [{"staleness__mode": "sync"}, {"search__threads": 4}], ids=["sync", "pace"])
 def test_a_run_interrupted_after_a_backtrack_equals_the_uninterrupted_one(
     tmp_path: Path, shape: dict[str, object]

@@ -93,6 +93,7 @@ def test_sync_with_fresh_instances_is_a_straight_line_loop(tmp_path: Path, seed:
     assert True in held and False in held
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["sync", "pace"])
 def test_a_run_that_confirms_new_bests_resumes_like_an_uninterrupted_one(tmp_path: Path, mode: str) -> None:
     shape: dict[str, Any] = {"staleness__mode": "sync"} if mode == "sync" else {"search__threads": 12}

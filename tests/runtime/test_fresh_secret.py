@@ -39,6 +39,7 @@ async def search(folder: Path) -> None:
     (folder / "config.yaml").write_text(dump(config))
 
 
+@pytest.mark.long
 @SHOWN_NOWHERE
 def test_no_command_page_log_or_view_shows_a_fresh_seed_or_its_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -39,6 +39,7 @@ def put(run: Life, number: int, about: str = "") -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("objective", ["none", "grpo"])
 @pytest.mark.parametrize("bound", [0, 2])
 def test_each_program_is_one_candidate_however_often_the_run_is_cut_off(

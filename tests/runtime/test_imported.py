@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from pace_async.configure import resolve
 from pace_async.population.checking import check_population
 from pace_async.population.reading.reader import open_readonly
@@ -20,6 +22,7 @@ LATER = 1_790_100_000.0
 """After its last commit, in seconds since the epoch."""
 
 
+@pytest.mark.long
 def test_a_run_of_a_version_without_a_journal_goes_on_with_one(tmp_path: Path) -> None:
     folder = earlier_run("before_journal", tmp_path)
     upgrade(folder / "population.db")

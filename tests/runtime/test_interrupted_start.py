@@ -33,6 +33,7 @@ def interrupt_at(words: str, run: Path) -> tuple[int, str]:
     return code, lines[-1]
 
 
+@pytest.mark.long
 def test_before_anything_was_written_nothing_is(tmp_path: Path) -> None:
     code, said = interrupt_at("proving the sandbox", tmp_path / "run")
     assert (code, said) == (130, "pace: interrupted before the run began; nothing was written.\n")

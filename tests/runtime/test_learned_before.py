@@ -86,6 +86,7 @@ def test_a_program_that_the_other_run_made_is_named_in_the_results(tmp_path: Pat
     assert any(", same program as 33 of before" in text for text in first_questions(run).values())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("every", [5, 13])
 def test_a_run_that_is_killed_anywhere_ends_as_the_one_that_is_not(
     tmp_path: Path, learned: LearnedBefore, every: int
@@ -119,6 +120,7 @@ def counting(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "before"
 
 
+@pytest.mark.long
 def test_a_bandit_goes_on_with_the_counts_of_another_one_which_may_be_deleted_then(
     counting: Path, tmp_path: Path
 ) -> None:

@@ -110,6 +110,7 @@ def test_behind_a_barrier_all_rollouts_of_a_group_see_the_same_page(tmp_path: Pa
         assert seen[lease] == ((candidates, pages[candidates]) if group > 2 else None)
 
 
+@pytest.mark.long
 def test_behind_a_barrier_a_run_that_is_killed_anywhere_is_told_the_same(tmp_path: Path) -> None:
     config = configured(staleness__mode="sync", stop__candidates=16)
     whole = life(tmp_path / "whole", config).live(begun=noted(NotesChat(seconds=2.0)))

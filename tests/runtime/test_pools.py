@@ -101,6 +101,7 @@ def test_new_words_stand_in_the_place_of_the_old_ones(tmp_path: Path) -> None:
     assert words and any(text in question for text in words for question in first_questions(run).values())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("every", [5, 13])
 def test_behind_a_barrier_a_run_that_is_killed_anywhere_is_told_the_same(tmp_path: Path, every: int) -> None:
     config = configured(staleness__mode="sync")

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 from pace_async.evaluate.base import Evaluation, EvaluationRequest
 from pace_async.task import FULL, PRACTICE
 from tests.doubles.evaluators import Judge
@@ -82,6 +84,7 @@ def test_a_failure_in_practice_decides_nothing(tmp_path: Path) -> None:
         assert any(told in text for text in questions) == (outcome != "infrastructure_error")
 
 
+@pytest.mark.long
 def test_a_run_cut_off_at_any_commit_repeats_no_recorded_practice_and_ends_the_same(tmp_path: Path) -> None:
     few = {"search__threads": 2, "learner__group_size": 2, "learner__k": 1, "stop__candidates": 6}
     made = "select count(*) from evaluation_attempts where stage = 'practice'"

@@ -98,6 +98,7 @@ def test_a_run_that_stops_none_records_nothing_and_takes_longer(tmp_path: Path) 
     assert with_stops.time < without.time
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rules", [MEDIAN, ASHA])
 def test_a_run_that_is_killed_amid_evaluations_stops_the_same_ones_when_it_goes_on(
     tmp_path: Path, rules: Mapping[str, object]

@@ -192,6 +192,7 @@ def test_an_interrupted_rescore_changes_no_score_and_continues_where_it_stopped(
     assert scores(run) == NEW
 
 
+@pytest.mark.long
 @pytest.mark.fault(
     "Mended and imported", "a rescore killed in the middle: no score changes, and it goes on where it was"
 )

@@ -134,6 +134,7 @@ def assert_promises(run: Life, policy: str = "pace") -> None:
         assert run.rows("select max(staleness) from leases where state = 'trained'")[0][0] <= 2
 
 
+@pytest.mark.long
 @pytest.mark.fault("Learning", "answers that stop parsing: back to the last good version, as the next one")
 @pytest.mark.parametrize("policy", ["pace", "soft", "drop"])
 def test_a_ruined_advisor_parses_again_within_ten_groups_and_every_invariant_holds(tmp_path: Path, policy: str) -> None:
@@ -173,6 +174,7 @@ def test_the_second_time_the_learning_rate_falls_and_stays_lower(tmp_path: Path)
     assert first < 20 < second
 
 
+@pytest.mark.long
 @pytest.mark.fault("Learning", "killed around going back, and resumed")
 @pytest.mark.parametrize("before", [False, True], ids=["after", "just before"])
 def test_a_run_interrupted_around_going_back_equals_the_uninterrupted_one(tmp_path: Path, before: bool) -> None:

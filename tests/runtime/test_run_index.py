@@ -90,6 +90,7 @@ def test_variables_name_the_place_of_the_index(
     assert str(index_file()) == place
 
 
+@pytest.mark.long
 def test_a_run_writes_its_folder_into_the_index_and_nothing_else(tmp_path: Path) -> None:
     arguments = ("--candidates", "1", "--threads", "1", "--objective", "none", "--advisor", "bandit")
     ended = pace("run", "circle_packing", *arguments, "--run-dir", "mine", "--display", "none", cwd=tmp_path)

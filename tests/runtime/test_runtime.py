@@ -128,6 +128,7 @@ async def test_without_an_objective_every_thread_works_however_low_the_bound(tmp
         assert await counts(run) == {"skipped": 40, "worst": None}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 async def test_a_run_cancelled_anywhere_resumes_without_losing_or_repeating(tmp_path: Path, seed: int) -> None:
     """Some rollouts fail, but never all of a group, which would rightly be skipped."""
@@ -197,6 +198,7 @@ async def test_a_learner_that_stays_down_ends_the_run_with_a_message(tmp_path: P
         assert rows[0]["state"] == "gave_up"
 
 
+@pytest.mark.long
 @pytest.mark.fault("Replay and learner", "bound lowered on resume is refused")
 async def test_a_resume_may_raise_the_bound_and_nothing_else_of_it(tmp_path: Path) -> None:
     async with simulated(tmp_path, settings(stop__candidates=16), World()) as run:

@@ -103,6 +103,7 @@ def wrong_of(place: Place) -> list[str]:
         return [*problems(place), *(line for check in check_views(reader) for line in check.wrong)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", RUNS)
 async def test_from_every_snapshot_of_a_run_a_resume_has_the_same_state_and_view(name: str, tmp_path: Path) -> None:
     place = empty_place(tmp_path)
@@ -147,6 +148,7 @@ UNREADABLE: dict[str, tuple[str, list[str]]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", UNREADABLE)
 async def test_a_snapshot_that_does_not_read_is_the_same_as_none(name: str, tmp_path: Path) -> None:
     place, config = empty_place(tmp_path), settings(**SEARCH, seed=3, stop__candidates=24)

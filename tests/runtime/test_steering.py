@@ -40,6 +40,7 @@ def test_a_vetoed_idea_is_neither_shown_as_untried_nor_tried_from_the_next_lease
     assert not {idea for lease, idea in chosen(run).items() if lease > after} & {*vetoed}
 
 
+@pytest.mark.long
 def test_a_pinned_idea_stands_first_until_the_word_is_taken_back(tmp_path: Path) -> None:
     run, cores = life(tmp_path, configured(search__untried_kept=2, stop__candidates=200)), list[Core]()
     run.live(60, begun=cores.append)

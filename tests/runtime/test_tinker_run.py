@@ -128,6 +128,7 @@ def test_a_run_trains_serves_and_pays_at_a_service_and_its_rows_say_so(
     assert rows_of(run, "select count(*) n from reservations where ordinal is null")[0]["n"] == 0
 
 
+@pytest.mark.long
 @pytest.mark.timeout(180)
 def test_a_step_beyond_the_budget_ends_the_search_and_a_resume_trains_its_group_once(
     tmp_path: Path, service: SimulatedService
@@ -156,6 +157,7 @@ def test_the_bill_counts_the_services_tokens_before_a_run(tmp_path: Path) -> Non
     assert ", 0 USD" in bill_of(own, load_task(config.task))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(180)
 def test_a_run_goes_on_from_the_version_at_the_service_when_the_files_of_its_groups_are_gone(
     tmp_path: Path, service: SimulatedService

@@ -39,6 +39,7 @@ def test_a_predicted_rule_saves_what_its_replay_on_the_same_curves_does() -> Non
         assert predicted == pytest.approx(real, rel=0.1)
 
 
+@pytest.mark.long
 def test_what_is_saved_makes_a_run_faster_and_the_same_scenario_gives_the_same() -> None:
     plain = measure(SHAPE)
     with_rule = replace(SHAPE, pruning=Pruning(Rules("median", warmup=4), Curves(3)))
@@ -52,6 +53,7 @@ def test_what_is_saved_makes_a_run_faster_and_the_same_scenario_gives_the_same()
     assert predict(with_rule)["evaluation_saved"] == found.saved
 
 
+@pytest.mark.long
 def test_programs_that_are_measured_again_cost_candidates_an_hour() -> None:
     plain, bests = measure(SHAPE), measure(replace(SHAPE, repeats=3))
     parents = measure(replace(SHAPE, repeats=3, repeats_for="parents"))

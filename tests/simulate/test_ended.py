@@ -17,6 +17,7 @@ def folders(pid: int) -> list[Path]:
     return list(MEMORY.glob(f"pace-simulate-{pid}-*"))
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not MEMORY.is_dir(), reason="needs a file system in memory at /dev/shm")
 def test_a_simulation_that_is_terminated_removes_its_folder() -> None:
     with subprocess.Popen([PACE, "simulate", "--candidates", "1000000"], stderr=subprocess.PIPE, text=True) as run:

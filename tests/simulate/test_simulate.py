@@ -170,6 +170,7 @@ def test_a_simulation_of_very_long_evaluations_comes_to_its_end() -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("policy", "says"), [("pace", "at most 2"), ("soft", "mean at most 2"), ("drop", "at most 2")])
 def test_the_simulation_describes_the_policy(policy: str, says: str) -> None:
     arguments = f"simulate --threads 16 --candidates 96 --policy {policy}"
@@ -190,6 +191,7 @@ def test_the_simulation_of_a_run_without_learning_trains_nothing(tmp_path: Path)
     assert not {"learner", "staleness"} & set(found["terms"])
 
 
+@pytest.mark.long
 def test_recorded_durations_replace_the_drawn_ones(tmp_path: Path) -> None:
     run = str(make_run(tmp_path / "run"))
     found = CliRunner().invoke(app, ["simulate", "--like", run, "--candidates", "24", "--json"])

@@ -113,6 +113,7 @@ def test_mechanisms_that_gain_little_alone_gain_much_together() -> None:
         assert score(set_of({mechanism: option})) - 256 <= 0.3 * (512 - 256)
 
 
+@pytest.mark.long
 def test_every_option_of_the_catalogue_applies_and_scores() -> None:
     assert TASK.catalogue_path is not None
     mechanisms = load_catalogue(TASK.catalogue_path).mechanisms

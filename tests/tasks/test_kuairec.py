@@ -219,6 +219,7 @@ def test_scores_that_are_the_same_for_all_items_but_one_earn_next_to_nothing() -
     assert score(other("popularity.py")(instance), SMALL)["score"] > 0.03
 
 
+@pytest.mark.long
 def test_the_seed_program_learns_more_than_popularity_on_a_small_set() -> None:
     (instance,) = instances(SMALL)
     namespace = namespace_of(TASK.program)

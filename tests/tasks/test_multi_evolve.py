@@ -159,6 +159,7 @@ def test_predictions_that_are_not_allowed_score_nothing(how: str, instances: lis
         EVALUATOR.score(instances, found, 0, SETTINGS)
 
 
+@pytest.mark.long
 def test_every_mechanism_is_assigned_once_in_the_block_and_every_option_predicts(instances: list[Any]) -> None:
     assert TASK.catalogue_path is not None
     catalogue = load_catalogue(TASK.catalogue_path)

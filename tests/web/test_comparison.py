@@ -47,6 +47,7 @@ def asked(client: TestClient, *runs: str) -> str:
     return answer.text
 
 
+@pytest.mark.long
 def test_the_page_has_the_figures_of_the_command(client: TestClient, folder: Path) -> None:
     names = ("one", "two", "three", "four")
     told = json.loads(pace("compare", *names, "--json", cwd=folder).stdout)
@@ -110,6 +111,7 @@ def test_the_axis_is_chosen_by_the_address_which_keeps_the_runs(client: TestClie
     assert "Best scores after 40 candidates" in client.get("/compare?run=one&by=nonsense").text
 
 
+@pytest.mark.long
 def test_fresh_scores_and_signs_of_learning_are_those_of_the_command(folder: Path, tmp_path: Path) -> None:
     with closing(sqlite3.connect(make_run(tmp_path / "fresh") / "population.db")) as database, database:
         best = "select candidate from candidates where merit is not null order by merit desc, candidate limit 1"

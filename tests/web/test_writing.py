@@ -214,6 +214,7 @@ def test_a_form_that_is_too_long_is_refused_in_a_sentence(writer: TestClient, ru
     assert rows(run) == []
 
 
+@pytest.mark.long
 def test_hostile_words_are_data_on_the_page_and_in_the_form_again(writer: TestClient) -> None:
     for text in HOSTILE_TEXTS:
         fits = " ".join(text.split())[:2000] or "x"

@@ -86,6 +86,7 @@ async def test_what_an_actor_had_is_evaluated_again_as_the_next_attempt(
     assert not capfd.readouterr().out
 
 
+@pytest.mark.long
 @pytest.mark.fault("Machines", "the runtime interrupted with evaluations under way, and resumed")
 async def test_what_an_interrupted_process_left_is_taken_over_and_begun_once(cluster: RayNodes, tmp_path: Path) -> None:
     asked, other = request(PROGRAM), request(PROGRAM)
@@ -162,6 +163,7 @@ async def test_a_node_with_another_pace_is_refused_by_name(cluster: RayNodes, tm
         await anyio.to_thread.run_sync(cluster.kill, other)
 
 
+@pytest.mark.long
 @pytest.mark.fault("Machines", "a node with other files of the task")
 async def test_other_files_than_those_of_the_digest_and_a_cluster_without_room_are_refused(
     cluster: RayNodes, tmp_path: Path

@@ -30,6 +30,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox nee
 each_sandbox = pytest.mark.parametrize("sandbox", SANDBOXES)
 
 
+@pytest.mark.long
 @each_sandbox
 async def test_a_cancelled_launch_leaves_no_process(sandbox: Sandbox) -> None:
     warm = await sandbox.parent()
@@ -66,6 +67,7 @@ async def test_removing_thousands_of_nested_folders_does_not_end_the_run(sandbox
     assert [name for name in os.listdir(gettempdir()) if name.startswith(leftovers.prefix())] == []  # noqa: PTH208
 
 
+@pytest.mark.long
 @pytest.mark.fault("Sandbox", "the runtime killed")
 @each_sandbox
 async def test_a_candidate_dies_with_the_process_that_started_it(sandbox: Sandbox, tmp_path: Path) -> None:

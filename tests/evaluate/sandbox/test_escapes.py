@@ -119,6 +119,7 @@ async def test_the_shared_memory_that_a_program_may_fill_is_bounded(sandbox: San
     assert there(["/dev/shm/full"]) == []
 
 
+@pytest.mark.long
 @each_sandbox
 @pytest.mark.fault("Sandbox", "uses up inodes")
 async def test_any_number_of_files_ends_with_its_program(sandbox: Sandbox) -> None:

@@ -72,6 +72,7 @@ def knowing(task: Task) -> dict[str, str]:
     return {"told the seed": told, "foresees the seeds": foreseen, "carries the answers": carried}
 
 
+@pytest.mark.long
 @pytest.mark.fault("Programs as weapons", "knowledge of a public generator is worth nothing on fresh instances")
 def test_a_program_that_knows_the_generator_claims_a_full_score_and_is_not_confirmed(tmp_path: Path) -> None:
     task = load_task("kuairec")

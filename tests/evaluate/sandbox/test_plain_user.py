@@ -99,6 +99,7 @@ def outside(tmp_path: Path) -> Generator[Outside]:
 ITS_OWN = {"bubblewrap": {"priority_of_user", "own_set_id"}, "rlimits": set[str](), "filter_alone": {"memory"}}
 
 
+@pytest.mark.long
 @each_tier
 @pytest.mark.fault("Programs as weapons", "metadata writes")
 @pytest.mark.fault("Programs as weapons", "signals by file ownership")
@@ -141,6 +142,7 @@ def test_the_first_process_of_the_sandbox_cannot_be_written_to(timed: bool) -> N
     assert as_plain_user("bubblewrap", program, timed=timed) == []
 
 
+@pytest.mark.long
 @each_tier
 def test_the_self_check_holds_for_a_plain_user(tier: str) -> None:
     proven, gaps, broken = checked_as_plain_user(tier)
@@ -169,6 +171,7 @@ def f(names):
 """
 
 
+@pytest.mark.long
 @pytest.mark.fault("Programs as weapons", "limits of process 1 of the sandbox")
 @each_tier
 def test_a_program_sets_no_limit_of_process_1(tier: str) -> None:
