@@ -15,20 +15,28 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-from scripts.first_hour import bare_parts
-from scripts.first_hour.made_models import ROOT
+ROOT = Path(__file__).parents[2]
+PARTS = ("steps", "repeats", "shared", "limits", "learns")
 
-Figures = Iterator[dict[str, object]]
-PARTS: dict[str, Callable[[argparse.Namespace, Path], Figures]] = {
-    "steps": lambda given, room: bare_parts.steps(given.shape, room, given.lengths),
-    "repeats": lambda given, room: bare_parts.repeated(given.shape, room, given.lengths[-1]),
-    "shared": lambda given, _: bare_parts.shared(given.gib),
-    "limits": lambda given, room: bare_parts.limits(room, given.seconds),
-    "learns": lambda given, room: bare_parts.learns(room, given.seconds, given.updates),
-}
+
+def figures_of(part: str, given: argparse.Namespace, room: Path) -> Iterator[dict[str, object]]:
+    """What the part measures, in this process. Models are written in `room`."""
+    from scripts.first_hour import bare_parts  # imports torch and TRL, which takes seconds
+
+    match part:
+        case "steps":
+            return bare_parts.steps(given.shape, room, given.lengths)
+        case "repeats":
+            return bare_parts.repeated(given.shape, room, given.lengths[-1])
+        case "shared":
+            return bare_parts.shared(given.gib)
+        case "limits":
+            return bare_parts.limits(room, given.seconds)
+        case _:
+            return bare_parts.learns(room, given.seconds, given.updates)
 
 
 def _lengths(text: str) -> tuple[int, int]:
@@ -53,7 +61,7 @@ def main() -> int:
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     if given.here:
         with tempfile.TemporaryDirectory(dir=given.room) as room:
-            for figure in PARTS[given.parts[0]](given, Path(room)):
+            for figure in figures_of(given.parts[0], given, Path(room)):
                 sys.stdout.write(json.dumps(figure) + "\n")
                 sys.stdout.flush()
         return 0

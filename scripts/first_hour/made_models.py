@@ -71,7 +71,7 @@ def byte_model(folder: Path, seconds: float) -> tuple[Path, float]:
         optimizer.zero_grad()
         loss.backward()
         cast("Any", optimizer).step()
-        losses.append(float(loss))
+        losses.append(float(loss.detach()))
     return _saved(model.to(torch.bfloat16), folder), sum(losses[-20:]) / len(losses[-20:])
 
 

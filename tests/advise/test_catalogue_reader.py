@@ -39,7 +39,7 @@ TOKENIZER = Tokenizer.from_file(str(READER / "tokenizer.json"))
 @pytest.fixture(scope="module")
 def measured() -> dict[str, dict[str, float]]:
     command = [sys.executable, str(ROOT / "research" / "advisor" / "train_catalogue_reader.py"), "--measure-only"]
-    command += ["--json", "--chains", "120", "--threads", "1", "--seed", "11"]
+    command += ["--json", "--chains", "40", "--threads", "1", "--seed", "11"]
     done = subprocess.run(
         command, check=False, capture_output=True, text=True, timeout=600, env={**os.environ, "PYTHONPATH": str(ROOT)}
     )

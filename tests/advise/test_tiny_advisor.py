@@ -31,7 +31,7 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def measured() -> dict[str, Any]:
     command = [sys.executable, str(SCRIPTS / "advisor" / "train_tiny_advisor.py"), "--measure-only", "--json"]
-    command += ["--chains", "160", "--threads", "1", "--seed", "11"]
+    command += ["--chains", "60", "--threads", "1", "--seed", "11"]
     done = subprocess.run(
         command, check=False, capture_output=True, text=True, timeout=550, env={**os.environ, "PYTHONPATH": str(ROOT)}
     )

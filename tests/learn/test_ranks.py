@@ -11,7 +11,7 @@ import torch
 from pace_async.learn.batch import micro_batches
 from scripts.benchmarks.toys import write_llama
 from tests.support.learn_toys import random_group
-from tests.support.rank_cases import CASES, FEW, VOCAB, Took, on_ranks, take
+from tests.support.rank_cases import CASES, VOCAB, Took, on_ranks, take
 
 EQUAL, HALF = 1e-6, 1e-2
 """How far apart the results may be, as a share. Passes in bfloat16 round otherwise where they hold other calls."""
@@ -102,9 +102,8 @@ def test_where_passes_are_in_half_precision_so_are_gathered_matrices_and_parts_a
 
 @pytest.mark.long
 def test_so_do_three(folder: Path) -> None:
-    """Of the objectives and corrections, which enter before anything is divided, one each, and of adapters those that
-    two ranks could divide as three do."""
-    names = ["objective pace", "correction m2po", *FEW, "adapters with fewer calls than ranks", "adapters halved"]
+    """Those that depend on how many ranks there are: the others divide as among two."""
+    names = ["objective pace", "halved", *(name for name in CASES if "fewer calls than ranks" in name)]
     for name, took in on_ranks(names, 3, folder).items():
         assert_same(name, took, folder)
 

@@ -104,10 +104,9 @@ async def test_ranks_make_the_versions_of_one_process_and_one_that_dies_or_hangs
         with pytest.raises(InfrastructureFault, match="learner_hung"):
             await learner.train(groups[2])
         assert [process.is_running() for process in stopped] == [False, False]
-    async with ProcessLearner(toy, tmp_path, SETTINGS, groups[:2]) as learner:
+    async with ProcessLearner(toy, tmp_path, SETTINGS, groups[:2], limits=THREE) as learner:
         third = await learner.train(groups[2])
         assert third.weights is not None and gap_of(third.weights, alone[2]) < EQUAL
-    async with ProcessLearner(toy, tmp_path, SETTINGS, groups[:3], limits=THREE) as learner:
         fourth = await learner.train(groups[3])
         assert fourth.weights is not None and gap_of(fourth.weights, alone[3]) < EQUAL
         restored = await learner.train(groups[4])

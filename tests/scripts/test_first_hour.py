@@ -4,17 +4,20 @@ import json
 import os
 import subprocess
 import sys
-from collections import Counter
+from argparse import Namespace
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.runs import SimulatedFaults
 from pace_async.simulate.stages import World
 from scripts.first_hour import bare
 from scripts.first_hour.__main__ import attempted, main, refuse_untrained
-from scripts.first_hour.bare import PARTS
+from scripts.first_hour.bare import PARTS, figures_of
 from scripts.first_hour.table import (
     NO_CARD,
     NOT_MEASURED,
@@ -82,44 +85,58 @@ def test_a_part_that_does_not_exist_is_named(
     assert "no such part: stairs" in err
 
 
+SHAPE = {
+    "model_type": "qwen3",
+    "vocab_size": 512,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "max_position_embeddings": 1024,
+    "tie_word_embeddings": True,
+    "pad_token_id": 0,
+}
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Two take four times as long for so small a model."""
+    usual = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(usual)
+
+
 @pytest.mark.long
 @pytest.mark.timeout(900)
+@pytest.mark.usefixtures("one_thread")
 def test_the_learners_side_is_measured_without_vllm(tmp_path: Path) -> None:
-    shape = {
-        "model_type": "qwen3",
-        "vocab_size": 512,
-        "hidden_size": 64,
-        "intermediate_size": 128,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 16,
-        "max_position_embeddings": 1024,
-        "tie_word_embeddings": True,
-        "pad_token_id": 0,
-    }
-    (tmp_path / "config.json").write_text(json.dumps(shape))
-    command = ["bash", "scripts/first_hour.sh", "--bare", "--shape", str(tmp_path), "--room", str(tmp_path)]
-    command += ["--lengths", "256/128", "--gib", "0.01", "--seconds", "2", "--updates", "2"]
-    environment = {**os.environ, "PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": ""}
-    environment["OMP_NUM_THREADS"] = "1"  # two threads take four times as long for so small a model
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    figures = [json.loads(line) for line in done.stdout.splitlines()]
-    assert done.returncode == 0, (done.stdout, done.stderr)
-    assert Counter(figure["part"] for figure in figures) == {
-        "steps": 1,
-        "repeats": 2,
-        "shared": 3,
-        "limits": 7,
-        "learns": 3,
-    }
-    of = {part: [figure for figure in figures if figure["part"] == part] for part in PARTS}
+    (tmp_path / "config.json").write_text(json.dumps(SHAPE))
+    given = Namespace(shape=tmp_path, lengths=[(256, 128)], gib=0.01, seconds=2.0, updates=2)
+    of: dict[str, Any] = {}
+    for part in set(PARTS) - {"shared"}:
+        room = tmp_path / part
+        room.mkdir()
+        of[part] = list(figures_of(part, given, room))
+    assert {part: len(figures) for part, figures in of.items()} == {"steps": 1, "repeats": 2, "limits": 7, "learns": 3}
     assert all(figure["tokens_a_second"] > 0 and figure["measured_gib"] is None for figure in of["steps"])
     assert all(figure["repeats"] and figure["full_length_equal"] for figure in of["repeats"])
-    assert all(figure["right"] for figure in of["shared"])
     smallest, largest = of["limits"][1], of["limits"][3]  # in float32, at rates of 1e-6 and 1e-4
     assert 0 < smallest["moved_k3"] < largest["moved_k3"]
     assert [figure["limits"] for figure in of["learns"]] == [True, True, False]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_parts_are_processes_of_their_own_and_print_their_figures(tmp_path: Path) -> None:
+    command = ["bash", "scripts/first_hour.sh", "--bare", "shared", "--room", str(tmp_path), "--gib", "0.01"]
+    environment = {**os.environ, "PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    figures = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    assert [(figure["part"], figure["right"]) for figure in figures] == [("shared", True)] * 3
 
 
 @pytest.mark.long
