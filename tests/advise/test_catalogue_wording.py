@@ -7,6 +7,7 @@ from functools import partial
 from itertools import product
 
 import anyio
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -90,6 +91,7 @@ def test_present_values_are_read_from_programs_in_other_languages() -> None:
     assert present_values(options, program, LANGUAGES["c++"]) == {"tries": "200", "order": "rising"}
 
 
+@pytest.mark.long
 @given(catalogues, st.integers(0, 2**32), st.data())
 def test_a_menu_holds_alternatives_only_and_no_more_than_are_read(
     options: dict[str, tuple[str, ...]], seed: int, data: st.DataObject

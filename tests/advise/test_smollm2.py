@@ -180,6 +180,7 @@ class _CutShort(Exception):
     pass
 
 
+@pytest.mark.long
 def test_training_that_was_cut_short_ends_where_it_would_have_ended(checkpoint: Path, tmp_path: Path) -> None:
     from research.advisor.smollm2.training import Recipe
 

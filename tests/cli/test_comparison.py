@@ -63,6 +63,7 @@ def test_json_has_the_same_with_intervals_and_the_curves(shell: Shell) -> None:
     assert difference["told_apart"] is False
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "begins"), [("curve.svg", b"<?xml"), ("curve.PNG", b"\x89PNG")])
 def test_the_curves_are_drawn_into_a_file_and_hostile_names_do_no_harm(shell: Shell, name: str, begins: bytes) -> None:
     another(shell, "seed", SEED, WORSE)

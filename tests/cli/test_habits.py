@@ -93,6 +93,7 @@ def test_runs_and_tasks_are_completed_by_name(tmp_path: Path, monkeypatch: pytes
     assert run_names("") == []
 
 
+@pytest.mark.long
 def test_a_shell_gets_the_names(tmp_path: Path) -> None:
     (tmp_path / "runs" / "eplb-1").mkdir(parents=True)
     (tmp_path / "runs" / "eplb-1" / "population.db").touch()

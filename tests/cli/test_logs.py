@@ -42,6 +42,7 @@ def rows(run: Path, statement: str) -> list[tuple[Any, ...]]:
         database.close()
 
 
+@pytest.mark.long
 def test_tensorboard_reads_back_every_score_and_every_loss_of_the_rows(shell: Shell) -> None:
     run = shell.folder / "runs" / RUN
     said = shell.pace("log", RUN, "--to", "tensorboard=logs", "--json")

@@ -29,6 +29,7 @@ COMMANDS = (
 )
 
 
+@pytest.mark.long
 @STEERS
 def test_no_name_of_a_file_steers_the_terminal_that_a_command_writes_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

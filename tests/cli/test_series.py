@@ -82,6 +82,7 @@ def test_what_is_written_of_a_series_is_read_back(place: Path) -> None:
     assert find_series("other") is None
 
 
+@pytest.mark.long
 def test_the_same_command_goes_on_with_an_unfinished_series_and_begins_anew_after_its_end(place: Path) -> None:
     config = series(2, place).config
     begun = made(planned_series(config, TASK, 2, None, ()))

@@ -129,6 +129,7 @@ def test_scores_of_first_outputs_are_checked(shell: Shell) -> None:
     assert (said.code, "pass  first outputs have a score: 1 value, 1 after 1 output" in said.out) == (0, True)
 
 
+@pytest.mark.long
 def test_a_task_whose_files_are_not_there_is_checked_with_its_offline_settings(shell: Shell) -> None:
     settings = "settings: {data: real}\noffline_settings: {data: drawn}\n"
     needs = "def instances(seed, settings):\n    if settings['data'] == 'real': raise FileNotFoundError('get it')\n"
@@ -193,6 +194,7 @@ def test_a_mistake_in_a_task_is_named_with_a_remedy(shell: Shell, files: dict[st
     assert says in failed(shell)[check]
 
 
+@pytest.mark.long
 def test_programs_practise_in_a_run_and_their_practice_is_shown(shell: Shell) -> None:
     says = PROGRAM.replace("    return", "    print('got', instance['x'])\n    return")
     write(
@@ -253,6 +255,7 @@ STRAY = BROKEN.replace('return {"score": sum(WEIGHTS)}', "return 3.0")
 LATE = BROKEN.replace("    return [{", "    print('weights are', [3, 4])\n    return [seed['x'], {")
 
 
+@pytest.mark.long
 @pytest.mark.fault("Configuration and terminal", "an evaluator's own error is called that, with file and line")
 @pytest.mark.parametrize(
     ("evaluator", "where"),

@@ -74,6 +74,7 @@ def asked(shell: Shell, command: tuple[str, ...], *names: str | None) -> Said:
     return shell.pace(*command, *files, "--json")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("task", "advisor", "method"), ROWS)
 def test_a_dry_run_says_cards_hours_usd_and_all_that_is_missing(
     shell: Shell, task: str, advisor: str | None, method: str | None
@@ -140,6 +141,7 @@ def test_the_page_has_the_hours_and_usd_that_a_dry_run_says(shell: Shell, task: 
     assert cost.usd == pytest.approx(float(usd), rel=0.02)  # packages are named
 
 
+@pytest.mark.long
 def test_the_grid_prints_the_same_rows_and_their_sum_over_the_seeds(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

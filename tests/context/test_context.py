@@ -116,6 +116,7 @@ def test_a_gain_over_a_score_of_0_is_not_told_because_it_is_the_score_again() ->
     assert "2 (+0.125) from 1 (+0.5) from 0, the first program" in text
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1000, 9000), st.integers(0, 30))
 def test_no_question_is_longer_than_its_budget_and_the_parent_goes_last(tokens: int, rollouts: int) -> None:

@@ -206,6 +206,7 @@ def test_stopped_programs_have_a_cheap_score_and_are_neither_parent_nor_best(tmp
     assert best is not None and best.candidate in scored
 
 
+@pytest.mark.long
 def test_a_run_interrupted_after_a_stage_repeats_nothing_and_ends_the_same(tmp_path: Path) -> None:
     def dump(run: Life) -> list[str]:
         return run.dump(times=False, tables=["run_states", "faults"], columns=["detail"])

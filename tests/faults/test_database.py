@@ -21,6 +21,7 @@ from tests.support.population_facts import HEADER, empty_population, fresh, open
 from tests.support.populations import damage_of
 
 
+@pytest.mark.long
 @pytest.mark.fault("Database", "cut short")
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
 def test_a_database_that_was_cut_short_is_refused_by_every_command_and_left_as_it_is(

@@ -85,6 +85,7 @@ async def driven(folder: Path, **given: object) -> AsyncGenerator[tuple[Simulate
             yield run, hearing, ended
 
 
+@pytest.mark.long
 @pytest.mark.fault("Database", "locked for minutes: pauses and goes on by itself")
 async def test_a_run_whose_database_is_locked_pauses_and_goes_on_by_itself(tmp_path: Path) -> None:
     with anyio.fail_after(60):

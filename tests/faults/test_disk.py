@@ -68,6 +68,7 @@ async def test_without_room_for_a_group_a_run_pauses_shows_it_and_goes_on(tmp_pa
     assert len(candidates_of(tmp_path / "population.db")) == 41
 
 
+@pytest.mark.long
 @pytest.mark.fault("Disk, everywhere", "no space for a group file: ended by patience, and resumed")
 async def test_a_disk_full_beyond_patience_ends_the_run_with_a_sentence_and_a_resume_goes_on(
     tmp_path: Path,
@@ -108,6 +109,7 @@ class Damaging:
             group.unlink()
 
 
+@pytest.mark.long
 @pytest.mark.fault("Disk, everywhere", "a byte flipped in a group file is noticed before it is trained on")
 async def test_a_group_that_the_disk_has_changed_or_lost_is_written_again_from_the_rows(tmp_path: Path) -> None:
     async with simulated(tmp_path, settings(**SHAPE), World(seed=9)) as run:

@@ -119,6 +119,7 @@ async def test_a_signal_in_the_last_clean_up_does_not_end_it(tmp_path: Path) -> 
     assert signal.getsignal(signal.SIGTERM) == before
 
 
+@pytest.mark.long
 @pytest.mark.fault("Being started and stopped", "two signals")
 @pytest.mark.fault("Crash and resume", "two Ctrl-C cancel")
 async def test_a_second_signal_cancels_and_leaves_what_was_running_for_a_resume(tmp_path: Path) -> None:
@@ -141,6 +142,7 @@ async def test_a_second_signal_cancels_and_leaves_what_was_running_for_a_resume(
     await goes_on_to_its_end(tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.fault("Crash and resume", "SIGTERM drains")
 async def test_a_drain_that_takes_longer_than_its_deadline_leaves_the_rest_for_a_resume(tmp_path: Path) -> None:
     async with simulated(tmp_path, settings(**SHAPE, faults__drain_s=0.05), World(seed=9)) as run:
@@ -199,6 +201,7 @@ def test_a_running_run_is_not_resumed(
     assert (folder / "population.db").read_bytes() == before
 
 
+@pytest.mark.long
 @pytest.mark.fault("Crash and resume", "a machine that slept makes nothing stale")
 async def test_hours_that_pass_while_the_machine_sleeps_make_nothing_stale(tmp_path: Path) -> None:
     failing = World(seed=2, fails=lambda stage, call: stage in ("advise", "evaluate") and call % 9 == 0)

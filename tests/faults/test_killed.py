@@ -56,6 +56,7 @@ def killed_and_resumed(process: Lives, folder: Path, name: str, number: int) -> 
     assert versions.items() <= versions_of(database).items()
 
 
+@pytest.mark.long
 @pytest.mark.fault("Crash and resume", "killed around the advisor's answer", only="advise")
 @pytest.mark.fault("Crash and resume", "killed around the implementer's answer", only="implement")
 @pytest.mark.fault("Crash and resume", "killed around an evaluation", only="evaluate")
@@ -71,6 +72,7 @@ def test_killed_before_or_after_a_stage_a_run_goes_on_and_nothing_is_lost_or_rep
     killed_and_resumed(process, memory / "run", f"{stage} {when}", 3)
 
 
+@pytest.mark.long
 @pytest.mark.fault("Crash and resume", "killed around a commit")
 @pytest.mark.parametrize("number", [1, 42, 43, 200])
 def test_killed_inside_a_transaction_a_run_has_it_whole_or_not_at_all(
@@ -79,6 +81,7 @@ def test_killed_inside_a_transaction_a_run_has_it_whole_or_not_at_all(
     killed_and_resumed(process, memory / "run", "statement", number)
 
 
+@pytest.mark.long
 @pytest.mark.fault("Crash and resume", "killed around the writing of weights")
 @pytest.mark.parametrize("number", [1, 4])
 def test_a_run_killed_with_weights_half_written_writes_them_again(process: Lives, memory: Path, number: int) -> None:

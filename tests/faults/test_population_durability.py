@@ -128,6 +128,7 @@ async def test_concurrent_commits_are_made_one_after_the_other(tmp_path: Path) -
     assert (record.candidates, record.run_state.last_lease) == (40, 40)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("both")
 async def test_readers_in_other_threads_always_see_a_consistent_snapshot(tmp_path: Path) -> None:
     async with fresh(tmp_path) as store:

@@ -44,6 +44,7 @@ class Stalled:
         return await self.inner.train(group)
 
 
+@pytest.mark.long
 @pytest.mark.fault("Replay and learner", "learner stalled: the search waits, without a storm")
 async def test_while_the_learner_stalls_the_search_fills_its_bound_and_waits(tmp_path: Path) -> None:
     async with simulated(tmp_path, settings(**SHAPE, stop__candidates=40), World(seed=1)) as run:
@@ -135,6 +136,7 @@ class Lying:
         return answer
 
 
+@pytest.mark.long
 @pytest.mark.fault("Advisor and engine", "the rollout of a bad answer gives its place back, counted")
 async def test_invalid_answers_are_requested_again_and_then_abort_the_lease(tmp_path: Path) -> None:
     config = settings(**SHAPE, stop__candidates=40, faults__retries=0)
@@ -174,6 +176,7 @@ async def test_an_answer_of_weights_older_than_the_published_ones_is_refused(tmp
     assert_sound(tmp_path / "population.db", finished=True)
 
 
+@pytest.mark.long
 @pytest.mark.fault("Weights", "a push that fails before the transfer")
 async def test_while_pushes_fail_the_old_version_is_served_and_the_bound_holds(tmp_path: Path) -> None:
     world = World(seed=8, fails=lambda stage, call: stage == "publish" and call % 3 != 0)

@@ -117,6 +117,7 @@ def whole_folder_link(tree: Path) -> None:
     tree.symlink_to(tree.parent.parent / "elsewhere")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("attack", "said"),
     [

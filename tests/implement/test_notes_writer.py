@@ -40,6 +40,7 @@ def page_of(text: str) -> NotesPage:
     return NotesPage(1, 5, None, page_in(text))
 
 
+@pytest.mark.long
 async def test_a_page_is_written_by_one_call_and_is_in_the_ledger_with_its_cost() -> None:
     provider = LocalProvider(TASK)
     async with writing(provider) as (writer, ledger):

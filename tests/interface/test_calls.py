@@ -21,6 +21,7 @@ from tests.support.finished_runs import pace as command
 BAD = "def pack(instance):\n    raise ValueError\n"
 
 
+@pytest.mark.long
 def test_an_evaluation_is_what_the_command_prints_for_a_file_and_a_text(tmp_path: Path) -> None:
     seed = load_task("circle_packing").folder / "initial.py"
     told = json.loads(command("eval", "circle_packing", str(seed), "--json", cwd=tmp_path).stdout)
@@ -76,6 +77,7 @@ def test_a_simulation_is_what_the_command_prints_in_either_form(tmp_path: Path) 
     assert [told, told] == json.loads(json.dumps(anyio.run(beside)))
 
 
+@pytest.mark.long
 def test_a_simulation_follows_a_run(tmp_path: Path) -> None:
     run = pace.open(make_run(tmp_path / "run"))
     found = pace.simulate_run(run, candidates=40)

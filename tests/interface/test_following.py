@@ -28,6 +28,7 @@ def folder(tmp_path: Path) -> Path:
     return copy_run(make_run(tmp_path / "made"), tmp_path)
 
 
+@pytest.mark.long
 async def test_an_ended_run_gives_every_fact_and_ends(folder: Path) -> None:
     run = pace.open(folder)
     whole = await events(run)
@@ -62,6 +63,7 @@ async def test_a_run_whose_process_dies_is_followed_to_its_last_fact(folder: Pat
     assert taken == list(range(1, whole + 1))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("both")
 async def test_a_run_named_by_url_is_followed_until_its_state_says_that_it_ended(tmp_path: Path) -> None:
     async with fresh(tmp_path) as store:

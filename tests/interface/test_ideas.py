@@ -35,6 +35,7 @@ async def remembering(folder: Path) -> AsyncGenerator[tuple[Store, pace_async.Ru
         yield store, pace_async.Run(str(folder / "population.db"))
 
 
+@pytest.mark.long
 async def test_ideas_of_many_processes_beside_a_runs_commits_are_each_there_once(tmp_path: Path) -> None:
     async with remembering(tmp_path) as (store, run):
 

@@ -51,6 +51,7 @@ def test_weights_are_those_of_their_definition(tokens: list[tuple[float, int]], 
     assert found.weights_BT[0] == pytest.approx(by_hand(log_ratios, ages, rule), rel=1e-9)
 
 
+@pytest.mark.long
 @given(
     rows=st.integers(1, 3).flatmap(
         lambda width: st.lists(

@@ -183,6 +183,7 @@ def test_in_float32_the_logits_of_passes_in_bfloat16_are_not_rounded() -> None:
     assert float((found[False] - exact_N).abs().max()) > 1e-3
 
 
+@pytest.mark.long
 def test_in_float32_a_group_gives_what_the_models_own_head_gives(toy: Path, tmp_path: Path) -> None:
     own, float32 = accumulated(toy, tmp_path, head_chunk=0), accumulated(toy, tmp_path, float32_head=True)
     assert float32[0] == pytest.approx(own[0], abs=1e-6)

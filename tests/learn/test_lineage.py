@@ -274,6 +274,7 @@ def flip(file: Path, place: int = -1) -> None:
 CHECKPOINT = ("model.safetensors", "optimizer.safetensors", "config.json", "COMPLETE", "digests.json")
 
 
+@pytest.mark.long
 @pytest.mark.fault("Disk, everywhere", "a byte flipped in a checkpoint is noticed before it is trained on")
 @pytest.mark.parametrize("file", CHECKPOINT)
 def test_a_checkpoint_with_one_bit_flipped_is_not_trained_on(

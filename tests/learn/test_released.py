@@ -17,6 +17,7 @@ from tests.support.families import VOCAB, write_model
 from tests.support.learn_toys import written_groups
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rank", [None, 4], ids=["whole", "adapters"])
 def test_the_old_models_are_gone_when_the_next_are_loaded(
     rank: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -94,6 +94,7 @@ def test_an_exact_replay_keeps_every_bit_and_is_not_reported(
         assert torch.equal(weight, own[name]), name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("settings", [EXACT, ROUNDED, ADAPTERS], ids=["float32", "rounded", "adapters"])
 def test_after_another_replay_the_learner_holds_what_is_served(
     half: Path, tmp_path: Path, groups: list[Path], settings: TrainerConfig, monkeypatch: pytest.MonkeyPatch

@@ -53,6 +53,7 @@ def surrogate(
     return float(loss.detach()), {name: gradient_of(weight) for name, weight in model.named_parameters()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("micro_tokens", [1, 30, 100, 10_000])
 def test_loss_and_gradient_are_the_token_mean_of_the_clipped_surrogate_however_the_group_is_cut(
     toy: Path, tmp_path: Path, micro_tokens: int

@@ -138,6 +138,7 @@ def test_failures_among_equal_rewards_train_on_the_group_branch_or_are_skipped(
     assert found == pytest.approx([1 / math.sqrt(3)] * 6 + [-math.sqrt(3)] * 2, rel=1e-6)
 
 
+@pytest.mark.long
 @given(rewards=groups, alpha=st.floats(0, 1), data=st.data())
 @settings(max_examples=300, deadline=None)
 def test_the_other_branch_is_used_only_where_one_branch_has_collapsed(
@@ -175,6 +176,7 @@ def slow_entropic(rewards: list[float]) -> list[float]:
     ]
 
 
+@pytest.mark.long
 @given(rewards=st.lists(reward, min_size=2, max_size=10))
 @settings(max_examples=300, deadline=None)
 def test_entropic_advantages_are_the_paper_s_formula(rewards: list[float]) -> None:
@@ -203,6 +205,7 @@ def test_entropic_takes_its_largest_temperature_where_half_or_more_tie_at_the_to
         assert advantages("entropic", tied, k=1, alpha=0.0) == pytest.approx(wanted, abs=1e-6)
 
 
+@pytest.mark.long
 @given(
     ranks=st.permutations(list(range(8))),
     k=st.integers(2, 8),
@@ -230,6 +233,7 @@ def test_theorem_1_gives_each_branch_in_closed_form_at_every_compression(
             assert np.all(np.diff(np.array(result)[order]) >= -1e-6), "the order of credit is kept"
 
 
+@pytest.mark.long
 @given(rewards=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=10), data=st.data())
 @settings(max_examples=300, deadline=None)
 def test_whatever_the_rewards_advantages_are_finite_or_the_update_is_skipped(
@@ -245,6 +249,7 @@ def test_whatever_the_rewards_advantages_are_finite_or_the_update_is_skipped(
             assert any(result)
 
 
+@pytest.mark.long
 @given(rewards=groups, order=st.randoms(), name=st.sampled_from(ALL), alpha=st.floats(0, 1))
 @settings(max_examples=200, deadline=None)
 def test_the_order_of_a_group_does_not_matter_and_equal_rewards_earn_equally(

@@ -8,6 +8,7 @@ import pytest
 from pace_async.removal import remove_tree
 
 
+@pytest.mark.long
 def test_folders_of_any_depth_are_removed(tmp_path: Path) -> None:
     """Deeper than Python's recursion, and than the longest path of the kernel."""
     top = tmp_path / "top"

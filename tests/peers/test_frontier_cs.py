@@ -70,6 +70,7 @@ def test_what_cannot_be_imported_gets_a_sentence(tmp_path: Path, config: str, re
         FrontierCS().read(example(tmp_path / "a", FRONTIER_CS, config__yaml=config), Wanted())
 
 
+@pytest.mark.long
 @needs_gxx
 def test_testlib_comes_from_the_users_folder_or_from_where_it_is_said_to_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -124,6 +124,7 @@ BOMBS: dict[str, tuple[str, dict[str, str | None], str]] = {
 right."""
 
 
+@pytest.mark.long
 @pytest.mark.fault("Mended and imported", "an import of an example made to take for ever, or all memory")
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_an_example_made_to_take_all_time_or_memory_is_a_sentence(

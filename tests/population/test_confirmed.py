@@ -30,6 +30,7 @@ from tests.support.population_facts import (
 RANKS = [(3, 2.42), (4, 2.41), (1, 2.39), (2, 2.35), (5, None), (0, None)]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("both")
 @pytest.mark.parametrize("direction", ["maximize", "minimize"])
 @pytest.mark.parametrize("kind", [CLAIMED, replace(HEADER, noisy=True)], ids=["claimed", "noisy"])

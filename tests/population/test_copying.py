@@ -43,6 +43,7 @@ def counts(tables: Sequence[dict[str, Any]]) -> dict[str, int]:
     return {one["table"]: one["rows"] for one in tables}
 
 
+@pytest.mark.long
 def test_a_run_goes_to_a_server_and_back_with_all_rows_and_files(
     tmp_path: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -146,6 +147,7 @@ def database_of(url: str) -> str:
     return url.partition("?")[0].rpartition("/")[2]
 
 
+@pytest.mark.long
 def test_a_candidate_is_copied_after_its_parent_whatever_their_numbers(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:

@@ -27,6 +27,7 @@ def facts_in(place: Place, after: int = 0) -> list[Entered]:
     return entries
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("both")
 async def test_the_first_commit_gives_a_run_its_journal_and_the_next_ones_go_on_with_it(tmp_path: Path) -> None:
     async with fresh(tmp_path) as store:

@@ -236,6 +236,7 @@ def test_a_statement_without_an_end_is_ended(place: Place) -> None:
         assert reader.sql("SELECT count(*) FROM candidates", 60.0).rows == ((30,),)
 
 
+@pytest.mark.long
 @pytest.mark.fault("Configuration and terminal", "one call of a function that never returns is ended")
 @pytest.mark.parametrize(
     "call",

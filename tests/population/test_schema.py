@@ -147,6 +147,7 @@ async def _with_tries(folder: Path) -> Place:
         return store.place
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("both")
 @pytest.mark.fault("Programs as weapons", "seeds in an older database become numbers", only="sqlite")
 def test_the_seeds_in_an_older_database_become_numbers_that_no_later_try_takes_for_its_own(tmp_path: Path) -> None:
@@ -164,6 +165,7 @@ def test_the_seeds_in_an_older_database_become_numbers_that_no_later_try_takes_f
     assert str(2**61) not in everything and str(2**62) not in everything
 
 
+@pytest.mark.long
 def test_the_candidates_of_an_older_database_may_end_below_a_threshold_afterwards(tmp_path: Path) -> None:
     database = anyio.run(_with_rollouts, tmp_path)
     downgrade(database, "0008")

@@ -22,6 +22,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 TRICKY = "#!pace files\n== other.py 3 ==\nx=1\n"
 
 
+@pytest.mark.long
 @given(st.dictionaries(NAMES, TEXTS | st.just(TRICKY), min_size=1, max_size=8))
 def test_a_text_gives_back_its_files_character_for_character(files: dict[str, str]) -> None:
     if why_not_together(files):

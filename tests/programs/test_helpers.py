@@ -97,6 +97,7 @@ async def test_a_short_text_of_long_constants_is_left_to_another_process(kind: s
     assert sum(compiled_here) <= SMALL
 
 
+@pytest.mark.long
 @SLOW
 async def test_too_much_processor_time_is_the_candidates_fault_and_ends_no_other_work() -> None:
     slow = "one = 1\n" + HOSTILE["keyword arguments"](LONGEST_PROGRAM - 100)

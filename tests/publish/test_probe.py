@@ -84,6 +84,7 @@ def url(models: list[Path]) -> Iterator[str]:
         yield url
 
 
+@pytest.mark.long
 @pytest.mark.fault("Weights", "the alarm for weights grossly wrong")
 async def test_a_model_that_is_certain_to_end_at_once_is_probed_too(url: str, models: list[Path]) -> None:
     async with HttpEngine(url) as engine:
@@ -99,6 +100,7 @@ async def test_a_model_that_is_certain_to_end_at_once_is_probed_too(url: str, mo
             await replica.publish(2, models[1])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("off", "proven"), [(1, True), (2, False)])
 async def test_a_probe_above_the_limit_is_repeated_with_another_sample(tmp_path: Path, off: int, proven: bool) -> None:
     model = save_tiny_model(tmp_path / "model", seed=3)

@@ -95,6 +95,7 @@ def test_a_watcher_of_a_package_gets_its_argument_and_the_records_of_a_run(
         watchers_of(["kep"])
 
 
+@pytest.mark.long
 def test_a_command_finds_what_a_package_adds_and_its_help_looks_for_nothing(installed: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(installed)}
     command = [PACE, "advantages", "--objective", "centred", "0", "2", "--json"]

@@ -129,6 +129,7 @@ def test_an_added_entry_can_be_set_and_is_in_the_schema_and_in_errors(
         resolve(None, {key: f"{entry.name}x"}, {})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("table", "registry", "kind", "flag"), FLAGS)
 def test_an_added_entry_is_in_the_help_of_its_flag(table: str, registry: str, kind: str, flag: str) -> None:
     entry = f"{kind}('newcomer', 'a toy from elsewhere')"

@@ -40,6 +40,7 @@ def test_the_quantile_is_students(freedom: float) -> None:
     assert t_quantile(freedom) == pytest.approx(float(stats.t.ppf(0.975, freedom)), rel=1e-4)
 
 
+@pytest.mark.long
 @given(
     st.lists(st.floats(-10, 10), min_size=2, max_size=6, unique=True),
     st.lists(st.floats(-10, 10), min_size=2, max_size=6, unique=True),

@@ -216,6 +216,7 @@ def test_hostile_text_adds_no_element_and_no_control_character(poisoned: Path, r
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028]", found)
 
 
+@pytest.mark.long
 @pytest.mark.fault("Configuration and terminal", "hostile text is inert in the report")
 @pytest.mark.timeout(120)
 def test_a_browser_draws_the_report_and_runs_no_planted_script(poisoned: Path, tmp_path: Path) -> None:
@@ -252,6 +253,7 @@ def test_the_page_is_no_wider_than_its_window(poisoned: Path, tmp_path: Path, wi
         assert there.evaluate("document.documentElement.scrollWidth") == width
 
 
+@pytest.mark.long
 @pytest.mark.timeout(120)
 def test_the_browser_check_would_see_a_script_that_ran_and_a_blank_page(tmp_path: Path) -> None:
     blank = tmp_path / "page.html"

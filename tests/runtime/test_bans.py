@@ -88,6 +88,7 @@ def test_a_banned_candidate_is_no_parent_and_not_the_best_from_the_next_lease_on
             assert f"Candidate {number}, score" not in text and f"- {number} from" not in text.split("Others, the")[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("memory", ["run", "pool"])
 def test_a_ban_that_is_taken_back_leaves_no_trace(tmp_path: Path, memory: str) -> None:
     run, cores = life(tmp_path, configured(search__memory=memory, stop__candidates=80)), list[Core]()
@@ -103,6 +104,7 @@ def test_a_ban_that_is_taken_back_leaves_no_trace(tmp_path: Path, memory: str) -
     assert shown.improvements[-1][1] == shown.best.score
 
 
+@pytest.mark.long
 def test_the_task_s_own_program_stays_if_all_others_are_banned(tmp_path: Path) -> None:
     run, cores = life(tmp_path, configured(stop__candidates=60, search__threads=1)), list[Core]()
     banned = ranked(run.live(120))

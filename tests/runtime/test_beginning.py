@@ -41,6 +41,7 @@ def distinct_best(folder: Path) -> list[tuple[object, ...]]:
     return found
 
 
+@pytest.mark.long
 def test_the_best_program_takes_the_place_of_the_tasks_own_and_the_others_come_in_order(tmp_path: Path) -> None:
     run = make_run(tmp_path / "before")
     best = distinct_best(run)

@@ -29,6 +29,7 @@ def recorded(shell: Shell) -> tuple[float, float]:
     return row["lower"], row["upper"]
 
 
+@pytest.mark.long
 def test_a_run_records_the_bounds_and_a_resume_has_the_same(shell: Shell) -> None:
     without_bounds(shell, 1.0)
     run = ("run", "./tours", "--advisor", "bandit", "--threads", "2", "--display", "none")

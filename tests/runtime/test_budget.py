@@ -67,6 +67,7 @@ def paid(run: Simulated, budget: float | None, gathered: int = 1) -> Paid:
     return implementer
 
 
+@pytest.mark.long
 @pytest.mark.fault("Implementer", "budget reached with 32 calls in flight")
 async def test_a_run_with_32_calls_in_flight_stops_within_its_budget(tmp_path: Path) -> None:
     config = settings(

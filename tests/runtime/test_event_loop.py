@@ -86,6 +86,7 @@ class CountedLoop(asyncio.SelectorEventLoop):
         super().__init__(self.turns)
 
 
+@pytest.mark.long
 @pytest.mark.fault("Size", "no turn of the event loop goes through the prompts of a whole group")
 @pytest.mark.parametrize("threads", [True, False])
 def test_no_turn_goes_through_more_than_the_prompts_of_the_threads(tmp_path: Path, threads: bool) -> None:

@@ -200,16 +200,15 @@ def forget_journal(connection: Connection) -> None:
     connection.execute(delete(BlobRow))
 
 
-LONG = frozenset({"the run remembered", "notes untrained", "going back"})
-"""Others have the same, but for what they combine: `test_rollback` resumes runs that went back."""
+LONGER_RUNS = frozenset({"the run remembered", "notes untrained", "going back"})
+FEW = frozenset({"async", "sync", "words of people"})
+"""Not long, in the sense of `make test`: they have a fact of most kinds."""
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.long] if name in LONG else []) for name in RUNS]
-)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in FEW else [pytest.mark.long]) for name in RUNS])
 def test_after_every_commit_the_facts_fold_to_the_live_state(name: str, tmp_path: Path) -> None:
     changed, faults = RUNS[name]
-    config = settings(**{**SEARCH, "seed": 3, "stop__candidates": 24 if name in LONG else 18, **changed})
+    config = settings(**{**SEARCH, "seed": 3, "stop__candidates": 24 if name in LONGER_RUNS else 18, **changed})
     task = with_sites(tmp_path)
     header, seed, spec = header_of(config, task), seed_program(task), task.spec
     population = MemoryPopulation(header, with_journal=True)

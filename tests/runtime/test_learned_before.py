@@ -50,6 +50,7 @@ def begun(folder: Path, config: Config, learned: LearnedBefore) -> Life:
     return run
 
 
+@pytest.mark.long
 def test_models_are_told_what_the_other_run_learned_as_of_another_run(tmp_path: Path, learned: LearnedBefore) -> None:
     cores = list[Core]()
     run = begun(tmp_path, configured(), learned).live(begun=cores.append)
@@ -77,6 +78,7 @@ def test_its_untried_ideas_can_be_tried_and_have_their_words(tmp_path: Path, lea
     assert {number: found[number] for number in chosen} == {number: words[number] for number in chosen}
 
 
+@pytest.mark.long
 def test_a_program_that_the_other_run_made_is_named_in_the_results(tmp_path: Path, learned: LearnedBefore) -> None:
     cores = list[Core]()
     run = begun(tmp_path / "first", configured(), learned).live(begun=cores.append)

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from pace_async.context.texts import NOTE_HEAD
 from pace_async.runtime.run.core import Core
 from tests.support.wordy_runs import configured, first_questions, life, put
@@ -41,6 +43,7 @@ def test_without_a_page_no_question_has_a_word_of_it(tmp_path: Path) -> None:
     assert not any("says who follows" in text for text in first_questions(run).values())
 
 
+@pytest.mark.long
 def test_behind_a_barrier_all_rollouts_of_a_group_see_the_same_page(tmp_path: Path) -> None:
     behind: dict[str, object] = {"staleness__mode": "sync", "learner__group_size": 4, "learner__objective": "grpo"}
     run, said = life(tmp_path, configured(**behind)), 0

@@ -89,6 +89,7 @@ def test_a_page_that_failed_is_a_fault_and_no_more_and_a_resume_writes_it(tmp_pa
     assert [(number, candidates) for number, candidates, *_ in run.rows(PAGES)] == [(1, 9)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sync", [True, False])
 def test_no_thread_waits_for_notes(tmp_path: Path, sync: bool) -> None:
     config = configured(staleness__mode="sync") if sync else configured()

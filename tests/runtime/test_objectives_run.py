@@ -15,6 +15,7 @@ from pace_async.simulate.stages import World
 from tests.support.simulated_runs import settings, simulated
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("schedule", ["compression", "code"])
 async def test_alpha_follows_from_the_groups_recorded_before_it_also_after_a_resume(
     tmp_path: Path, schedule: str
@@ -84,6 +85,7 @@ async def test_failures_among_equal_rewards_train_unless_the_setting_skips_them(
         assert [row["advantage"] for row in rows] == (grpo if state == "trained" else [None] * 8)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("masks", [False, True])
 async def test_rollouts_with_an_answer_that_was_cut_off_train_nothing_if_a_setting_says_so(
     tmp_path: Path, masks: bool

@@ -249,6 +249,7 @@ def test_a_running_run_takes_hold_of_nothing_else_that_writes_to_a_population(wr
     assert {name for name, tree in _files() if _takes(tree, writer)} == set(WRITERS[writer])
 
 
+@pytest.mark.long
 def test_only_the_fold_and_the_claimed_places_change_the_state() -> None:
     named = re.compile(rf"\b({'|'.join(STATES | KINDS)})\b")  # without one of them nothing of the state is reached
     found = {
@@ -338,6 +339,7 @@ def test_a_change_of_the_state_is_seen_under_any_name(text: str) -> None:
     assert _changed(ast.parse(f"def f(core, underway: Underway, mine: 'RunState | None'):\n    {text}"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text",
     [

@@ -28,6 +28,7 @@ def place_of(pid: int | str) -> str:
     return Path(f"/proc/{pid}/cgroup").read_text()
 
 
+@pytest.mark.long
 @needs_groups
 @pytest.mark.fault("Sick, not dead", "a runtime that grows")
 def test_a_runtime_that_grows_ends_itself() -> None:

@@ -126,6 +126,7 @@ def test_a_call_that_fails_drops_nothing_and_the_next_ideas_ask_again(tmp_path: 
     assert run.population.load().spend_usd == pytest.approx(0.001 * (len(chat.questions) - 2))
 
 
+@pytest.mark.long
 def test_a_run_is_the_same_whether_or_not_a_model_that_never_answers_is_asked(tmp_path: Path) -> None:
     slow, none = life(tmp_path / "slow", configured()), life(tmp_path / "none", configured(search__drop_ideas=0))
     lived(slow, NotesChat(seconds=1e6))

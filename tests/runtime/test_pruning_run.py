@@ -59,6 +59,7 @@ def life(folder: Path, **more: object) -> Life:
     return Life(folder, config, World(seed=5, durations=durations(5), reattaches=True), FAULTS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rules", [MEDIAN, ASHA])
 def test_what_is_stopped_saves_its_seconds_and_is_no_best_no_parent_and_no_failure(
     tmp_path: Path, rules: Mapping[str, object]

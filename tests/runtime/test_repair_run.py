@@ -129,6 +129,7 @@ def test_the_place_of_an_evaluators_failure_is_in_no_prompt_and_no_row(tmp_path:
     assert not any(HIDDEN in text for text in (*chat.questions, *run.dump()))
 
 
+@pytest.mark.long
 def test_a_run_cut_off_at_any_commit_pays_for_no_recorded_try_twice_and_ends_the_same(tmp_path: Path) -> None:
     """A call that was in flight is paid for and made again: so a process is cut off where none was."""
     one = configured(search__threads=2, learner__group_size=2, learner__k=1, stop__candidates=6)

@@ -104,6 +104,7 @@ def test_a_program_that_does_not_work_again_is_no_best(tmp_path: Path) -> None:
     assert run.rows("select count(*) > 20 from candidates where outcome = 'timeout'") == [(1,)]
 
 
+@pytest.mark.long
 def test_a_run_that_is_killed_amid_repeats_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
     sync: Mapping[str, object] = {"staleness__mode": "sync", **PARENTS}
     whole = life(tmp_path / "whole", **sync).live(begun=noisy())
@@ -170,6 +171,7 @@ def test_a_parent_is_measured_again_each_time_it_is_chosen_and_its_mean_is_its_s
     assert state.repeats == sum(count - 1 for _, count, _ in rows.values())
 
 
+@pytest.mark.long
 def test_repeats_are_at_most_their_share_and_a_resume_goes_on_with_what_is_left(tmp_path: Path) -> None:
     unbounded = life(tmp_path / "unbounded", **PARENTS).live(begun=noisy()).population.load().run_state
     assert unbounded.repeats > 0.2 * (unbounded.evaluated + unbounded.repeats)
@@ -201,6 +203,7 @@ def test_a_parent_that_does_not_work_again_is_taken_out(tmp_path: Path) -> None:
     assert not gone & {one.candidate for one in seen}
 
 
+@pytest.mark.long
 def test_the_state_of_a_run_that_measures_parents_again_is_what_its_facts_come_to(tmp_path: Path) -> None:
     for mode, memory in (("async", "run"), ("sync", "pool")):
         cores = list[Core]()

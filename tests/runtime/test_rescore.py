@@ -140,6 +140,7 @@ def test_a_resume_sees_the_new_scores_and_takes_the_new_digest(run: Path) -> Non
     assert best == 4
 
 
+@pytest.mark.long
 def test_a_banned_candidate_has_no_rank_under_the_new_scores_either_until_that_is_taken_back(run: Path) -> None:
     mend(run)
 
@@ -207,6 +208,7 @@ def test_a_rescore_killed_in_the_middle_changes_no_score_and_continues_where_it_
     assert scores(run) == NEW
 
 
+@pytest.mark.long
 @pytest.mark.fault(
     "Mended and imported",
     "an evaluator that fails in the middle of a rescore: no score changes, and it goes on with the rest",
@@ -243,6 +245,7 @@ def fills(disk: Path) -> Show:
     return show
 
 
+@pytest.mark.long
 @pytest.mark.fault("Mended and imported", "a full disk during a rescore: no score changes, and it goes on where it was")
 def test_a_rescore_on_a_full_disk_ends_with_a_sentence_and_continues_where_it_stopped(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -289,6 +292,7 @@ def test_a_rescore_waits_for_room_on_the_disk_and_goes_on(
     assert heard == ["the disk is full"]
 
 
+@pytest.mark.long
 def test_only_the_best_are_scored_and_the_others_have_no_score_then(run: Path) -> None:
     mend(run)
     done = rescore(str(run), 2, ignored)
@@ -299,6 +303,7 @@ def test_only_the_best_are_scored_and_the_others_have_no_score_then(run: Path) -
     assert scores(run) == NEW
 
 
+@pytest.mark.long
 def test_an_evaluator_corrected_twice_keeps_three_scores_of_each_program(run: Path) -> None:
     mend(run)
     rescore(str(run), None, ignored)

@@ -64,6 +64,7 @@ def leases(folder: Path) -> int:
         connection.close()
 
 
+@pytest.mark.long
 @pytest.mark.fault("Crash and resume", "a finished run has nothing to resume")
 @pytest.mark.parametrize("rule", ["candidates", "updates", "target"])
 def test_a_finished_run_opens_no_lease_when_it_is_resumed(shell: Shell, rule: str) -> None:

@@ -230,6 +230,7 @@ def test_an_asynchronous_run_interrupted_around_going_back_keeps_every_invariant
         assert_promises(broken)
 
 
+@pytest.mark.long
 def test_the_advisors_health_is_the_same_from_rows(tmp_path: Path) -> None:
     run = life(tmp_path).live()
     health = run.population.load().run_state.health
@@ -247,6 +248,7 @@ def test_the_advisors_health_is_the_same_from_rows(tmp_path: Path) -> None:
     assert again == health != Health()
 
 
+@pytest.mark.long
 def test_going_back_is_shown_alike_on_the_screen_and_from_rows(tmp_path: Path) -> None:
     run = life(tmp_path).live()
     record = run.population.load()

@@ -58,6 +58,7 @@ async def test_sync_is_a_barrier_and_nothing_is_ever_stale(tmp_path: Path) -> No
         assert [row["v"] for row in rows] == [lease // 8 for lease in range(32)]
 
 
+@pytest.mark.long
 async def test_async_rollouts_are_sampled_from_later_and_later_versions(tmp_path: Path) -> None:
     config = settings(stop__candidates=80)
     async with simulated(tmp_path, config, World(seed=1)) as run:

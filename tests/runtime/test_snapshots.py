@@ -164,6 +164,7 @@ async def test_a_snapshot_that_does_not_read_is_the_same_as_none(name: str, tmp_
     assert differences(before[0], after[0]) == [] and before[1] == after[1]
 
 
+@pytest.mark.long
 async def test_a_snapshot_of_other_facts_is_named(tmp_path: Path) -> None:
     place, config = empty_place(tmp_path), settings(**SEARCH, seed=3, stop__candidates=24)
     async with Store.open(place) as store:

@@ -62,6 +62,7 @@ def test_a_pinned_idea_stands_first_until_the_word_is_taken_back(tmp_path: Path)
     assert not any(f"idea {second} (pinned" in text for lease, text in questions.items() if lease > words[2][4])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("before", [True, False])
 def test_each_word_is_taken_in_once_however_often_the_run_is_cut_off(tmp_path: Path, before: bool) -> None:
     run, said, cores = life(tmp_path, configured()), 0, list[Core]()

@@ -42,6 +42,7 @@ def test_without_the_rule_it_goes_on_to_the_end(tmp_path: Path) -> None:
     assert ends(life(tmp_path, ALL_BREAK_THE_FORMAT, stop__untrained=None).live()) == ("candidates", 20)
 
 
+@pytest.mark.long
 def test_a_run_that_learns_or_finds_programs_is_never_ended(tmp_path: Path) -> None:
     learning = life(tmp_path, SimulatedFaults(), stop__untrained=1).live()
     assert ends(learning)[0] == "candidates"

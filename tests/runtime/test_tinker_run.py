@@ -98,6 +98,7 @@ def rows_of(run: Path, sql: str) -> list[dict[str, Any]]:
         return reader.query(sql)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(120)
 def test_a_run_trains_serves_and_pays_at_a_service_and_its_rows_say_so(
     tmp_path: Path, service: SimulatedService

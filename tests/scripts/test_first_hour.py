@@ -54,6 +54,7 @@ def test_a_part_that_fails_says_why_in_each_of_its_rows() -> None:
     assert in_markdown(rows).count("failed") == 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("faults", [SimulatedFaults(), SimulatedFaults(unparsed_every=1)])
 async def test_a_run_that_trained_nothing_is_a_failure(tmp_path: Path, faults: SimulatedFaults) -> None:
     async with simulated(tmp_path, settings(stop__candidates=16), World(seed=3), faults) as run:

@@ -27,6 +27,7 @@ EVEN = Durations(0, 600.0, 0.0, None, generation=1.0, learning=1.0, pause=1.0)
 SHAPE = Scenario(threads=4, group_size=4, bound=2, durations=EVEN, candidates=80)
 
 
+@pytest.mark.long
 def test_a_predicted_rule_saves_what_its_replay_on_the_same_curves_does() -> None:
     """`predictions` of the benchmark prints this for all of its sets."""
     curves = read(Path("docs/results/early_ends.csv"))

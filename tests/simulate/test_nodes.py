@@ -175,6 +175,7 @@ def test_a_run_on_failing_nodes_ends_with_every_loss_in_a_row_and_none_in_a_rewa
     assert min(row["reward"] for row in scored) >= 0
 
 
+@pytest.mark.long
 def test_failures_cost_time_and_slot_seconds_and_nothing_else() -> None:
     sound = measure(replace(SCENARIO, nodes=replace(FAILING, mtbf_s=None, preempt=0.0)))
     failing = measure(SCENARIO)

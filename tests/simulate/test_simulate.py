@@ -133,6 +133,7 @@ def test_simulate_prints_its_json_keys_and_the_same_twice() -> None:
     assert found["candidates_per_hour"] < found["roofline"]
 
 
+@pytest.mark.long
 def test_the_gain_of_more_slots_is_not_hidden_by_the_wait_for_one() -> None:
     def found(slots: int) -> Prediction:
         durations = Durations(0, 60.0, 0.6, None, 3.0, 1.8, 0.18)

@@ -50,6 +50,7 @@ def test_any_order_of_events_keeps_the_bound_and_conserves_leases_and_never_dead
             assert is_feasible(waiting, model.learner, model.size)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["soft", "drop"])
 @given(shape=shapes, seed=st.integers(0, 2**32))
 @settings(max_examples=60, deadline=None)

@@ -59,6 +59,7 @@ PIPELINES = st.tuples(
 ).map(lambda parts: [*parts[0], *parts[1:]])
 
 
+@pytest.mark.long
 @settings(max_examples=400)
 @given(COLUMNS, PIPELINES)
 def test_a_block_alone_gives_its_column_back_whatever_the_pipeline(numbers: list[int], pipeline: list[str]) -> None:

@@ -240,6 +240,7 @@ def test_the_three_ways_to_compute_give_the_same_maps() -> None:
         assert score(maps_of({**base, **engines}, SMALL), SMALL)["balancedness"] == pytest.approx(slow, abs=0.01)
 
 
+@pytest.mark.long
 def test_every_mechanism_is_assigned_once_in_the_block_and_every_option_gives_a_map() -> None:
     assert TASK.catalogue_path is not None
     catalogue = load_catalogue(TASK.catalogue_path)

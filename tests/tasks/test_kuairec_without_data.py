@@ -7,6 +7,7 @@ import pytest
 from tests.support.command_line import Shell
 
 
+@pytest.mark.long
 def test_a_run_without_the_data_says_what_to_get_and_with_it_what_implements(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -87,6 +87,7 @@ def test_a_landscape_is_its_seeds_and_most_variants_of_many_mutations_are_dead()
         assert np.median(scores) < 0.2 < 1.0 < max(scores)
 
 
+@pytest.mark.long
 def test_the_seed_program_predicts_a_little_and_a_combination_of_settings_much_more(instances: list[Any]) -> None:
     assert result({}, instances)["score"] == pytest.approx(0.336, abs=0.005)
     assert result(GOOD, instances)["score"] > 0.64

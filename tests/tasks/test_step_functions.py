@@ -196,6 +196,7 @@ def test_mechanisms_that_gain_little_alone_gain_much_together(name: str) -> None
         assert way(name, score(name, output_of(program_of(name, {mechanism: option})))) <= 0.3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TASKS)
 def test_every_option_of_the_catalogue_applies_and_scores(name: str) -> None:
     path = TASKS[name].catalogue_path

@@ -144,6 +144,7 @@ def test_a_schedule_that_is_not_allowed_scores_nothing(how: str) -> None:
         score(found, SMALL)
 
 
+@pytest.mark.long
 def test_every_mechanism_is_assigned_once_in_the_block_and_every_option_gives_a_schedule() -> None:
     assert TASK.catalogue_path is not None
     catalogue = load_catalogue(TASK.catalogue_path)

@@ -46,6 +46,7 @@ async def test_without_ray_one_sentence_says_how_to_install_it(monkeypatch: pyte
         await refuse_unless_there(own, None)
 
 
+@pytest.mark.long
 @NEEDS_RAY
 def test_an_address_where_nothing_is_is_refused_before_anything_is_written(shell: Shell) -> None:
     address = nowhere()

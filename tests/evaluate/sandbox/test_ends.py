@@ -60,6 +60,7 @@ def f(x):
 """
 
 
+@pytest.mark.long
 @each_sandbox
 async def test_removing_thousands_of_nested_folders_does_not_end_the_run(sandbox: Sandbox) -> None:
     """A removal that recurses would end the run here, and every later one that sweeps the temporary folder."""

@@ -144,6 +144,7 @@ async def test_any_number_of_files_ends_with_its_program(sandbox: Sandbox) -> No
     assert free == 0 or os.statvfs(gettempdir()).f_favail > free - 10_000
 
 
+@pytest.mark.long
 @each_sandbox
 @pytest.mark.fault("Sandbox", "stack overflow in C")
 async def test_a_stack_that_overflows_in_c_is_the_candidates_fault(sandbox: Sandbox) -> None:
@@ -362,6 +363,7 @@ async def test_an_output_is_a_plain_value_without_forged_behaviour(tier: Tier, t
     assert cheat.outcome in ("ok", "invalid_score", "candidate_error")
 
 
+@pytest.mark.long
 @each_tier
 @pytest.mark.fault("Sandbox", "walks the garbage collector and frames")
 async def test_neither_answers_nor_later_instances_are_in_the_memory_of_a_program(tier: Tier, tmp_path: Path) -> None:

@@ -191,6 +191,7 @@ async def test_settings_that_the_evaluator_does_not_take_are_the_tasks_mistake(t
         await evaluate(set_up(make_task(tmp_path / "deaf", EVALUATOR)), DOUBLE)
 
 
+@pytest.mark.long
 @given(st.recursive(st.integers() | st.floats(allow_nan=False, allow_infinity=False), st.lists))
 def test_the_echoed_text_is_json_of_the_same_length_without_the_numbers(value: object) -> None:
     text = json.dumps(value)

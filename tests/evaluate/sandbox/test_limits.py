@@ -22,6 +22,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox nee
 each_sandbox = pytest.mark.parametrize("sandbox", SANDBOXES)
 
 
+@pytest.mark.long
 @pytest.mark.fault("Sandbox", "endless loop")
 @each_sandbox
 async def test_an_endless_loop_ends_at_the_limit(sandbox: Sandbox) -> None:

@@ -331,6 +331,7 @@ def groups() -> dict[str, cgroup.Group]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.fault("Programs as weapons", "sixty spinning processes beside an honest neighbour")
 @pytest.mark.skipif(not counted(), reason="needs control groups that share processors")
 @pytest.mark.parametrize("tier", COLD)
@@ -361,6 +362,7 @@ async def test_a_neighbour_with_many_processes_gets_no_more_of_a_processor_than_
     assert spun < 5 * worked
 
 
+@pytest.mark.long
 async def test_waiting_for_a_processor_is_distinguished_from_sleeping() -> None:
     """Two that spin on one processor: one of them waits about as long as it works. One that sleeps does neither."""
     spin = "import os\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nprint(flush=True)\nwhile True: pass"

@@ -121,6 +121,7 @@ def test_a_program_of_the_same_user_reaches_neither_its_processes_nor_its_files_
     assert {name.split(" of ")[0] for name in done} <= ITS_OWN[tier]
 
 
+@pytest.mark.long
 @needs_bwrap
 @pytest.mark.fault("Programs as weapons", "process 1 of the sandbox written to")
 @pytest.mark.parametrize("timed", [False, True], ids=["untimed", "timed"])
