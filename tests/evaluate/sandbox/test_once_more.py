@@ -344,6 +344,7 @@ async def test_a_neighbour_with_many_processes_gets_no_more_of_a_processor_than_
     usual = os.sched_getaffinity(0)
     limits = Limits(seconds=100.0, memory_mb=256, output_bytes=1 << 20)
     os.sched_setaffinity(0, {min(usual)})
+    first = last = (0.0, 0.0)
     try:
         async with anyio.create_task_group() as tg:
             tg.start_soon(launch, tier, Job(SPINNING, "f", ["0"]), limits, ())
