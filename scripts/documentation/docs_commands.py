@@ -46,14 +46,16 @@ on standard error, with `error`, `message`, `exit_code` and `notes`, and standar
 _WORDS = {int: "N", float: "X", Path: "FILE"}
 
 
-def commands(command: Any = None, name: str = "pace") -> Iterator[tuple[str, Any]]:
-    """Every command that does something: (name as typed, command)."""
+def commands(command: Any = None, name: str = "pace", above: Any = None) -> Iterator[tuple[str, Any]]:
+    """Every command that does something: (name as typed, command). `above`: the context of the command it belongs to,
+    whose names for help it has."""
     command = typer.main.get_command(app) if command is None else command
+    context = typer.Context(command, parent=above, **command.context_settings)
     if hasattr(command, "commands"):
         for key, inner in command.commands.items():
-            yield from commands(inner, f"{name} {key}")
+            yield from commands(inner, f"{name} {key}", context)
     else:
-        command.get_help(typer.Context(command))  # some write a part of their help when they are asked for it
+        command.get_help(context)  # some write a part of their help when they are asked for it
         yield name, command
 
 

@@ -76,7 +76,8 @@ def test_the_next_job_of_slurm_resumes_the_run(shell: Shell) -> None:
     program, name, *arguments = words[words.index("pace") :]
     assert (program, name) == ("pace", "resume")
     command: Any = typer.main.get_command(app)
-    flags = command.commands[name].make_context(name, arguments).params  # a flag that does not exist raises an error
+    above = typer.Context(command, **command.context_settings)
+    flags = command.commands[name].make_context(name, arguments, above).params  # an unknown flag raises an error
     assert (flags["run"], flags["display"]) == (str(run), "plain")
 
 
