@@ -94,9 +94,8 @@ def test_with_three_of_ten_calls_failing_every_rollout_is_advised_and_the_ledger
     async def main() -> None:
         with serving(LocalProvider(TASK)) as url:
             async with asking(configured(url)) as (advisor, _):
-                await advice_of(
-                    advisor, 0
-                )  # with its first call litellm loads for seconds, which a timeout would count
+                # With its first call litellm loads for seconds, which would count against the timeout below.
+                await advice_of(advisor, 0)
         with serving(provider) as url:
             config = configured(url, advisor__timeout_s=4.0, advisor__deadline_s=60.0, advisor__requests=3)
             async with asking(config) as (advisor, ledger), anyio.create_task_group() as group:
