@@ -12,6 +12,7 @@ from tests.support.command_line import Shell
 PACE = str(Path(sys.executable).with_name("pace"))
 
 
+@pytest.mark.long
 @pytest.mark.fault("Replay and learner", "a negative bound is refused", only="max_staleness")
 @pytest.mark.fault("Configuration and terminal", "no such task", only="There is no task 'nosuch'")
 @pytest.mark.parametrize(

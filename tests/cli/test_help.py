@@ -80,6 +80,7 @@ def test_every_command_has_an_example_that_begins_with_its_name(name: str) -> No
     assert all(str(line).startswith(name) for line in found)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "line"), EXAMPLES)
 def test_an_example_works_as_printed(
     name: str,

@@ -88,6 +88,7 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[object]]
     return json.loads(done.stdout)
 
 
+@pytest.mark.long
 @pytest.mark.fault("Configuration and terminal", "a mistake is told before anything heavy is loaded")
 @pytest.mark.parametrize("line", REFUSALS)
 def test_a_mistake_is_refused_before_anything_heavy_is_loaded(line: str, refused: dict[str, list[object]]) -> None:

@@ -84,6 +84,7 @@ LINES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("line", LINES)
 def test_what_a_command_prints_is_what_its_schema_says(shell: Shell, line: str) -> None:
     name = max((name for name in DOCUMENTS if line.startswith(f"{name} ")), key=len)

@@ -129,6 +129,7 @@ PAPER_NAMES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("task", "advisor"), [*product(TASKS, ADVISORS), *product(["eplb"], LAID_OVER)])
 def test_the_page_has_the_hours_and_usd_that_a_dry_run_says(shell: Shell, task: str, advisor: str | None) -> None:
     plan = json.loads(asked(shell, ("run", "--dry-run"), task, advisor).out)["plan"]

@@ -40,6 +40,7 @@ def scorer_of(name: str, log: Path) -> Scorer:
     return Scorer(load_task(name).folder / spec.evaluator, log, settings=settings)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.fault("Programs as weapons", "a program is told no seed")
 async def test_no_instance_reveals_its_seed(name: str, tmp_path: Path) -> None:
@@ -52,6 +53,7 @@ async def test_no_instance_reveals_its_seed(name: str, tmp_path: Path) -> None:
         assert f"{told:x}" not in text.lower() or told < 1 << 32  # of eight digits, some stand in base64 by chance
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.fault("Programs as weapons", "every bit of a seed counts")
 async def test_every_part_of_a_seed_makes_other_instances(name: str, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ def value_at(config: Config, key: str) -> Any:
     return node
 
 
+@pytest.mark.long
 @pytest.mark.fault("Configuration and terminal", "a typo in every key")
 @pytest.mark.parametrize("key", KEYS)
 def test_a_mistyped_key_is_refused_with_the_nearest_known_one(key: str) -> None:

@@ -61,6 +61,7 @@ def accumulated(toy: Path, out: Path, **settings: Any) -> tuple[dict[str, float]
     return metrics, gradients(trainer), trainer.logprobs([5, 6, 7], [8, 9, 10, 11])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lora_rank", [None, 4])
 @pytest.mark.parametrize(("precision", "cosine"), [("fp32", 1 - 1e-6), ("bf16", 0.9999)])
 def test_a_group_gives_the_loss_and_the_gradient_that_the_whole_head_gives(

@@ -65,6 +65,7 @@ def with_index(model: Path) -> None:
     (model / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": places}))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "values",
     [

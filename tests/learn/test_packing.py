@@ -123,6 +123,7 @@ def seen(trainer: GroupTrainer, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[s
     return metrics, of_calls, torch.cat([gradient_of(weight).flatten() for weight in trained])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "more"),
     [

@@ -34,6 +34,7 @@ def trained(toy: Path, folder: Path, settings: TrainerConfig, steps: int = 3) ->
     return trainer
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lora_rank", [None, 4])
 def test_recomputed_activations_give_the_same_weights_to_the_last_bit(
     toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lora_rank: int | None

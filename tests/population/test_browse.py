@@ -43,6 +43,7 @@ def test_rows_come_in_order_page_by_page_and_meet_the_condition(folder: Path) ->
     assert _browse(place, upwards, 3, 2).found == 8
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("column", COLUMNS)
 def test_each_column_can_be_sorted_and_named_in_a_condition(tmp_path: Path, column: str) -> None:
     place = anyio.run(_small_run, tmp_path)

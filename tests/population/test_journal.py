@@ -44,6 +44,7 @@ async def test_every_kind_of_fact_comes_back_equal_in_the_order_of_commits(tmp_p
     assert problems(place) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("statement", "problem"),
     [

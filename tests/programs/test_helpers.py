@@ -70,6 +70,7 @@ async def a_pool(processor_s: float = 0.2, memory_mb: int = 512) -> AsyncGenerat
         yield pool
 
 
+@pytest.mark.long
 @SLOW
 @pytest.mark.parametrize("kind", HOSTILE)
 async def test_a_hostile_text_is_compiled_only_in_another_process(kind: str, compiled_here: list[int]) -> None:

@@ -74,6 +74,7 @@ def test_the_oracle_gives_most_weight_to_what_helps_the_kind(board: Board, best:
     assert means["column sensor_predictor", "lag1"] > means["column sensor_predictor", "lag24"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "arm", [*sorted(CHOOSERS.keys() - {"informed"}), "none (menu)", "bandit (menu)", "oracle (menu)"]
 )

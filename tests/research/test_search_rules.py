@@ -16,6 +16,7 @@ def length(program: str) -> float:
     return len(program) / 1000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", RULES)
 def test_every_rule_searches_and_the_seed_determines_everything(name: str) -> None:
     task = load_task("circle_packing")

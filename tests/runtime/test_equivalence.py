@@ -31,6 +31,7 @@ TROUBLES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_sync_is_bound_0_with_as_many_threads_as_a_group_is_a_straight_line_loop(

@@ -145,6 +145,7 @@ def test_another_number_of_threads_is_refused_with_the_reason(shell: Shell, tmp_
     assert resumed_config(record, {"search.threads": threads}).search.threads == threads
 
 
+@pytest.mark.long
 @pytest.mark.fault("Crash and resume", "settings that would change the past are refused")
 @pytest.mark.parametrize(
     ("changes", "why"),

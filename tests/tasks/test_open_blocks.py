@@ -202,6 +202,7 @@ def test_a_block_holds_entry_helpers_and_settings_and_outside_stand_only_imports
         assert {len(assigned[each]) for each in mechanism.assigned} == {1}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(OTHERS))
 async def test_another_algorithm_in_the_block_gets_another_score(name: str, tmp_path: Path) -> None:
     seed, other = await found_of(name, OTHERS[name], tmp_path / "log")

@@ -128,6 +128,7 @@ KILLS_ALL = "kill(-1, SIGKILL); kill(getppid(), SIGKILL); kill(0, SIGKILL);"
 HOARDS = "for (;;) { char *more = malloc(1 << 20); if (!more) abort(); memset(more, 1, 1 << 20); }"
 
 
+@pytest.mark.long
 @needs_gcc
 @each_tier
 @pytest.mark.parametrize(
