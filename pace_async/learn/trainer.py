@@ -40,7 +40,7 @@ from pace_async.learn.lengths import longest, refuse_too_long
 from pace_async.learn.movement import HALVINGS, Movement, above_noise, beyond, movement, noise_metrics, too_far
 from pace_async.learn.noise import DRAWS, dithered, is_noisy, rounding
 from pace_async.learn.packing import can_pack, packed
-from pace_async.learn.passes import in_half, recompute
+from pace_async.learn.passes import in_half, products_in_float32, recompute
 from pace_async.learn.ranks import ALONE, Ranks
 from pace_async.learn.ratios import off_policy_metrics
 from pace_async.learn.seen import Seen, array, group_facts, log_ratio
@@ -159,7 +159,8 @@ class GroupTrainer(GRPOTrainer):
         self._seen.clear()
         self.policy.zero_grad()
         self._kept = self._selected(batches) if CORRECTIONS[self.settings.correction.kind].selects else None
-        loss = sum(float(self.training_step(self.policy, cast("Any", batch), None)) for batch in batches)
+        with products_in_float32(self.accelerator.device.type, half=self.settings.precision == "bf16"):
+            loss = sum(float(self.training_step(self.policy, cast("Any", batch), None)) for batch in batches)
         if not is_sharded(self.policy):
             sum_gradients(self.policy.parameters(), self.ranks)
         cast("dict[str, Any]", vars(self)["_metrics"])["train"].clear()  # TRL's own log is never written
@@ -304,7 +305,8 @@ class GroupTrainer(GRPOTrainer):
         """One forward pass, in the precision of the settings."""
         if model.training:
             calm(model)  # the base class puts all of it into training mode
-        with in_half(self.accelerator.device.type, half=self.settings.precision == "bf16"):
+        device, half = self.accelerator.device.type, self.settings.precision == "bf16"
+        with in_half(device, half=half), products_in_float32(device, half=half):
             return model(**inputs, use_cache=False)
 
     def _score(

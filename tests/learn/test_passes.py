@@ -70,6 +70,35 @@ def test_passes_in_half_precision_point_the_gradient_the_same_way_and_leave_floa
     assert not torch.equal(*gradients), "half precision must be used"
 
 
+@pytest.mark.parametrize("recomputes", [False, True])
+def test_without_instructions_for_half_precision_products_are_rounded_from_float32_in_both_passes(
+    recomputes: bool, toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounded: list[torch.dtype] = []
+    exact = torch.Tensor.bfloat16
+
+    def seen(matrix: torch.Tensor) -> torch.Tensor:
+        rounded.append(matrix.dtype)
+        return exact(matrix)
+
+    monkeypatch.setattr(torch.Tensor, "bfloat16", seen)
+    gradients: list[torch.Tensor] = []
+    times: list[int] = []
+    for capability in ("AVX512", "AVX2"):
+        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda which=capability: which)
+        settings = replace(SETTINGS, precision="bf16", gradient_checkpointing=recomputes)
+        trainer = load_trainer(toy, settings, tmp_path / capability)
+        rounded.clear()
+        trainer.accumulate(random_group(seed=3))
+        times.append(len(rounded))
+        gradients.append(torch.cat([gradient_of(weight).flatten() for weight in trainer.policy.parameters()]))
+    matrices = sum(isinstance(module, torch.nn.Linear) for module in trainer.policy.modules())
+    assert times[0] == 0
+    assert times[1] >= 3 * matrices, "each product has two in its backward pass"
+    assert set(rounded) == {torch.float32}
+    assert float(torch.cosine_similarity(*gradients, dim=0)) > 0.999
+
+
 def test_a_small_step_after_passes_in_half_precision_is_not_lost(toy: Path, tmp_path: Path) -> None:
     settings = replace(SETTINGS, learning_rate=1e-6, precision="bf16", weight_decay=0.0)
     trainer = load_trainer(toy, settings, tmp_path, toy)
