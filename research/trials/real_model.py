@@ -19,7 +19,8 @@ from research.trials.curves import curves_of, differences, scores
 from research.trials.page import joined
 from research.trials.plan import REAL, real_model_arguments
 
-ARMS = ("pace", "bf16", "none", "shuffled")
+ARMS = ("none", "pace", "bf16", "shuffled")
+"""In the order in which they are run, each with all seeds, so that an interrupted trial has whole arms."""
 
 
 def main() -> int:
@@ -31,8 +32,8 @@ def main() -> int:
     chosen = parser.parse_args()
     folders = {
         (arm, seed): chosen.folder / f"smollm2_{arm}-{seed}"
-        for seed in range(REAL.first, REAL.first + REAL.seeds)
         for arm in ARMS
+        for seed in range(REAL.first, REAL.first + REAL.seeds)
     }
     failed: list[str] = []
     if not chosen.report_only:
