@@ -1,5 +1,6 @@
 """The ready configs of models that need a card: what each promises in its header, and what its runs have in common."""
 
+import json
 import re
 from pathlib import Path
 
@@ -7,6 +8,8 @@ import pytest
 
 from pace_async.config import Config
 from pace_async.configure import resolve
+from research.benchmarks.paper_costs import cost_of
+from tests.support.command_line import Shell
 
 FOLDER = Path(__file__).parents[2] / "configs"
 FILES = sorted(
@@ -57,3 +60,26 @@ def test_each_has_room_for_thoughts(file: Path) -> None:
 def test_each_has_the_threads_and_the_staleness_that_the_simulator_prefers(file: Path) -> None:
     config = configured(file)
     assert (config.search.threads, config.bound) == (24, 4)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_without_card_and_vllm_a_dry_run_says_the_hours_and_usd_of_the_header_and_all_that_is_missing(
+    shell: Shell, file: Path
+) -> None:
+    said = " ".join(header(file).replace("#", " ").split())
+    command = re.search(r"pace run --config configs/\S+ (.*?) (?:Up to|At most|About)", said)
+    assert command is not None
+    answer = shell.pace("run", "--config", str(file), *command[1].split(), "--dry-run", "--json")
+    assert (answer.code, answer.err) == (0, "")
+    found = json.loads(answer.out)
+    plan, missing = found["plan"], " ".join(found["missing"])
+    assert "vLLM is not installed" in missing and "has no weights" in missing and "GEMINI_API_KEY" in missing
+    hours = re.search(r"([\d.]+) to ([\d.]+) hours and (\d+) USD for the (\d+) groups of a run", said)
+    assert hours is not None
+    low, high, usd, groups = map(float, hours.groups())
+    assert cost_of(plan).hours == (low, high)
+    a_candidate = re.search(r"a candidate, ([\d.]+) USD", plan["bill"])
+    assert a_candidate is not None
+    assert usd == pytest.approx(groups * 8 * float(a_candidate[1]), abs=1)
+    assert plan["stops"].startswith(f"at {groups:.0f} groups")
+    assert shell.files() == ["models"]
