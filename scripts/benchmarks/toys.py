@@ -83,11 +83,11 @@ def copied(policy: Any) -> Any:
     return copy.eval()
 
 
-def sample(model: Any, version: int, draws: torch.Generator) -> list[TrainedCall]:
-    """A group's answers, each at most LONGEST tokens, all by `version`."""
+def sample(model: Any, version: int, draws: torch.Generator, longest: int = LONGEST) -> list[TrainedCall]:
+    """A group's answers, each at most `longest` tokens, all by `version`."""
     ids = torch.tensor([PROMPT]).repeat(GROUP_SIZE, 1)
     taken: list[torch.Tensor] = []
-    for _ in range(LONGEST):
+    for _ in range(longest):
         with torch.no_grad():
             scores = model(ids).logits[:, -1].log_softmax(-1)
         tokens = torch.multinomial(scores.exp(), 1, generator=draws)

@@ -1,5 +1,7 @@
 """What `learner.trainer: tinker` chooses, and what it refuses."""
 
+import re
+import subprocess
 import sys
 from contextlib import nullcontext
 from typing import Any
@@ -11,6 +13,7 @@ from pace_async import installing
 from pace_async.configure import resolve
 from pace_async.errors import GaveUp, NotHere, UsageError
 from pace_async.providers.tinker import sdk, versions
+from tests.support.command_line import Shell
 
 TINKER: dict[str, Any] = {"learner.trainer": "tinker", "advisor.model": "models/mine"}
 
@@ -145,3 +148,37 @@ async def test_a_server_that_says_nothing_of_its_requests_is_believed(monkeypatc
     text = httpx.MockTransport(lambda _: httpx.Response(422, text="<html>"))
     async with httpx.AsyncClient(transport=text) as http:
         await versions.refuse_unless_understood(http, "http://127.0.0.1:1", "tml-key")
+
+
+def test_the_way_of_the_service_loads_no_torch() -> None:
+    loads = "pace_async.runtime.children.tinker, pace_async.providers.tinker.sdk"
+    code = f"import sys, {loads}; print('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+@pytest.mark.parametrize("command", [("plan",), ("run", "--dry-run")], ids=" ".join)
+def test_the_bill_of_an_advisor_of_8b_is_its_tokens_at_the_given_prices(shell: Shell, command: tuple[str, ...]) -> None:
+    """As docs/tinker.md says: 480 candidates are about 4 USD."""
+    prices = {"prompt": 0.13, "sampled": 0.4, "trained": 0.4}
+    settings = {
+        "advisor.model": "models/deepseek-r1-0528-qwen3-8b",
+        "learner.trainer": "tinker",
+        "tinker.base_model": "Qwen/Qwen3-8B",
+        "stop.candidates": 480,
+        **{f"tinker.price_per_million_{name}": price for name, price in prices.items()},
+    }
+    said = shell.pace(*command, *(word for name, value in settings.items() for word in ("--set", f"{name}={value}")))
+    assert (said.code, said.err) == (0, "")
+    text = " ".join(said.out.split())
+    calls = re.findall(r"(ideas|assessment|choice|training) (\d+) in, (\d+) out, ([\d.e-]+) USD", text)
+    assert [call for call, *_ in calls] == ["ideas", "assessment", "choice", "training"]
+    a_candidate = 0.0
+    for call, read, written, usd in calls:
+        way = ("trained", "trained") if call == "training" else ("prompt", "sampled")
+        cost = (int(read) * prices[way[0]] + int(written) * prices[way[1]]) / 1e6
+        assert float(usd) == pytest.approx(cost, rel=0.05)
+        a_candidate += float(usd)
+    whole = re.search(r"480 candidates: .* ([\d.]+) USD", text)
+    assert whole is not None
+    assert float(whole[1]) == pytest.approx(480 * a_candidate, rel=0.05)
+    assert 3 < float(whole[1]) < 5
