@@ -23,6 +23,7 @@ from pace_async.config import Config
 from pace_async.configure import dump, resolve
 from pace_async.errors import PaceError
 from pace_async.gpus import find_cards, in_words, visible_gpus
+from pace_async.learn.settings import TrainerConfig
 from pace_async.plan.counted import counted
 from pace_async.plan.needs import shape_of
 from pace_async.population.reading.reader import open_readonly
@@ -59,7 +60,7 @@ def step(config: Config, cards: Cards) -> list[Row]:
     folder = advisor_folder(config.advisor.model)
     shape = shape_of(config, str(folder), context_of(config.advisor, folder))
     environment = clean_environment(**({"CUDA_VISIBLE_DEVICES": cards.learner[0]} if cards.learner else {}))
-    command = [sys.executable, "-m", "scripts.first_hour.step", shape.to_json()]
+    command = [sys.executable, "-m", "scripts.first_hour.step", shape.to_json(), TrainerConfig.of(config).to_json()]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise ValueError((done.stderr.strip().splitlines() or ["the step ended without a message"])[-1])

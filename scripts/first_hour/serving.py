@@ -12,7 +12,7 @@ import anyio
 
 from pace_async.advise.engines.managed import EngineHandle, managed_engine
 from pace_async.advise.engines.served_copy import serve_from
-from pace_async.advise.engines.vllm_managed import VllmSettings, managed_vllm
+from pace_async.advise.engines.vllm_managed import managed_vllm
 from pace_async.advise.engines.wire import SamplingParams
 from pace_async.config import Config
 from pace_async.learn.client import ChildLimits, ProcessLearner
@@ -23,7 +23,7 @@ from pace_async.replay.group import Group, TrainedCall, TrainedRollout
 from pace_async.replay.groupfile import write_group
 from pace_async.runtime.children.advisor_folder import advisor_folder
 from pace_async.runtime.children.cards import Cards
-from pace_async.runtime.children.engines import adapter_slots, vllm_build
+from pace_async.runtime.children.engines import vllm_build, vllm_settings
 from pace_async.runtime.children.replica import Delivery, Probing, Replica
 from scripts.first_hour.table import NO_CARD, NOT_CARRIED, ONE_CARD, TWO_CARDS, Row, rows_of
 
@@ -69,15 +69,7 @@ async def _engine(stack: AsyncExitStack, config: Config, given: Path, folder: Pa
     if chosen.engine != "vllm":
         engine = EngineHandle(log=log, threads=chosen.threads, gpu=next(iter(cards.engine), None))
         return (await stack.enter_async_context(managed_engine(engine, given))).url
-    settings = VllmSettings(
-        requests=config.search.threads,
-        kv_cache_gib=chosen.kv_cache_gib,
-        gpu_memory=chosen.gpu_memory,
-        threads=chosen.threads,
-        adapters=adapter_slots(config),
-        gpus=cards.engine,
-        arguments=chosen.engine_arguments,
-    )
+    settings = vllm_settings(config, given, cards.engine)
     model = serve_from(given, folder / "model")
     return (await stack.enter_async_context(managed_vllm(vllm_build(), model, settings, log=log, start_s=1800.0))).url
 

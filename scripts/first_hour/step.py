@@ -1,4 +1,5 @@
-"""One real training step: `python -m scripts.first_hour.step STEP`, STEP being a `StepShape` as JSON.
+"""One real training step: `python -m scripts.first_hour.step STEP [SETTINGS]`, STEP being a `StepShape` as JSON, and
+SETTINGS the learner's of a run, with its limits. The shape goes before them.
 
 Prints JSON: `tokens` and `seconds` of a warmed step, and `peak`, the most bytes that torch had on the card, None on a
 CPU. It is a separate process, so that nothing else is on the card.
@@ -7,6 +8,7 @@ CPU. It is a separate process, so that nothing else is on the card.
 import json
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -35,7 +37,9 @@ def group_of(shape: StepShape) -> Group:
 
 def main() -> None:
     shape = StepShape.from_json(sys.argv[1])
-    settings = TrainerConfig(
+    settings = replace(
+        TrainerConfig.from_json(sys.argv[2]) if len(sys.argv) > 2 else TrainerConfig(),
+        warmup=0,
         micro_tokens=shape.tokens * shape.rows,
         gradient_checkpointing=shape.gradient_checkpointing,
         precision=shape.precision,

@@ -12,11 +12,15 @@ from typing import Any
 import pytest
 import torch
 
+from pace_async.configure import resolve
+from pace_async.learn.settings import TrainerConfig
+from pace_async.runtime.children.cards import Cards
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.runs import SimulatedFaults
 from pace_async.simulate.stages import World
+from scripts.benchmarks.toys import write_llama
 from scripts.first_hour import bare
-from scripts.first_hour.__main__ import attempted, main, refuse_untrained
+from scripts.first_hour.__main__ import attempted, main, refuse_untrained, step
 from scripts.first_hour.bare import PARTS, figures_of
 from scripts.first_hour.table import (
     NO_CARD,
@@ -52,6 +56,21 @@ def test_a_part_that_fails_says_why_in_each_of_its_rows() -> None:
     rows = attempted(("push", "probe"), fails)
     assert [row.result for row in rows] == ["failed: the card is on fire"] * 4
     assert in_markdown(rows).count("failed") == 4
+
+
+def test_a_step_is_measured_with_the_limits_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_llama(tmp_path, vocab=16, width=8, layers=1)
+    config = resolve(None, {"advisor.model": str(tmp_path), "learner.max_move": 0.07}, environment={})
+    commands: list[list[str]] = []
+
+    def done(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        commands.append(command)
+        return subprocess.CompletedProcess(command, 0, json.dumps({"tokens": 8, "seconds": 2.0, "peak": None}), "")
+
+    monkeypatch.setattr(subprocess, "run", done)
+    assert step(config, Cards((), ()))[1].result == "4"
+    settings = TrainerConfig.from_json(commands[0][-1])
+    assert (settings.limits.k3, settings.learning_rate) == (0.07, config.learner.learning_rate)
 
 
 @pytest.mark.long

@@ -6,7 +6,7 @@ If a push to it fails after it began, it is killed, because only a restart makes
 get pushes until one succeeds, because the run cannot restart them.
 """
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,23 +158,29 @@ class KillsWhatItLeftUnknown:
             raise
 
 
-@asynccontextmanager
-async def vllm(
-    config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, training: Training | None
-) -> AsyncGenerator[Served]:
-    """vLLM, started by the run."""
-    build, chosen, cards, memory = vllm_build(), config.advisor, cards_of(config), memory_of(training)
-    settings = VllmSettings(
+def vllm_settings(config: Config, given: Path, gpus: Sequence[str]) -> VllmSettings:
+    """Those of a server that a run starts on these cards, for the model in the folder `given`."""
+    chosen = config.advisor
+    return VllmSettings(
         requests=config.search.threads,
         kv_cache_gib=chosen.kv_cache_gib,
         gpu_memory=chosen.gpu_memory,
         threads=chosen.threads,
         adapters=adapter_slots(config),
-        gpus=cards.engine,
+        gpus=gpus,
         longest_call=longest_served(config, given),
         float32_head=chosen.float32_head,
         arguments=chosen.engine_arguments,
     )
+
+
+@asynccontextmanager
+async def vllm(
+    config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, training: Training | None
+) -> AsyncGenerator[Served]:
+    """vLLM, started by the run."""
+    build, chosen, memory = vllm_build(), config.advisor, memory_of(training)
+    settings = vllm_settings(config, given, cards_of(config).engine)
     model = serve_from(given, paths.served_model)
     log = paths.logs / "engine.log"
     delivery = Delivery(
