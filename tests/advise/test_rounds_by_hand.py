@@ -1,5 +1,5 @@
-"""Nine runs in which a strong model answered by hand and knew only the prompts: `eplb`, `multi_evolve`, and programs of
-a user's own of 342 and 314 lines, first in longer questions and then with hidden code. Every answer is read as
+"""Runs in which a strong model answered by hand and knew only the prompts: `eplb`, `multi_evolve`, and programs of a
+user's own of 342 and 314 lines, first in longer questions and then with folded functions. Every answer is read as
 meant."""
 
 import re
@@ -11,7 +11,9 @@ from pace_async.advise.one_answer import parse_one
 from pace_async.answers import parse_propose, parse_select
 from pace_async.context.notes_page import page_in
 from pace_async.errors import CandidateFault
-from pace_async.implement.edits import program_of
+from pace_async.implement.edits import WholeBlock, apply_edits, parse, program_of
+from pace_async.programs.text import editable
+from scripts.benchmarks.rounds_by_hand import RUNS
 from tests.support.rounds_by_hand import asked
 
 _PROGRAM = re.compile(r"^# The program\n.*?^(`{3,})python\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
@@ -36,19 +38,39 @@ FAULTS = {
 }
 
 
+FOLDED = {
+    "eplb_one_call_3": 16,
+    "eplb_one_call_4": 16,
+    "eplb_one_call_5": 17,
+    "eplb_three_calls_2": 32,
+    "multi_evolve_one_call_4": 16,
+    "multi_evolve_one_call_5": 17,
+    "multi_evolve_one_call_6": 16,
+    "routing_one_call_3": 16,
+}
+"""Later runs, whose authors saw programs with folded functions, and how many answers their advisors gave."""
+WRONG_ON_PURPOSE = {"multi_evolve_one_call_5": 1}
+ADVICE = ("one", "propose", "select")
+
+
+def is_whole(kind: str, answer: str) -> bool:
+    """Whether an advisor's answer has all that is asked for. Raises CandidateFault if it cannot be read."""
+    if kind == "propose":
+        return len(parse_propose(answer)) == 3
+    if kind == "select":
+        return bool(parse_select(answer, 99)[1])
+    read = parse_one(answer)
+    return 1 <= len(read.ideas) <= 3 and bool(read.place or read.number) and bool(read.specification)
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_every_answer_of_a_round_by_hand_is_read(name: str) -> None:
     kinds, faults, made, parents = Counter[str](), Counter[str](), 0, dict[str, str]()
     for kind, question, answer in asked(name):
         kinds[kind] += 1
-        if kind == "propose":
-            assert len(parse_propose(answer)) == 3
-        elif kind == "select":
-            assert parse_select(answer, 99)[1]
-        elif kind == "one":
-            read = parse_one(answer)
-            assert 1 <= len(read.ideas) <= 3 and (read.place or read.number) and read.specification
-            if (parent := _PARENT.search(question)) is not None:
+        if kind in ADVICE:
+            assert is_whole(kind, answer)
+            if kind == "one" and (parent := _PARENT.search(question)) is not None:
                 parents[parent[1]] = parent[3]
         elif kind == "notes":
             assert page_in(answer).startswith("Worked:\n")
@@ -63,3 +85,25 @@ def test_every_answer_of_a_round_by_hand_is_read(name: str) -> None:
     assert kinds == KINDS[name]
     assert made >= 13
     assert faults == FAULTS.get(name, {})
+
+
+@pytest.mark.parametrize("name", FOLDED)
+def test_every_edit_of_a_program_with_folded_functions_is_found_in_what_its_author_saw(name: str) -> None:
+    advised, refused, changed = 0, 0, 0
+    for kind, question, answer in asked(name):
+        if kind in ADVICE:
+            advised += 1
+            try:
+                assert is_whole(kind, answer)
+            except CandidateFault:
+                refused += 1
+        elif kind == "implement":
+            seen, edits = _PROGRAM.search(question), parse(answer)
+            assert seen is not None and not isinstance(edits, WholeBlock)
+            block = editable(seen[2])[1]
+            changed += apply_edits(block, edits, seen[2]) != block
+    assert (advised, refused, changed) == (FOLDED[name], WRONG_ON_PURPOSE.get(name, 0), 16)
+
+
+def test_every_kept_run_is_read() -> None:
+    assert sorted({*KINDS, *FOLDED}) == sorted(RUNS)
