@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from statistics import median
 
-from pace_async.config import Config
+from pace_async.config import Config, SearchConfig
 from pace_async.context.value import context_of
 from pace_async.search.state import rules_of
 from pace_async.state.apply import apply
@@ -35,20 +35,28 @@ def main() -> None:
     state, draw = begun(task), random.Random(0)
     for lease in range(1, candidates + 1):
         follow(state, task, lease, draw)
+    contexts, questions = costs(state, task, candidates, draw)
+    for name, milliseconds in (("context", contexts), ("context and question", questions)):
+        print(f"{name}: {median(milliseconds):.2f} ms, at most {max(milliseconds):.2f}, after {candidates} candidates")
+
+
+def costs(state: RunState, task: Task, candidates: int, draw: random.Random) -> tuple[list[float], list[float]]:
+    """Milliseconds of the contexts of the next candidates, and of these with the first question."""
     contexts, questions = list[float](), list[float]()
-    prompts = prompts_for(task)
+    prompts, untried = prompts_for(task), SearchConfig().untried_kept
     for lease in range(candidates + 1, candidates + 1 + COUNTED):
         follow(state, task, lease, draw)
         island = state.islands[1 + lease % ISLANDS]
         parent = next(
             member for member in island.members if member.candidate == max(m.candidate for m in island.members)
         )
-        contexts.append(took(lambda island=island, parent=parent: context_of(state, task.spec, island, parent, 5)))
+        contexts.append(
+            took(lambda island=island, parent=parent: context_of(state, task.spec, island, parent, untried))
+        )
         questions.append(
             took(lambda island=island, parent=parent: prompts.questions(state, island, parent).one(prompts.budget))
         )
-    for name, milliseconds in (("context", contexts), ("context and question", questions)):
-        print(f"{name}: {median(milliseconds):.2f} ms, at most {max(milliseconds):.2f}, after {candidates} candidates")
+    return contexts, questions
 
 
 def begun(task: Task) -> RunState:

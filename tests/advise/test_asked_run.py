@@ -16,6 +16,8 @@ import anyio.to_thread
 import psutil
 import pytest
 
+from pace_async.config import PromptsConfig
+from pace_async.context.templates import Templates
 from research.rivals.local_advice import NOTES, QUESTIONS, is_advice
 from research.rivals.local_implementer_server import (
     SERVICE_FAULTS,
@@ -186,6 +188,9 @@ def test_a_run_keeps_notes_that_its_next_questions_show_and_every_command_reads(
     assert any("layout hex, in candidate 2" in question for question in asked)
     written = [question for question in questions if NOTES in question]
     assert len(written) == 4 and ["# The notes so far" in question for question in written] == [False, True, True, True]
+    shown = json.loads(piped([PACE, "prompts", "show", "circle_packing", str(folder), "--json"]).stdout)
+    assert "16 tried in all" in shown["questions"][0]["text"]
+    assert rows(folder, "select prompts_digest from runs") == [(Templates.of(PromptsConfig(), TASK.folder).digest,)]
     ledger, status = (
         rows(folder, "select sum(usd) from spend")[0][0],
         json.loads(piped([PACE, "status", str(folder), "--json"]).stdout),

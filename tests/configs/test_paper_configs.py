@@ -115,6 +115,7 @@ def test_every_row_of_the_comparison_has_the_papers_settings(
     assert Path(config.advisor.model).name == ADVISORS[advisor]
     assert config.implementer.model == "gemini/gemini-3.1-pro-preview"
     assert config.implementer.options == {"temperature": 1.0}
+    assert (config.prompts.set, config.search.memory, config.advisor.calls) == ("paper", "island", "three")
     assert config.learner.model_dump(mode="json") == LEARNER | OF_ADVISORS[advisor] | METHODS[method]
     assert (config.search.parents, config.search.backtracking, config.search.migration) == (
         ("puct", False, 0) if published else ("tournament", True, 0)

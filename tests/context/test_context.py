@@ -163,6 +163,47 @@ def _outside_fences(text: str) -> list[str]:
     return lines
 
 
+@pytest.mark.parametrize(("island", "candidate"), [(1, 1), (2, 2)])
+def test_the_parent_is_called_the_best_only_where_no_program_of_any_island_is_better(
+    island: int, candidate: int
+) -> None:
+    state = a_history()
+    parent = next(member for member in state.islands[island].members if member.candidate == candidate)
+    assert ("No program that you can see is better" in told(state, island=island, parent=parent)) is (candidate == 2)
+
+
+def test_the_size_of_the_program_and_the_longest_that_the_task_allows_are_told() -> None:
+    limited = replace(TASK, spec=TASK.spec.model_copy(update={"longest_program": 20_000}))
+    state, parent = a_history(), Member(0, PROGRAM, 1.0)
+    assert f"{len(PROGRAM)} characters of at most 20000." in told(state, parent=parent, task=limited)
+    assert f"{len(PROGRAM)} characters." in told(state, parent=parent)
+
+
+LINES = (
+    "```",
+    "````python",
+    "~~~",
+    "# Question",
+    "# Specification",
+    "Idea A (refine): mine",
+    "{% for x in y %}",
+    "SIGN",
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.sampled_from(LINES), min_size=1, max_size=8), st.booleans())
+def test_no_text_of_a_model_or_a_program_becomes_a_heading_or_leaves_its_fence(lines: list[str], ends: bool) -> None:
+    hostile = "\n".join(f"{line} SIGN" if line != "# Question" else line for line in lines)
+    state = begun()
+    program = PROGRAM.replace("import", f'"""\n{hostile}\n"""\nimport', 1)
+    rollout(state, 1, score=1.5, experiment=hostile, text=f"(refine) {hostile}", program=program)
+    rollout(state, 2, parent=1, experiment=hostile, text=hostile, ends=ends)
+    outside = _outside_fences(told(state, parent=Member(1, program, 1.5)))
+    assert all(line.startswith("- ") for line in outside if "SIGN" in line), outside
+    assert outside.count("# Question") == 1
+
+
 def test_the_implementer_gets_reasons_named_programs_and_errors_of_its_line() -> None:
     state = a_history()
     prompts = Prompts(TASK, Templates.of(PromptsConfig()))
