@@ -7,8 +7,8 @@ end. One mechanism is rewarded with 1. Everything else, a cut answer too, has 0.
 nothing, and in the other half the reward needs four of them. Before its training the model goes on thinking with one
 probability at every place, so that a share of its answers exceeds eight tokens. The real learner is given 80 groups of
 8. The advantages are always of all eight. The script prints, each with its 95 % interval over the seeds, the
-probability of the reward in the mean over the groups and after the last, and the share that is cut off after the last.
-Nothing of it is sampled: the few possible answers are all counted.
+probability of the reward in the mean over the groups and after the last, the share that is cut off after the last, and
+what masking changes, paired by seed. Nothing of it is sampled: the few possible answers are all counted.
 """
 
 import argparse
@@ -61,18 +61,24 @@ def main() -> int:
         novices = {share: pool.submit(write_thinker, Path(name) / str(share), share) for share in shares}
         folders = [novices[arm.cut].result() for arm, _ in runs]
         curves = list(pool.map(_run, folders, *zip(*runs, strict=True), chunksize=chosen.seeds))
-    print("| thoughts needed | cut off at the start | masked | reward, mean | reward, last | cut off, last |")
+    print("| thoughts needed | cut off at the start | | reward, mean | reward, last | cut off, last |")
     print("|---|---|---|---|---|---|")
-    for arm in arms:
-        mine = [curve for (other, _), curve in zip(runs, curves, strict=True) if other == arm]
-        means = [float(np.mean([reward for reward, _ in curve])) for curve in mine]
-        lasts = zip(*(curve[-1] for curve in mine), strict=True)
-        cells = [_interval(values) for values in (means, *lasts)]
-        print(f"| {arm.needed} | {arm.cut} | {'yes' if arm.masked else 'no'} | " + " | ".join(cells) + " |")
+    for needed, share in product((0, NEEDED), shares):
+        trained, masked = (
+            np.array([_figures(curve) for (arm, _), curve in zip(runs, curves, strict=True) if arm == wanted])
+            for wanted in (Arm(needed, share, mask, chosen.rate) for mask in (False, True))
+        )
+        for name, figures in (("trained", trained), ("masked", masked), ("paired difference", masked - trained)):
+            print(f"| {needed} | {share} | {name} | " + " | ".join(map(_interval, figures.T)) + " |")
     return 0
 
 
-def _interval(values: Sequence[float]) -> str:
+def _figures(curve: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
+    """The reward in the mean over the groups and after the last, and the share cut off after the last."""
+    return float(np.mean([reward for reward, _ in curve])), *curve[-1]
+
+
+def _interval(values: np.ndarray) -> str:
     test: Any = stats
     half = test.sem(values) * test.t.ppf(0.975, len(values) - 1) if len(values) > 1 else float("nan")
     return f"{np.mean(values):.2f} ± {half:.2f}"
