@@ -30,7 +30,7 @@ def no_version(_: str) -> None:
 
 
 @pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+def bare_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
     (tmp_path / "dev").mkdir()
     folder = tmp_path / "work"
     shutil.copytree(SHAPES, folder / "models")

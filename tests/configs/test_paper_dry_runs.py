@@ -31,17 +31,17 @@ NO_VLLM = re.compile(r"--engine vllm: vLLM is not installed; fix it with `bash s
 DATA = {"eplb": "get expert-load.json", "kuairec": "get KuaiRec.zip", "multi_evolve": "get"}
 
 
-def asked(shell: Shell, command: tuple[str, ...], *names: str | None) -> Said:
+def asked(bare_shell: Shell, command: tuple[str, ...], *names: str | None) -> Said:
     files = [word for name in names if name for word in ("--config", str(CONFIGS / f"{name}.yaml"))]
-    return shell.pace(*command, *files, "--json")
+    return bare_shell.pace(*command, *files, "--json")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("task", "advisor", "method"), ROWS)
 def test_a_dry_run_says_cards_hours_usd_and_all_that_is_missing(
-    shell: Shell, task: str, advisor: str | None, method: str | None
+    bare_shell: Shell, task: str, advisor: str | None, method: str | None
 ) -> None:
-    said = asked(shell, ("run", "--dry-run"), task, advisor, method)
+    said = asked(bare_shell, ("run", "--dry-run"), task, advisor, method)
     assert (said.code, said.err) == (0, "")
     found = json.loads(said.out)
     plan, missing, config = found["plan"], found["missing"], Config.model_validate(found["config"])
@@ -76,7 +76,7 @@ def test_a_dry_run_says_cards_hours_usd_and_all_that_is_missing(
         [sentence] = [sentence for sentence in missing if sentence.startswith(f"--advisor {folder} has no {thing}")]
         assert sentence.endswith("put the model's own beside its config.json.")
         assert "download" not in sentence
-    assert shell.files() == ["models"]
+    assert bare_shell.files() == ["models"]
 
 
 LAID_OVER = {
@@ -93,8 +93,8 @@ PAPER_NAMES = {
 
 @pytest.mark.long
 @pytest.mark.parametrize(("task", "advisor"), [*product(TASKS, ADVISORS), *product(["eplb"], LAID_OVER)])
-def test_the_page_has_the_hours_and_usd_that_a_dry_run_says(shell: Shell, task: str, advisor: str | None) -> None:
-    plan = json.loads(asked(shell, ("run", "--dry-run"), task, advisor).out)["plan"]
+def test_the_page_has_the_hours_and_usd_that_a_dry_run_says(bare_shell: Shell, task: str, advisor: str | None) -> None:
+    plan = json.loads(asked(bare_shell, ("run", "--dry-run"), task, advisor).out)["plan"]
     name = PAPER_NAMES[advisor]
     page = (ROOT / "docs" / "paper.md").read_text().splitlines()
     [row] = [line for line in page if line.startswith(f"| {PAPER_NAMES[task]} | {name} |")]
@@ -106,9 +106,9 @@ def test_the_page_has_the_hours_and_usd_that_a_dry_run_says(shell: Shell, task: 
 
 @pytest.mark.long
 def test_the_grid_prints_the_same_rows_and_their_sum_over_the_seeds(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    bare_shell: Shell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plans = [json.loads(asked(shell, ("run", "--dry-run"), "eplb", None, method).out)["plan"] for method in ROW]
+    plans = [json.loads(asked(bare_shell, ("run", "--dry-run"), "eplb", None, method).out)["plan"] for method in ROW]
     costs = [cost_of(plan) for plan in plans]
     arguments = ["--scale", "paper", "--dry-run", "--tasks", "eplb", "--methods", "pace,no_rl", "--seeds", "0-2"]
     monkeypatch.setattr(sys, "argv", ["paper_grid.py", *arguments])
@@ -119,14 +119,14 @@ def test_the_grid_prints_the_same_rows_and_their_sum_over_the_seeds(
     low, high, usd = (3 * sum(values) for values in zip(*((*cost.hours, cost.usd or 0) for cost in costs), strict=True))
     assert empty == ""
     assert whole == f"All 6 runs, 3 seeds each: {low:.0f} to {high:.0f} hours one after the other, {usd:.0f} USD"
-    assert shell.files() == ["models"]
+    assert bare_shell.files() == ["models"]
 
 
 @pytest.mark.parametrize(("task", "advisor", "method"), TRAINED)
 def test_a_plan_without_a_card_is_made_for_the_smallest_usual_ones(
-    shell: Shell, task: str, advisor: str | None, method: str | None
+    bare_shell: Shell, task: str, advisor: str | None, method: str | None
 ) -> None:
-    said = asked(shell, ("plan",), task, advisor, method)
+    said = asked(bare_shell, ("plan",), task, advisor, method)
     assert said.code == 0, said.err
     told = json.loads(said.out)
     cards = [place for place in told["places"] if place["name"].startswith("card ")]
@@ -139,17 +139,17 @@ def test_a_plan_without_a_card_is_made_for_the_smallest_usual_ones(
     assert told["elsewhere"]
 
 
-def test_a_run_refuses_the_first_of_what_a_dry_run_names(shell: Shell) -> None:
-    said = shell.pace("run", "--config", str(CONFIGS / "eplb.yaml"))
+def test_a_run_refuses_the_first_of_what_a_dry_run_names(bare_shell: Shell) -> None:
+    said = bare_shell.pace("run", "--config", str(CONFIGS / "eplb.yaml"))
     assert said.code == 2
     assert "GEMINI_API_KEY" in said.err
     assert said.err.count("\n") == 1
-    assert shell.files() == ["models"]
+    assert bare_shell.files() == ["models"]
 
 
-def test_a_folder_is_never_to_be_downloaded(shell: Shell) -> None:
-    (shell.folder / "mine").mkdir()
-    said = shell.pace("run", "--config", str(CONFIGS / "eplb.yaml"), "--advisor", "mine/qwen", "--dry-run")
+def test_a_folder_is_never_to_be_downloaded(bare_shell: Shell) -> None:
+    (bare_shell.folder / "mine").mkdir()
+    said = bare_shell.pace("run", "--config", str(CONFIGS / "eplb.yaml"), "--advisor", "mine/qwen", "--dry-run")
     assert said.code == 2
     assert "make the folder mine/qwen" in said.err
     assert "hf download" not in said.err

@@ -64,12 +64,12 @@ def test_each_has_the_threads_and_the_staleness_that_the_simulator_prefers(file:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_without_card_and_vllm_a_dry_run_says_the_hours_and_usd_of_the_header_and_all_that_is_missing(
-    shell: Shell, file: Path
+    bare_shell: Shell, file: Path
 ) -> None:
     said = " ".join(header(file).replace("#", " ").split())
     command = re.search(r"pace run --config configs/\S+ (.*?) (?:Up to|At most|About)", said)
     assert command is not None
-    answer = shell.pace("run", "--config", str(file), *command[1].split(), "--dry-run", "--json")
+    answer = bare_shell.pace("run", "--config", str(file), *command[1].split(), "--dry-run", "--json")
     assert (answer.code, answer.err) == (0, "")
     found = json.loads(answer.out)
     plan, missing = found["plan"], " ".join(found["missing"])
@@ -82,4 +82,4 @@ def test_without_card_and_vllm_a_dry_run_says_the_hours_and_usd_of_the_header_an
     assert a_candidate is not None
     assert usd == pytest.approx(groups * 8 * float(a_candidate[1]), abs=1)
     assert plan["stops"].startswith(f"at {groups:.0f} groups")
-    assert shell.files() == ["models"]
+    assert bare_shell.files() == ["models"]

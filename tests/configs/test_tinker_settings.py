@@ -157,7 +157,9 @@ def test_the_way_of_the_service_loads_no_torch() -> None:
 
 
 @pytest.mark.parametrize("command", [("plan",), ("run", "--dry-run")], ids=" ".join)
-def test_the_bill_of_an_advisor_of_8b_is_its_tokens_at_the_given_prices(shell: Shell, command: tuple[str, ...]) -> None:
+def test_the_bill_of_an_advisor_of_8b_is_its_tokens_at_the_given_prices(
+    bare_shell: Shell, command: tuple[str, ...]
+) -> None:
     """As docs/tinker.md says: 480 candidates are about 4 USD."""
     prices = {"prompt": 0.13, "sampled": 0.4, "trained": 0.4}
     settings = {
@@ -167,7 +169,9 @@ def test_the_bill_of_an_advisor_of_8b_is_its_tokens_at_the_given_prices(shell: S
         "stop.candidates": 480,
         **{f"tinker.price_per_million_{name}": price for name, price in prices.items()},
     }
-    said = shell.pace(*command, *(word for name, value in settings.items() for word in ("--set", f"{name}={value}")))
+    said = bare_shell.pace(
+        *command, *(word for name, value in settings.items() for word in ("--set", f"{name}={value}"))
+    )
     assert (said.code, said.err) == (0, "")
     text = " ".join(said.out.split())
     calls = re.findall(r"(ideas|assessment|choice|training) (\d+) in, (\d+) out, ([\d.e-]+) USD", text)
