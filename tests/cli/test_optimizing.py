@@ -76,7 +76,7 @@ def test_three_lines_lead_to_a_better_program_and_its_difference(folder: Path, a
     said = search(folder, ["optimize", "program.py", "--evaluate", EVALUATE, "--maximize", *model, *prices, *short])
     assert said.code == 0, said.err
     assert "score     1 (twice the same)" in said.out
-    assert re.search(r"2 calls, about \d+ tokens in and \d+ out a candidate, .* 3 candidates: .* USD", said.out)
+    assert re.search(r"2 calls, about \d+ tokens in and \d+ out a candidate, .* 3 candidates: .* USD", said.err)
     assert (folder / "program.py").read_text() == PROGRAM
     run = folder / "runs" / "program-1"
     assert (run / "best.py").read_text() == PROGRAM.replace("return 1", "return 1 + 41")
