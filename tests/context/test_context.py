@@ -191,7 +191,7 @@ LINES = (
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(st.lists(st.sampled_from(LINES), min_size=1, max_size=8), st.booleans())
 def test_no_text_of_a_model_or_a_program_becomes_a_heading_or_leaves_its_fence(lines: list[str], ends: bool) -> None:
     hostile = "\n".join(f"{line} SIGN" if line != "# Question" else line for line in lines)
