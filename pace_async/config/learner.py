@@ -143,7 +143,7 @@ class LearnerConfig(Section):
     mask_cut_off: bool = Field(
         default=False,
         description="Train nothing of a rollout of which an answer was cut off at its longest length. Its reward still "
-        "counts among those of its group. On a bandit whose answers think it changed nothing that could be told "
+        "counts among those of its group. A toy experiment found no difference "
         "(docs/results/objectives.md).",
     )
     second_moment: float = Field(

@@ -15,7 +15,8 @@ Only imported in the learner's child process.
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -106,7 +107,7 @@ class GroupTrainer(GRPOTrainer):
         self.beta = settings.kl_penalty if reference is not None else 0.0
         self.adamw: torch.optim.AdamW = base.create_optimizer()
         self._pad_id = cast("int", self._tokenizer.pad_token_id)
-        with in_half(self.accelerator.device.type, half=settings.precision == "bf16"):
+        with self._precision():
             refuse_noise(self.policy, ranks)
             refuse_dependent_rows(self.policy, longest(self._context, settings.max_length))
         both, text, eps = (self.policy, self.reference), fixed_text(self.policy), self._rounding
@@ -305,9 +306,15 @@ class GroupTrainer(GRPOTrainer):
         """One forward pass, in the precision of the settings."""
         if model.training:
             calm(model)  # the base class puts all of it into training mode
+        with self._precision():
+            return model(**inputs, use_cache=False)
+
+    @contextmanager
+    def _precision(self) -> Generator[None]:
+        """Forward passes in the precision of the settings."""
         device, half = self.accelerator.device.type, self.settings.precision == "bf16"
         with in_half(device, half=half), products_in_float32(device, half=half):
-            return model(**inputs, use_cache=False)
+            yield
 
     def _score(
         self, model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, length: int, **_: Any

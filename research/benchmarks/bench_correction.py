@@ -20,6 +20,8 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from research.benchmarks.bench_runs import interval
+
 if TYPE_CHECKING:
     from pace_async.learn.settings import TrainerConfig
 
@@ -79,16 +81,7 @@ def _cell(curves: Sequence[Sequence[float]]) -> str:
     last = [curve[-1] for curve in curves]
     lost = sum(value < CHANCE for value in last)
     means = [sum(curve) / len(curve) for curve in curves]
-    return f"{_interval(means)}; {_interval(last)}" + (f", {lost} lost" if lost else "")
-
-
-def _interval(values: Sequence[float]) -> str:
-    import numpy as np
-    from scipy import stats
-
-    test: Any = stats
-    half = test.sem(values) * test.t.ppf(0.975, len(values) - 1) if len(values) > 1 else float("nan")
-    return f"{np.mean(values):.2f} ± {half:.2f}"
+    return f"{interval(means)}; {interval(last)}" + (f", {lost} lost" if lost else "")
 
 
 def _novice(folder: Path) -> Path:

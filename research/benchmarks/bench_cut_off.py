@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from scipy import stats
+
+from research.benchmarks.bench_runs import interval
 
 if TYPE_CHECKING:
     from pace_async.replay.group import Group, TrainedCall
@@ -69,19 +70,13 @@ def main() -> int:
             for wanted in (Arm(needed, share, mask, chosen.rate) for mask in (False, True))
         )
         for name, figures in (("trained", trained), ("masked", masked), ("paired difference", masked - trained)):
-            print(f"| {needed} | {share} | {name} | " + " | ".join(map(_interval, figures.T)) + " |")
+            print(f"| {needed} | {share} | {name} | " + " | ".join(map(interval, figures.T)) + " |")
     return 0
 
 
 def _figures(curve: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
     """The reward in the mean over the groups and after the last, and the share cut off after the last."""
     return float(np.mean([reward for reward, _ in curve])), *curve[-1]
-
-
-def _interval(values: np.ndarray) -> str:
-    test: Any = stats
-    half = test.sem(values) * test.t.ppf(0.975, len(values) - 1) if len(values) > 1 else float("nan")
-    return f"{np.mean(values):.2f} ± {half:.2f}"
 
 
 def write_thinker(folder: Path, cut: float) -> Path:

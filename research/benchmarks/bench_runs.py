@@ -202,6 +202,13 @@ def spread(values: Sequence[float]) -> str:
     return f"{np.mean(values):.3f} ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else f"{np.mean(values):.3f}"
 
 
+def interval(values: Sequence[float] | np.ndarray) -> str:
+    """Mean ± half of its 95 % interval."""
+    test: Any = stats
+    half = test.sem(values) * test.t.ppf(0.975, len(values) - 1) if len(values) > 1 else float("nan")
+    return f"{np.mean(values):.2f} ± {half:.2f}"
+
+
 def difference(ours: Sequence[float], theirs: Sequence[float]) -> str:
     """Mean difference with Welch's 95 % interval, without an interval if neither side varies."""
     gap = float(np.mean(ours) - np.mean(theirs))

@@ -1,12 +1,17 @@
 """A run's state for tests of what models are told: short to write."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
-from pace_async.config import Config
+from pace_async.config import Config, PromptsConfig
+from pace_async.context.questions import Prompts
+from pace_async.context.templates import Templates
+from pace_async.context.value import Surroundings
 from pace_async.events import Advised, Evaluated, IdeaNote, LeaseOpened
 from pace_async.fitness import fitness_of
 from pace_async.programs.compiled import digest_as_it_is
-from pace_async.search.state import rules_of
+from pace_async.search.state import Member, rules_of
 from pace_async.state.apply import apply
 from pace_async.state.run_state import RunState, Terms
 from pace_async.task import load_task
@@ -78,3 +83,11 @@ def rollout(
         made = program or PROGRAM.replace("import", f"# changed by {lease}\nimport", 1)
         apply(state, evaluated(lease, island, parent, made, score, "ZeroDivisionError: it failed", metrics))
     return state
+
+
+def told(state: RunState, name: str = "one", island: int = 1, parent: Member | None = None, **changed: object) -> str:
+    """The text of a question. `changed`: fields of its Prompts."""
+    prompts = replace(Prompts(TASK, Templates.of(PromptsConfig()), Surroundings(2, ("numpy 2.3",))), **changed)  # type: ignore[arg-type]
+    questions = prompts.questions(state, state.islands[island], parent or state.islands[island].members[0])
+    extra: dict[str, dict[str, Any]] = {"select": {"proposed": ()}, "assess": {"near": ()}}
+    return questions.render(name, prompts.budget, **extra.get(name, {})).text
