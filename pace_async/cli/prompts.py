@@ -30,8 +30,9 @@ def show(
 
     Without a run it is the first question of a search, with the seed program, the limits and the bounds that the
     settings give. Nothing is evaluated, so it says "not scored yet" where a run has the seed program's score and
-    metrics. Advisors of the package have a wording of their own, which `pace show RUN CANDIDATE --prompts` prints:
-    of them it shows what another model is asked in one call, unless `advisor.calls` is given.
+    metrics, and an example stands for the ideas and the specification of later questions. Advisors of the package
+    have a wording of their own, which `pace show RUN CANDIDATE --prompts` prints: of them it shows what another model
+    is asked in one call, unless `advisor.calls` is given.
 
     Example: pace prompts show eplb
 

@@ -57,9 +57,9 @@ def _of_second_evaluations(view: Results) -> Iterator[float]:
 
 
 def noise_text(spec: TaskSpec, noise: Noise | None) -> str:
-    """One sentence, empty where equal programs have equal scores."""
+    """One sentence."""
     if spec.deterministic:
-        return ""
+        return "Equal programs always have equal scores."
     if noise is None:
         return "Scores are noisy: a small gain may be chance."
     if not noise.size:

@@ -149,7 +149,11 @@ def metrics_text(spec: TaskSpec, noise: Noise | None = None) -> str:
 def measured_text(spec: TaskSpec) -> str:
     """What the metrics of a hidden scorer mean, between which scores progress counts, and how large the data are."""
     told = [f"{name}: {meaning}" for name, meaning in spec.told_metrics.items()]
-    lines = [f"What is measured: {'. '.join(told)}."] if told else []
+    lines = (
+        ["What is measured:", *(f"- {line}" for line in told)]
+        if told[1:]
+        else [f"What is measured: {line}." for line in told]
+    )
     if spec.has_bounds:
         ends = (spec.bounds.lower, spec.bounds.upper)
         worst, best = ends if spec.direction == "maximize" else ends[::-1]

@@ -18,17 +18,17 @@ from pace_async.task import Task, TaskSpec, load_task
 FOLDER = Path(__file__).parents[2] / "configs" / "paper"
 CALLS = "calls come for consecutive windows, and a module keeps its state; the score is the mean of both"
 OF_EPLB = (
-    "What is measured: balancedness: mean load of a slot in the next window / the greatest; an expert's load is shared "
-    f"evenly by its slots. speed: 0.02 s / (0.3 s + mean time of a call, scaled to 58 layers); {CALLS}.\n"
+    "What is measured:\n- balancedness: mean load of a slot in the next window / the greatest; an expert's load is "
+    f"shared evenly by its slots\n- speed: 0.02 s / (0.3 s + mean time of a call, scaled to 58 layers); {CALLS}\n"
 )
 OF_KUAIREC = (
-    "What is measured: ndcg_10: the score is the mean of ndcg_10, hr_10 and mrr. hr_10: share of users whose next "
-    "video is among the first ten. mrr: mean of 1 / rank.\n"
+    "What is measured:\n- ndcg_10: the score is the mean of ndcg_10, hr_10 and mrr\n- hr_10: share of users whose next "
+    "video is among the first ten\n- mrr: mean of 1 / rank\n"
 )
 OF_MULTI_EVOLVE = (
-    "What is measured: pearson: mean over assays of the correlation of predictions and truth; it is .7 of the score. "
-    "precision_five_per_cent: share of the best 5 % of variants that are among the predicted best 5 %; it is .3 of the "
-    "score, which is the mean over all assays, and the time is for all.\n"
+    "What is measured:\n- pearson: mean over assays of the correlation of predictions and truth; it is .7 of the "
+    "score\n- precision_five_per_cent: share of the best 5 % of variants that are among the predicted best 5 %; it is "
+    ".3 of the score, which is the mean over all assays, and the time is for all\n"
 )
 TOLD = {
     "eplb": ("so that in the next one no slot carries much more than the others", OF_EPLB),

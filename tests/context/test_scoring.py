@@ -18,7 +18,9 @@ from pace_async.task import Task, load_task
 from tests.support.contexts import PROGRAM, TASK, begun
 
 PARENT = Member(0, PROGRAM, 1.0)
-METRICS = "What is measured: balancedness: mean load of a GPU in the next window / the greatest. speed: mean of min("
+METRICS = (
+    "What is measured:\n- balancedness: mean load of a GPU in the next window / the greatest\n- speed: mean of min("
+)
 
 
 def briefing(task: Task, **settings: object) -> Briefing:
@@ -68,7 +70,7 @@ def test_an_agent_finds_it_in_its_folder() -> None:
     task = load_task("multi_evolve")
     experiment = Experiment(1, "an idea", "Change it.", briefing=briefing(task))
     page = files_for(task, PARENT, experiment)["BRIEFING.md"]
-    assert "# How a program is scored\n\nWhat is measured: pearson: " in page and "Data: 3 assays" in page
+    assert "# How a program is scored\n\nWhat is measured:\n- pearson: " in page and "Data: 3 assays" in page
 
 
 def test_sizes_that_name_no_setting_are_refused_as_the_task_is_read() -> None:

@@ -54,7 +54,7 @@ def _remedy(name: str, wanted: str) -> str:
     first = name.partition("/")[0]
     if first in FOLDERS or Path(first).is_dir():
         return f"make the folder {name} (docs/engines.md says how); a plan needs only the model's config.json in it"
-    return f"`hf download {wanted}` fetches it, if the hub has it"
+    return f"`hf download {wanted}` fetches it, if the hub has it; a model that is asked over the network is api:{name}"
 
 
 def pinned(model: str) -> str:

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from pace_async.advise.chat import thinks
 from pace_async.config import Config, ProviderConfig
-from pace_async.config.advisor import Call
+from pace_async.config.advisor import LONGEST_OF_THINKING, Call
 from pace_async.context.bill import (
     ANSWERS,
     BY_AGENT,
@@ -82,10 +82,14 @@ class AskedQuestions(TypedDict):
 
 def questions_of(config: Config, run: str | None) -> AskedQuestions:
     """The task is as a run of this configuration has it, with the run's seed program, limits and bounds. An advisor
-    with a wording of its own is asked none of these: then they are those of one call, unless `advisor.calls` is given.
-    Raises UsageError, also for a run that asks with a wording of its advisor's own."""
-    if config.search.remembers == "pool" and "calls" not in config.advisor.model_fields_set:
-        config = config.model_copy(update={"advisor": config.advisor.model_copy(update={"calls": "one"})})
+    with a wording of its own is asked none of these: then they are those of another model with answers of the usual
+    length, in one call unless `advisor.calls` is given. Raises UsageError, also for a run that asks with a wording of
+    its advisor's own."""
+    given = config.advisor
+    if config.search.remembers == "pool":
+        usual: dict[str, object] = {} if "calls" in given.model_fields_set else {"calls": "one"}
+        usual |= {"max_tokens": LONGEST_OF_THINKING} if given.max_tokens is None else {}
+        config = config.model_copy(update={"advisor": given.model_copy(update=usual)})
     task = limits_of(config, load_task(config.task))
     prompts = prompts_of(config, task, surroundings_of(task))
     asked = first_questions(prompts, config.advisor.calls)
