@@ -5,16 +5,16 @@ BIN := .venv/bin
 # Bytecode is kept, whatever the environment says: otherwise each of the tests' hundreds of processes compiles the package,
 # and each worker runs all tests again.
 export PYTHONDONTWRITEBYTECODE :=
-# Five workers for two cores, because many tests wait. They take whole files, in the order of tests/conftest.py, so that
+# Seven workers for two cores, because many tests wait. They take whole files, in the order of tests/conftest.py, so that
 # nothing slow begins last.
-WORKERS := 5
+WORKERS := 7
 # SkyRL 0.3.0 asks for a newer torch and for its CUDA packages, which its JAX backend does not import.
 SKYRL := "jax>=0.8,<0.11" flax==0.12.8 optax==0.2.8 transformers==5.8.0 peft==0.18.1 hf_transfer "cloudpathlib>=0.23" \
 	fastapi sqlmodel psutil asyncpg
 EXTRAS := tests/cli/test_loggers.py tests/publish/test_s3.py tests/search/test_front.py
 SHARED = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: run test test-long test-faults test-vllm test-extras test-tinker check format docs setup setup-vllm clean
+.PHONY: run test test-long test-nightly test-faults test-vllm test-extras test-tinker check format docs setup setup-vllm clean
 
 # A search in which learning shows, beside recorded runs without learning. `pace run` alone searches circle_packing.
 run: .venv/.ready
@@ -24,7 +24,10 @@ test: .venv/.ready-dev
 	$(BIN)/pytest $(SHARED) -m "not long" $(ARGS)
 
 test-long: .venv/.ready-dev
-	$(BIN)/pytest $(SHARED) -m long $(ARGS)
+	$(BIN)/pytest $(SHARED) -m "long and not nightly" $(ARGS)
+
+test-nightly: .venv/.ready-dev
+	$(BIN)/pytest $(SHARED) -m nightly $(ARGS)
 
 test-faults: .venv/.ready-dev
 	$(BIN)/pytest $(SHARED) --faults -q $(ARGS)

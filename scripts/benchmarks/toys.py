@@ -27,7 +27,9 @@ LONGEST = 3
 GROUP_SIZE = 8
 
 
-def write_llama(folder: Path, *, vocab: int, width: int, layers: int, seed: int = 0, tied: bool = True) -> Path:
+def write_llama(
+    folder: Path, *, vocab: int, width: int, layers: int, seed: int = 0, tied: bool = True, context: int = 2048
+) -> Path:
     """A Llama with random weights and a tokenizer of `vocab` words (w0 is padding, w1 ends an answer)."""
     cast("Any", torch).manual_seed(seed)
     config = LlamaConfig(
@@ -37,7 +39,7 @@ def write_llama(folder: Path, *, vocab: int, width: int, layers: int, seed: int 
         num_hidden_layers=layers,
         num_attention_heads=4,
         num_key_value_heads=4,
-        max_position_embeddings=2048,
+        max_position_embeddings=context,
         tie_word_embeddings=tied,
         pad_token_id=0,
         bos_token_id=1,

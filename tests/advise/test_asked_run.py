@@ -119,8 +119,11 @@ def assert_balanced(folder: Path, provider: LocalProvider) -> None:
 @pytest.mark.fault("Implementer", "an advisor over the network, drained or cancelled between two calls of a rollout")
 @pytest.mark.parametrize(
     "signals",
-    [(signal.SIGKILL,), (signal.SIGINT,), (signal.SIGINT, signal.SIGINT)],
-    ids=["killed", "drained", "cancelled"],
+    [
+        pytest.param((signal.SIGKILL,), id="killed"),
+        pytest.param((signal.SIGINT,), id="drained", marks=pytest.mark.nightly),
+        pytest.param((signal.SIGINT, signal.SIGINT), id="cancelled"),
+    ],
 )
 def test_a_run_ended_between_two_calls_of_its_rollouts_goes_on_with_the_answers_that_it_has_paid_for(
     tmp_path: Path, signals: tuple[signal.Signals, ...]

@@ -198,6 +198,7 @@ def test_a_training_in_parts_ends_at_the_weights_of_one_that_was_never_stopped(t
 
 @pytest.mark.timeout(700)
 @pytest.mark.long
+@pytest.mark.nightly
 def test_its_answers_parse_and_its_ideas_exist_on_catalogues_never_seen(measured: dict[str, dict[str, float]]) -> None:
     for kind, shares in measured.items():
         assert shares["proposals that parse"] >= 0.95, kind

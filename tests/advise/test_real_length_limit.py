@@ -18,6 +18,7 @@ def pace(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([PACE, *arguments], capture_output=True, text=True, timeout=300, check=False)
 
 
+@pytest.mark.nightly
 def test_a_run_stopped_by_the_length_limit_is_resumed_to_its_end(tmp_path: Path) -> None:
     task = Path(shutil.copytree(load_task("circle_packing").folder, tmp_path / "task"))
     wide = (task / "task.yaml").read_text().replace("lower: 2.3", "lower: 0.5")  # so that rewards differ from the start

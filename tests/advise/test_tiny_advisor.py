@@ -149,6 +149,7 @@ def test_marks_agree_with_a_comparison_of_the_texts() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_its_answers_parse(measured: dict[str, Any]) -> None:
     assert measured["figures"]["proposals that parse"] >= 0.95
     assert measured["figures"]["whole chains that parse"] >= 0.95

@@ -136,6 +136,7 @@ def test_a_run_of_the_version_before_on_postgresql_is_upgraded_and_reads_as_it_w
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
+@pytest.mark.nightly
 def test_a_run_that_was_killed_under_the_version_before_goes_on_and_audits_sound(shell: Shell) -> None:
     earlier_run("interrupted", shell.folder)
     upgrade(shell, "interrupted")

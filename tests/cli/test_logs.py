@@ -91,6 +91,7 @@ def test_a_resumed_run_goes_on_in_the_same_log_and_what_was_written_is_there_at_
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
+@pytest.mark.nightly
 def test_a_real_run_and_its_resume_write_one_log_that_equals_the_rows(tmp_path: Path) -> None:
     begun = search(tmp_path, ["run", "--candidates", "8", "--threads", "2", "--log", "tensorboard"])
     assert begun.code == 0, begun.err

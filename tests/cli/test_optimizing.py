@@ -87,6 +87,7 @@ def test_three_lines_lead_to_a_better_program_and_its_difference(folder: Path, a
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_a_program_with_the_line_ends_of_windows_gets_a_difference_that_applies(folder: Path, address: str) -> None:
     (folder / "program.py").write_bytes(PROGRAM.replace("\n", "\r\n").encode())
     model = ("--implementer", "openai/m", "--set", f"implementer.api_base={address}", "--threads", "1")
@@ -98,6 +99,7 @@ def test_a_program_with_the_line_ends_of_windows_gets_a_difference_that_applies(
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_a_resumed_run_writes_the_difference_to_its_new_best_program(
     folder: Path, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

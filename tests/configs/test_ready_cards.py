@@ -56,6 +56,19 @@ def test_each_has_room_for_thoughts(file: Path) -> None:
     assert config.learner.micro_tokens == config.learner.max_length, "one longest call a pass"
 
 
+def test_with_these_lengths_the_longest_bundled_program_is_shown_whole(shell: Shell) -> None:
+    file = FOLDER / "qwen3.5_4b_h200.yaml"
+    shown = ["prompts", "show", "kuairec", "--config", str(file)]
+    with_room = shell.pace(*shown, "--set", "prompts.tokens=100000").out
+    assert shell.pace(*shown).out == with_room
+    config = configured(file)
+    assert config.learner.max_length is not None
+    for call in ("propose", "assess", "select"):
+        question = with_room.split(f"== {call}: ")[1].split("\n== ")[0]
+        assert "def recommend(" in question
+        assert len(question) / 3 < config.learner.max_length - config.advisor.longest(call), "three characters a token"
+
+
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_each_has_the_threads_and_the_staleness_that_the_simulator_prefers(file: Path) -> None:
     config = configured(file)

@@ -16,6 +16,7 @@ ON_CARDS = re.compile(r"^  model: models/", re.MULTILINE)
 
 @pytest.mark.long
 @pytest.mark.timeout(2400)  # a plan for each config, beside whatever else the machine does
+@pytest.mark.nightly
 def test_each_comment_is_what_the_plan_prints_and_each_run_fits() -> None:
     script = ROOT / "scripts" / "documentation" / "docs_plans.py"
     done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)

@@ -18,6 +18,7 @@ COMMANDS = [
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
+@pytest.mark.nightly
 def test_every_command_of_the_skill_works_in_its_order(tmp_path: Path) -> None:
     assert len(COMMANDS) == 11
     for command in COMMANDS:

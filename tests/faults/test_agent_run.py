@@ -46,6 +46,7 @@ def killed_and_resumed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tup
     yield folder, before, [process.pid for process in alive]
 
 
+@pytest.mark.nightly
 def test_no_agent_outlives_a_killed_run_and_no_candidate_is_lost(
     killed_and_resumed: tuple[Path, set[int], list[int]],
 ) -> None:

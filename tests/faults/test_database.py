@@ -107,6 +107,7 @@ INSERT INTO {table} SELECT {columns} FROM numbers JOIN {table} t ON t.lease = 1
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.fault("Database", "a leaderboard of a million rows")
+@pytest.mark.nightly
 def test_the_head_of_a_leaderboard_costs_as_little_over_a_million_candidates_as_over_ten(tmp_path: Path) -> None:
     """In steps of the database's machine, of which it makes tens of millions in a second: that of ten thousand is far
     below 50 ms on any machine that there is."""

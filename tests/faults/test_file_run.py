@@ -18,7 +18,6 @@ from pace_async.population.reading.reader import open_readonly
 from pace_async.programs.fileset import Program
 from pace_async.task import load_task
 from tests.doubles import repository_agent
-from tests.support.population_facts import BOTH
 from tests.support.postgres import PostgresServer
 from tests.support.real_runs import wait_for_candidates
 from tests.support.repositories import advised, make_repository
@@ -45,7 +44,7 @@ def rows(run: Path, sql: str) -> list[tuple[Any, ...]]:
         return [tuple(row.values()) for row in reader.query(sql)]
 
 
-@pytest.fixture(scope="module", params=BOTH)
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.nightly)])
 def ended(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Path, Path, Path]]:

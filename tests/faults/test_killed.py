@@ -142,6 +142,7 @@ def test_killed_at_a_hundred_random_moments_a_run_loses_and_repeats_nothing(proc
 
 @pytest.mark.fault("Crash and resume", "killed in a migration")
 @pytest.mark.long
+@pytest.mark.nightly
 def test_a_database_killed_in_a_migration_is_unchanged_and_can_be_upgraded(process: Lives, memory: Path) -> None:
     assert not process.live(ProcessLife(str(memory / "older"), SMALL))
     downgrade(memory / "older" / "population.db", "0001")

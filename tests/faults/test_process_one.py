@@ -90,6 +90,7 @@ def test_process_1_reaps_orphans_forwards_signals_and_ends_like_the_command() ->
 
 @pytest.mark.long
 @pytest.mark.fault("Being started and stopped", "as process 1 of a container")
+@pytest.mark.nightly
 def test_a_whole_run_as_process_1_ends_as_it_should(tmp_path: Path) -> None:
     command = (*FIRST, PACE, "run", "--candidates", "4", "--threads", "2", "--run-dir", "run", "--display", "plain")
     done = subprocess.run(

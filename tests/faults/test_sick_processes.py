@@ -195,6 +195,7 @@ def test_a_learner_is_waited_for_while_it_gives_signs_of_life(
 @pytest.mark.fault(
     "Sick, not dead", "a learner stopped while it starts is killed long before its time to start is over"
 )
+@pytest.mark.nightly
 async def test_a_learner_that_is_stopped_while_it_starts_is_hung_and_the_next_one_starts(
     words: int, tmp_path: Path
 ) -> None:

@@ -56,6 +56,7 @@ def test_a_leak_of_one_kilobyte_a_candidate_is_far_beyond_what_is_allowed(tmp_pa
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.fault("Soak", "memory stays flat over a hundred thousand candidates of one run")
+@pytest.mark.nightly
 def test_over_tens_of_thousands_of_candidates_of_one_run_memory_stays_flat(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -50,6 +50,7 @@ def run_cells(notebook: Path, folder: Path) -> dict[str, Any]:
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
+@pytest.mark.nightly
 def test_the_notebook_of_a_task_in_code_searches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -62,6 +63,7 @@ def test_the_notebook_of_a_task_in_code_searches(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
+@pytest.mark.nightly
 def test_the_notebook_that_compares_runs_reads_two(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -34,6 +34,7 @@ def kill_child() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 async def test_a_learner_killed_between_sparse_checkpoints_goes_on_from_what_was_kept(
     toy: Path, tmp_path: Path
 ) -> None:

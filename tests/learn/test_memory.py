@@ -98,6 +98,7 @@ def trained(toy: Path, out: Path, settings: TrainerConfig, group: Path) -> tuple
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 async def test_several_ranks_without_memory_begin_again_and_train_the_group_once(
     toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,6 +101,7 @@ def test_where_passes_are_in_half_precision_so_are_gathered_matrices_and_parts_a
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_so_do_three(folder: Path) -> None:
     """Those that depend on how many ranks there are: the others divide as among two."""
     names = ["objective pace", "halved", *(name for name in CASES if "fewer calls than ranks" in name)]

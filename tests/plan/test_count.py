@@ -139,6 +139,7 @@ def test_nothing_is_kept_of_storages_that_are_gone() -> None:
     ("head_chunk", "checkpointing", "answers"),
     [(None, False, 700), (100, True, 64)],
 )
+@pytest.mark.nightly
 def test_a_long_step_of_a_deep_model_is_drawn_out_from_short_ones(
     tmp_path: Path, checkpointing: bool, answers: int, head_chunk: int | None
 ) -> None:
@@ -165,6 +166,7 @@ def test_a_long_step_of_all_weights_is_drawn_out_too(tmp_path: Path, checkpointi
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_layers_of_two_kinds_are_drawn_out_each_as_its_own(tmp_path: Path) -> None:
     from tests.support.chat_models import qwen3_5
 

@@ -30,6 +30,7 @@ def candidates(run: Path) -> int:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_a_benchmark_that_is_terminated_leaves_no_run_behind(tmp_path: Path) -> None:
     run = tmp_path / "run"
     command = [sys.executable, "-c", SCRIPT, str(run)]

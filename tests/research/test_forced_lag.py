@@ -83,6 +83,7 @@ def test_the_tables_compare_corrections_lags_and_learning() -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
+@pytest.mark.nightly
 def test_tokens_are_exactly_as_old_as_asked_for_once_there_are_that_many_versions(tmp_path: Path) -> None:
     run = tmp_path / "run"
     short = replace(USUAL, candidates=40, rate=1e-3)

@@ -20,6 +20,7 @@ ACTIONS = "select lease, island, action, candidate, partner, momentum from islan
 BASES = """
 select e.lease from experiments e join leases l on l.lease = e.lease join candidates p on p.candidate = e.parent
 where e.parent > 0 and p.island <> e.island and (l.migrant is null or l.migrant <> e.parent)"""
+NIGHTLY = (pytest.mark.long, pytest.mark.nightly)
 GROUPS = "select group_number, update_number, state, alpha, digest from groups order by group_number"
 
 
@@ -105,7 +106,7 @@ def test_the_same_seed_gives_equal_populations_byte_for_byte(tmp_path: Path, pol
     [
         pytest.param((0,), id="every 24th"),
         pytest.param((1, 2, 3, 4, 11, 12, 13, 14, 15, 16, 17), id="eleven of the others", marks=pytest.mark.long),
-        pytest.param((5, 6, 7, 8, 9, 10, 18, 19, 20, 21, 22, 23), id="the rest", marks=pytest.mark.long),
+        pytest.param((5, 6, 7, 8, 9, 10, 18, 19, 20, 21, 22, 23), id="the rest", marks=NIGHTLY),
     ],
 )
 @pytest.mark.timeout(600)

@@ -102,6 +102,7 @@ def test_the_plan_names_the_commit_that_the_cache_has(shell: Shell, tmp_path: Pa
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
+@pytest.mark.nightly
 def test_a_run_reads_the_cache_and_a_resume_has_the_same_commit_after_a_newer_one_was_fetched(tmp_path: Path) -> None:
     fetch(tmp_path, COMMIT)
     sets = ("--objective", "none", "--threads", "2", "--display", "none", "--run-dir", "run")

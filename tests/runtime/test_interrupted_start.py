@@ -41,6 +41,7 @@ def test_before_anything_was_written_nothing_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_while_the_stages_start_a_resume_begins_the_search(tmp_path: Path) -> None:
     run = tmp_path / "run"
     code, said = interrupt_at("starting the engine", run)

@@ -132,6 +132,7 @@ def one_thread() -> Iterator[None]:
 @pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("one_thread")
+@pytest.mark.nightly
 def test_the_learners_side_is_measured_without_vllm(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(SHAPE))
     given = Namespace(shape=tmp_path, lengths=[(256, 128)], gib=0.01, seconds=2.0, updates=2)
@@ -150,6 +151,7 @@ def test_the_learners_side_is_measured_without_vllm(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
+@pytest.mark.nightly
 def test_parts_are_processes_of_their_own_and_print_their_figures(tmp_path: Path) -> None:
     command = ["bash", "scripts/first_hour.sh", "--bare", "shared", "--room", str(tmp_path), "--gib", "0.01"]
     environment = {**os.environ, "PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": ""}
@@ -161,6 +163,7 @@ def test_parts_are_processes_of_their_own_and_print_their_figures(tmp_path: Path
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
+@pytest.mark.nightly
 def test_it_runs_on_a_cpu_from_end_to_end(tmp_path: Path) -> None:
     config = tmp_path / "run.yaml"
     config.write_text("search: {threads: 2}\nlearner: {group_size: 2, k: 1, max_length: 512}\n")

@@ -154,7 +154,7 @@ def test_a_run_over_two_nodes_ends_sound_though_one_of_them_dies(tmp_path: Path)
 @pytest.mark.fault("Machines", "the runtime killed with evaluations under way, and resumed", only="killed")
 @pytest.mark.fault("Machines", "the runtime drained for too long, and resumed", only="drained")
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("how", ["killed", "drained"])
+@pytest.mark.parametrize("how", ["killed", pytest.param("drained", marks=pytest.mark.nightly)])
 def test_what_was_under_way_when_a_runtime_ended_is_collected_by_the_next_and_begun_once(
     how: str, tmp_path: Path
 ) -> None:
@@ -188,6 +188,7 @@ def test_what_was_under_way_when_a_runtime_ended_is_collected_by_the_next_and_be
     assert len(nodes) == 2 and None not in nodes[0]
 
 
+@pytest.mark.nightly
 def test_sigterm_drains_a_run_on_its_own_cluster_and_a_resume_goes_on_without_one(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     process = begun(folder, "--candidates", "4000", "--advisor", "bandit")

@@ -49,6 +49,7 @@ async def restarted(nodes: RayNodes, actor: int) -> None:
 
 
 @pytest.mark.fault("Machines", "the head restarted with what it knew")
+@pytest.mark.nightly
 async def test_only_what_ran_on_the_head_is_lost_with_it_for_this_runtime_and_for_the_next(
     stored: RayNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
