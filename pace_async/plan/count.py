@@ -1,6 +1,7 @@
-"""Counts the memory of one training step: `python -m pace_async.plan.count STEP`, STEP being a StepShape as JSON.
+"""Counts the memory of training steps: `python -m pace_async.plan.count [STEP]`, STEP being a StepShape as JSON.
 
-Prints the JSON of StepBytes. The model is built from its config.json alone, on tensors without values, and takes the
+Prints the JSON of StepBytes. Without STEP it does so for each line of standard input, and takes a short step that
+stands for several of them once. The model is built from its config.json alone, on tensors without values, and takes the
 step that the learner takes: a pass with gradients of an earlier pass in place, version 0's pass beside it if there is a
 penalty, and AdamW's step. The pass that measures how far the policy moved keeps nothing, so it takes less. What a
 library would compile or fuse on a card (flash-linear-attention, for instance) takes less than what is counted here.
@@ -40,8 +41,9 @@ class CannotBuild(ValueError):
     """transformers makes no causal language model of a config.json."""
 
 
-def count(shape: StepShape) -> StepBytes:
-    """The bytes of a step. A long one is drawn out from short ones. Raises CannotBuild."""
+def count(shape: StepShape, known: dict[tuple[Layers, StepShape], PhaseBytes] | None = None) -> StepBytes:
+    """The bytes of a step. A long one is drawn out from short ones, of which `known` holds those taken before. Raises
+    CannotBuild."""
     hide_card_kernels()
     masking_utils.find_packed_sequence_indices = _nothing_is_packed if shape.rows == 1 else _packed
     config = _config(shape.model)
@@ -54,8 +56,14 @@ def count(shape: StepShape) -> StepBytes:
     few = fewer_layers(text)
     if few is None or text.num_hidden_layers * shape.tokens <= COUNTED:
         return _counted(config, shape).bytes()
-    draw = drawn_out_whole if shape.lora_rank is None else drawn_out
-    return draw(shape, few, lambda kinds, part: _counted(_with_layers(shape.model, kinds), part))
+    taken = {} if known is None else known
+
+    def short(kinds: Layers, part: StepShape) -> PhaseBytes:
+        if (kinds, part) not in taken:
+            taken[kinds, part] = _counted(_with_layers(part.model, kinds), part)
+        return taken[kinds, part]
+
+    return (drawn_out_whole if shape.lora_rank is None else drawn_out)(shape, few, short)
 
 
 def _counted(config: Any, shape: StepShape) -> PhaseBytes:
@@ -221,13 +229,15 @@ def _nothing_is_packed(*_: Any) -> None:
 def main() -> None:
     die_with_parent()
     logging.set_verbosity_error()
-    try:
-        counted = count(StepShape.from_json(sys.argv[1]))
-    except CannotBuild as error:
-        words = " ".join(f"{error}".split())[:300]
-        print(json.dumps({"refused": f"{Path(json.loads(sys.argv[1])['model']) / 'config.json'}: {words}"}))
-        return
-    print(json.dumps(asdict(counted)))
+    known: dict[tuple[Layers, StepShape], PhaseBytes] = {}
+    for asked in sys.argv[1:] or sys.stdin:
+        shape = StepShape.from_json(asked)
+        try:
+            answer = asdict(count(shape, known))
+        except CannotBuild as error:
+            words = " ".join(f"{error}".split())[:300]
+            answer = {"refused": f"{Path(shape.model) / 'config.json'}: {words}"}
+        print(json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":

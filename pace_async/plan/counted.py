@@ -1,9 +1,15 @@
-"""Counts a training step in a child process, so that no torch enters this one."""
+"""Counts training steps in a child process, so that no torch enters this one."""
 
+import io
 import json
 import os
 import subprocess
-from typing import Any
+import tempfile
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import IO, Any
 
 from pace_async.children import PARENT, clean_environment, python_module
 from pace_async.errors import UsageError
@@ -12,6 +18,7 @@ from pace_async.plan.step import StepBytes, StepShape
 
 DEADLINE_S = 900.0
 """A count takes 5 to 15 s on a quiet core."""
+_MODULE = "pace_async.plan.count"
 
 
 class NotCounted(UsageError):
@@ -25,19 +32,104 @@ def counted(shape: StepShape) -> StepBytes:
             f"The memory of {shape.model} is counted with torch and transformers, which are not all installed: "
             f"{install_line('learn')}."
         )
-    environment = clean_environment(OMP_NUM_THREADS="1", **{PARENT: str(os.getpid())})
-    command = python_module("pace_async.plan.count", shape.to_json())
-    try:
-        done = subprocess.run(
-            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=DEADLINE_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise NotCounted(f"The memory of {shape.model} was not counted after {DEADLINE_S:.0f} s.") from None
-    lines = done.stdout.decode(errors="replace").splitlines()
-    if done.returncode != 0 or not lines:
-        last = (done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
-        raise NotCounted(f"The memory of {shape.model} could not be counted: {last[:300]}.")
-    answer: dict[str, Any] = json.loads(lines[-1])
+    child = _child.get()
+    answer: dict[str, Any] = json.loads(_printed(shape) if child is None else child.answer(shape))
     if "refused" in answer:
         raise UsageError(f"{answer['refused']}: transformers cannot build this model.")
     return StepBytes(**answer)
+
+
+@contextmanager
+def one_child() -> Generator[None]:
+    """What is counted inside the context has one child process, which imports torch once and takes no short step
+    twice. It is started with the first count."""
+    with _Child() as child:
+        token = _child.set(child)
+        try:
+            yield
+        finally:
+            _child.reset(token)
+
+
+def _printed(shape: StepShape) -> str:
+    """The answer of a child of its own."""
+    try:
+        done = subprocess.run(
+            python_module(_MODULE, shape.to_json()),
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=DEADLINE_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise _late(shape) from None
+    lines = done.stdout.decode(errors="replace").splitlines()
+    if done.returncode != 0 or not lines:
+        raise _failed(shape, done.stderr)
+    return lines[-1]
+
+
+class _Child:
+    """A child that answers one shape after the other. Another one is started after one that failed."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._errors: IO[bytes] = io.BytesIO()
+
+    def __enter__(self) -> "_Child":
+        self._errors = tempfile.TemporaryFile()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+        self._errors.close()
+
+    def answer(self, shape: StepShape) -> str:
+        process = self._process = self._process or self._started()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        late = threading.Event()
+        timer = threading.Timer(DEADLINE_S, lambda: (late.set(), process.kill()))
+        timer.start()
+        try:
+            process.stdin.write(f"{shape.to_json()}\n".encode())
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except BrokenPipeError:
+            line = b""
+        finally:
+            timer.cancel()
+        if line.endswith(b"\n"):
+            return line.decode()
+        self._end()
+        self._errors.seek(0)
+        raise _late(shape) if late.is_set() else _failed(shape, self._errors.read())
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        pipe, errors = subprocess.PIPE, self._errors
+        return subprocess.Popen(
+            python_module(_MODULE), env=_environment(), stdin=pipe, stdout=pipe, stderr=errors, bufsize=0
+        )
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+
+_child: ContextVar[_Child | None] = ContextVar("child", default=None)
+
+
+def _environment() -> dict[str, str]:
+    return clean_environment(OMP_NUM_THREADS="1", **{PARENT: str(os.getpid())})
+
+
+def _late(shape: StepShape) -> NotCounted:
+    return NotCounted(f"The memory of {shape.model} was not counted after {DEADLINE_S:.0f} s.")
+
+
+def _failed(shape: StepShape, said: bytes) -> NotCounted:
+    last = (said.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
+    return NotCounted(f"The memory of {shape.model} could not be counted: {last[:300]}.")

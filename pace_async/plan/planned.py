@@ -9,7 +9,7 @@ from typing import cast
 
 from pace_async.config import Config
 from pace_async.configure import flat, resolve
-from pace_async.plan.counted import counted
+from pace_async.plan.counted import counted, one_child
 from pace_async.plan.needs import GIB, Owner, RunNeeds, longest_call, longest_prompt, needs_of, shape_of
 from pace_async.plan.places import Capacity, CardMemory, Owned, Place, faults, places_of
 from pace_async.plan.served import served_model
@@ -24,6 +24,8 @@ OWN_CARD = 0.9
 """vLLM's share of a card that it has alone."""
 SHORT_PROMPT, SHORT_ANSWER = 8192, 2048
 """Tokens that are enough for most tasks."""
+FEW_CALLS = 4
+"""Longest calls for which an engine has keys and values at least. Further ones wait, so that it serves more slowly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +68,16 @@ def plan_of(
     """The plan of a run whose learner and engine own these cards. Where it does not fit, further settings are counted,
     unless no `remedies` are wanted. Raises UsageError for a model that cannot be built."""
     count = _each_once(count)
-    plan = _of(config, model, owned, capacity, count)
-    if not plan.faults or not remedies:
-        return plan
-    changes = _remedy(config, model, owned, capacity, plan, count)
-    if changes is not None:
-        return replace(plan, remedy=changes)
-    wider = _with_another_card(owned, capacity)
-    changes = None if wider is None else _remedy(config, model, owned, wider, plan, count)
-    return plan if changes is None else replace(plan, remedy=changes, another_card=True)
+    with one_child():
+        plan = _of(config, model, owned, capacity, count)
+        if not plan.faults or not remedies:
+            return plan
+        changes = _remedy(config, model, owned, capacity, plan, count)
+        if changes is not None:
+            return replace(plan, remedy=changes)
+        wider = _with_another_card(owned, capacity)
+        changes = None if wider is None else _remedy(config, model, owned, wider, plan, count)
+        return plan if changes is None else replace(plan, remedy=changes, another_card=True)
 
 
 def _each_once(count: Counter) -> Counter:
@@ -163,6 +166,7 @@ def _remedies(
     given = config.advisor.kv_cache_gib
     wider = given is None and alone and config.advisor.gpu_memory < OWN_CARD
     small = given is None or plan.needs.cache_one > plan.needs.cache
+    least = max(1, math.ceil(FEW_CALLS * plan.needs.cache_one / GIB))
     engine: tuple[tuple[bool, str, object], ...] = (
         (served, "advisor.engine", VLLM),
         (adapters and wider, "advisor.gpu_memory", OWN_CARD),
@@ -176,6 +180,7 @@ def _remedies(
         (learner.micro_tokens > tokens, "learner.micro_tokens", tokens),
         *(engine if served else ()),
         (adapters and learner.lora_rank is None, "learner.lora_rank", LORA_RANK),
+        (adapters and given is not None and least < given, "advisor.kv_cache_gib", least),
         (long_prompt, "advisor.max_prompt_tokens", SHORT_PROMPT),
         (long_answer, "advisor.max_tokens", SHORT_ANSWER),
         (shorter != by_call, "advisor.max_tokens_by_call", shorter),

@@ -72,7 +72,7 @@ def test_what_does_not_fit_has_exit_code_1_and_a_setting_that_would(shell: Shell
     last = said.out.splitlines()[-1]
     assert last.startswith("The run does not fit: card 0 has 6.5 GiB, and the run needs 7.1")
     assert last.endswith("It fits with advisor.kv_cache_gib=1.")
-    said = shell.pace("plan", config(shell.folder, model, kv_cache_gib=4), "--card", "8", "--json")
+    said = shell.pace("plan", config(shell.folder, model, kv_cache_gib=4), "--card", "1", "--json")
     told = json.loads(said.out)
     assert (said.code, told["fits"], told["remedy"]) == (1, False, None)
     assert sum(part["size"] for part in told["places"][0]["parts"]) == told["places"][0]["needed_bytes"]

@@ -8,7 +8,9 @@ import pytest
 from transformers import AutoConfig
 
 from pace_async.errors import UsageError
+from pace_async.learn.movement import MovementLimits
 from pace_async.learn.passes import layers
+from pace_async.learn.replayed import repeats
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.trainer import load_trainer
 from pace_async.plan.count import _counted, count
@@ -85,6 +87,30 @@ def test_calls_in_one_row_take_no_more_than_was_counted_for_as_many_rows(
         assert trainer.step(group()).reason == ""
     step = count(StepShape(str(toy), CALLS, tokens, ANSWER, "fp32", checkpointing))
     assert 0.8 < live.peak / (step.gradient + step.passes) < 1.02
+
+
+@pytest.mark.long
+@pytest.mark.nightly
+def test_neither_passes_that_measure_noise_nor_a_gradient_that_is_repeated_take_more_than_a_step_of_long_answers(
+    tmp_path: Path,
+) -> None:
+    prompt, answer = 64, 8192
+    toy = write_llama(tmp_path / "model", vocab=500, width=32, layers=1, context=prompt + answer)
+    call = TrainedCall(tuple([5] * prompt), tuple([7] * answer), tuple([-6.0] * answer), tuple([0] * answer))
+    long = Group(1, 0, "grpo", 0.0, 0, (TrainedRollout(1, 1.0, 0.0, (call,)),))
+    settings = TrainerConfig(learning_rate=1e-3, micro_tokens=prompt + answer, precision="bf16")
+    settings = replace(settings, gradient_checkpointing=True, limits=MovementLimits(k3=1e-9))
+    trainer = load_trainer(toy, settings, tmp_path, toy)
+    trainer.step(long)
+    moments = [value for state in trainer.adamw.state.values() for value in state.values()]
+    with LiveBytes([*trainer.policy.parameters(), *moments]) as stepped:
+        assert trainer.step(long).metrics["noise_k3"] > 0
+    with LiveBytes([*trainer.policy.parameters(), *moments]) as repeated:
+        assert repeats(trainer)
+    step = count(StepShape(str(toy), 1, prompt + answer, answer, "bf16", True))
+    on_host = step.weights + step.moments  # from before the step, which the plan counts there
+    assert 0.8 < stepped.peak / (step.gradient + step.passes + on_host) < 1.02
+    assert repeated.peak < step.gradient + step.passes
 
 
 @pytest.mark.long

@@ -1,60 +1,18 @@
 """What a run needs, where it goes, and what is said where it does not fit. Steps are given, not counted."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pace_async.config import Config
-from pace_async.configure import resolve
 from pace_async.errors import UsageError
 from pace_async.plan.needs import GIB
 from pace_async.plan.places import Capacity, CardMemory, Owned
 from pace_async.plan.planned import Model, Plan, plan_of
 from pace_async.plan.served import ServedModel, refuse_unless_divisible, served_model
-from pace_async.plan.step import StepBytes, StepShape
+from pace_async.plan.step import StepBytes
 from pace_async.runtime.start.planning import plan_for
-
-SHAPES = Path(__file__).parents[2] / "scripts" / "documentation" / "shapes" / "models"
-QWEN, R1 = SHAPES / "qwen3.5-4b", SHAPES / "deepseek-r1-0528-qwen3-8b"
-BILLIONS = 4
-STEP = StepBytes(
-    parameters=BILLIONS * 10**9,
-    trained=BILLIONS * 10**9,
-    weights=16 * 10**9,
-    reference=0,
-    gradient=16 * 10**9,
-    moments=32 * 10**9,
-    peak=94 * 10**9,
-    layer=10**8,
-    root=8 * 10**8,
-)
-SERVED = 8e9 + 2 * 248_320 * 2560
-"""Bytes that vLLM serves: all weights, and the head that the model ties to its embedding."""
-ONE: Owned = {"learner": ["0"], "engine": ["0"]}
-TWO: Owned = {"learner": ["0"], "engine": ["1"]}
-
-
-def count(shape: StepShape) -> StepBytes:
-    """Passes of 30 GB, a fifth of it if activations are recomputed, half in bf16. Adapters are a hundredth."""
-    passes = 30e9 * (0.2 if shape.gradient_checkpointing else 1) * (0.5 if shape.precision == "bf16" else 1)
-    if shape.lora_rank is None:
-        return replace(STEP, peak=int(64e9 + passes * shape.rows))
-    parts = replace(STEP, trained=4 * 10**7, weights=8 * 10**9, gradient=16 * 10**7, moments=32 * 10**7)
-    return replace(parts, peak=int(8.48e9 + passes * shape.rows))
-
-
-def planned(settings: dict[str, object], cards: Mapping[str, float], owned: Owned = ONE) -> Plan:
-    config = config_of(settings)
-    capacity = Capacity({name: CardMemory(name, size * GIB) for name, size in cards.items()})
-    return plan_of(config, Model(QWEN, 2048), owned, capacity, count)
-
-
-def config_of(settings: dict[str, object]) -> Config:
-    usual = {"advisor.engine": "vllm", "advisor.model": str(QWEN), "learner.micro_tokens": 2048}
-    return resolve(None, {**usual, **settings}, environment={})
+from tests.support.run_plans import ONE, QWEN, R1, SERVED, STEP, TWO, config_of, count, planned
 
 
 def test_keys_and_values_of_published_shapes_have_their_known_sizes() -> None:
@@ -241,128 +199,6 @@ def test_without_a_card_everything_is_in_host_memory() -> None:
     assert (host.name, host.fits) == ("host memory", None)
     assert host.needed > STEP.peak
     assert not any(part.assumed for part in host.parts)
-
-
-@pytest.mark.parametrize(
-    ("gib", "remedy"),
-    [
-        (200, None),
-        (115, {"advisor.kv_cache_gib": 2}),
-        (92, {"advisor.kv_cache_gib": 2, "learner.gradient_checkpointing": True}),
-        (
-            81,
-            {"advisor.kv_cache_gib": 2, "learner.gradient_checkpointing": True, "learner.precision": "bf16"},
-        ),
-        (
-            60,
-            {
-                "advisor.kv_cache_gib": 2,
-                "learner.gradient_checkpointing": True,
-                "learner.precision": "bf16",
-                "learner.lora_rank": 16,
-            },
-        ),
-    ],
-)
-def test_the_first_settings_that_fit_are_named(gib: float, remedy: dict[str, object] | None) -> None:
-    settings: dict[str, object] = {"search.threads": 12, "advisor.gpu_memory": 0.5 if gib < 200 else 0.2}
-    plan = planned(settings, {"0": gib})
-    assert plan.remedy == remedy
-    assert bool(plan.faults) is (remedy is not None)
-    if remedy is not None:
-        words = [f"{key}={str(value).lower()}" for key, value in remedy.items()]
-        assert plan.refusal is not None
-        assert all(word in plan.refusal for word in words)
-        again = planned({**settings, **remedy}, {"0": gib})
-        assert again.faults == ()
-
-
-LORA: dict[str, object] = {
-    "learner.lora_rank": 16,
-    "learner.gradient_checkpointing": True,
-    "learner.precision": "bf16",
-}
-
-
-def test_another_engine_is_a_remedy_where_the_embedded_one_has_none() -> None:
-    embedded: dict[str, object] = {"advisor.engine": "embedded", "search.threads": 12}
-    assert planned(embedded, {"0": 100.0}).remedy == {"learner.gradient_checkpointing": True}, "no other engine needed"
-    plan = planned(embedded, {"0": 60.0})
-    assert plan.remedy == {
-        "learner.gradient_checkpointing": True,
-        "learner.precision": "bf16",
-        "advisor.engine": "vllm",
-        "advisor.kv_cache_gib": 2,
-        "learner.lora_rank": 16,
-    }
-    assert planned({**embedded, **(plan.remedy or {})}, {"0": 60.0}).faults == ()
-    nowhere = plan_of(
-        config_of(embedded), Model(QWEN, 2048), {"learner": [], "engine": []}, Capacity({}, host=60 * GIB), count
-    )
-    assert (bool(nowhere.faults), nowhere.remedy) == (True, None), "vLLM would take no less of the processor's memory"
-
-
-def test_a_second_card_for_the_engine_is_a_remedy() -> None:
-    beside = {"0": 23.6, "1": 23.6}
-    plan = planned(LORA, beside)
-    assert plan.remedy == {"advisor.gpus": ["1"]}
-    assert plan.refusal is not None
-    assert plan.refusal.endswith('It fits with advisor.gpus=["1"].')
-    assert planned({**LORA, "advisor.gpus": ["1"]}, beside, TWO).faults == ()
-
-
-def test_where_only_another_card_helps_it_says_so() -> None:
-    plan = planned(LORA, {"0": 19.0})
-    assert plan.another_card
-    assert plan.refusal is not None
-    assert plan.refusal.endswith('It fits with a second such card for the engine and advisor.gpus=["1"].')
-
-
-def test_a_larger_share_of_a_card_of_its_own_is_a_remedy_and_so_is_a_larger_cache() -> None:
-    cards = {"0": 200.0, "1": 23.6}
-    assert planned({**LORA, "advisor.gpu_memory": 0.5}, cards, TWO).remedy == {"advisor.gpu_memory": 0.9}
-    assert planned({**LORA, "advisor.kv_cache_gib": 0.01}, cards, TWO).remedy == {"advisor.kv_cache_gib": 1}
-
-
-def test_answers_of_one_kind_of_call_become_shorter_too() -> None:
-    def count_answers(shape: StepShape) -> StepBytes:
-        return replace(count(shape), peak=int(8.48e9 + 3e6 * shape.answers))
-
-    given = {**LORA, "advisor.max_tokens": 1024, "advisor.max_tokens_by_call.propose": 8192, "advisor.kv_cache_gib": 2}
-    given |= {"advisor.max_prompt_tokens": 4096}
-    capacity = Capacity({"0": CardMemory("0", 38 * GIB)})
-    plan = plan_of(config_of(given), Model(QWEN, 262_144), ONE, capacity, count_answers)
-    assert plan.remedy == {"advisor.max_tokens_by_call": {"propose": 2048}}
-    assert plan.refusal is not None
-    assert plan.refusal.endswith('It fits with advisor.max_tokens_by_call={"propose":2048}.')
-
-
-def test_shorter_calls_are_the_last_remedy() -> None:
-    def count_tokens(shape: StepShape) -> StepBytes:
-        return replace(count(shape), peak=int(8.48e9 + 1e6 * shape.tokens))
-
-    given = {**LORA, "advisor.max_tokens": 8000, "advisor.kv_cache_gib": 2}
-    capacity = Capacity({"0": CardMemory("0", 40 * GIB)})
-    plan = plan_of(config_of(given), Model(QWEN, 262_144), ONE, capacity, count_tokens)
-    assert plan.shape.tokens == 24_000, "prompts.tokens and the longest answer, not the context"
-    assert plan.remedy == {"advisor.max_prompt_tokens": 8192}
-
-
-def test_where_nothing_helps_it_says_so_and_counts_no_more() -> None:
-    shapes: list[StepShape] = []
-
-    def counting(shape: StepShape) -> StepBytes:
-        shapes.append(shape)
-        return count(shape)
-
-    config = config_of({"learner.lora_rank": 16, "advisor.kv_cache_gib": 1, "learner.gradient_checkpointing": True})
-    capacity = Capacity({"0": CardMemory("0", 10 * GIB)})
-    plan = plan_of(config, Model(QWEN, 2048), ONE, capacity, counting)
-    assert plan.refusal == (
-        f"The run does not fit: card 0 has 10.0 GiB, and the run needs {plan.places[0].needed / GIB:.1f}. "
-        "No setting would make it fit."
-    )
-    assert len(shapes) == 1
 
 
 def test_memory_that_others_use_and_a_cache_that_is_too_small_are_reported() -> None:
