@@ -34,3 +34,10 @@ def tokens_in(text: str) -> int:
 
 CHARACTERS_PER_TOKEN = 3.5
 """Of code and prose together. Most tokenizers have a little more."""
+
+
+def seconds_text(seconds: float) -> str:
+    """How long an evaluation took. Empty if nothing was evaluated."""
+    if not seconds:
+        return ""
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"

@@ -7,7 +7,7 @@ says another does not repeat. The metrics of all rows are columns, whose names s
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
-from pace_async.context.figures import digits_for, gain_text, score_text
+from pace_async.context.figures import digits_for, gain_text, score_text, seconds_text
 from pace_async.context.rows import COLUMNS, Row, most_telling
 from pace_async.context.sections import Levels
 from pace_async.context.texts import gist, in_short, one_line
@@ -181,14 +181,8 @@ def _outcome(row: Row, digits: int, *, bare: bool = False) -> str:
     best = f" ({row.over_best:+.3g})" if row.over_best is not None and not bare else ""
     again = f" (again {score_text(tested.again, digits)})" if row.says_again and tested.again is not None else ""
     again = " (worse when evaluated again)" if row.doubted else again
-    took = "" if bare and not row.slow else f", {_seconds(tested.seconds)}"
+    took = "" if bare and not row.slow else f", {seconds_text(tested.seconds) or 'not run again'}"
     return f"{score_text(tested.score, digits)}{again}{gain}{best}{same}{took}"
-
-
-def _seconds(seconds: float) -> str:
-    if not seconds:
-        return "not run again"
-    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
 
 
 def _counts(context: Context, shown: int) -> str:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from pace_async.context.figures import CHARACTERS_PER_TOKEN, digits_for, score_text
+from pace_async.context.figures import CHARACTERS_PER_TOKEN, digits_for, score_text, seconds_text
 from pace_async.context.files import files_levels, may_change_text, size_of
 from pace_async.context.noise import Noise, noise_text
 from pace_async.context.notes_page import LONGEST, shorter
@@ -183,7 +183,8 @@ def program_levels(context: Context, task: Task, *, to_edit: bool) -> Levels:
     metrics = "".join(f", {name} {value:g}" for name, value in context.metrics.items())
     mean = " by the mean of two evaluations" if context.by_mean else ""
     best = "" if context.best is not None else f" No program that you can see is better{mean}."
-    score = f"score {score_of(context, context.parent)}{metrics}" if context.begun else "not scored yet"
+    took = f", {seconds_text(context.seconds)}" if context.seconds else ""
+    score = f"score {score_of(context, context.parent)}{metrics}{took}" if context.begun else "not scored yet"
     head = f"Candidate {context.parent.candidate}, {score}, {size_text(spec, program)}.{best}"
     feedback = context.parent.feedback
     head += weights_text(spec, context.weights)

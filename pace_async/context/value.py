@@ -73,12 +73,13 @@ class Context:
     `noise` is what two evaluations of one program usually differ by, None if that is not known.
     `notes` is the newest page that may be seen, and `note` that of a person. `seed` is the task's own program, and
     `columns` are the metrics of all these results with what each says of the score. `begun` is False before a run has
-    scored the task's own program: then the parent's score is no score. `by_mean`: the best is so by the mean of two
-    evaluations, and another one has a better score. With several objectives the best rows are those of the front, and
-    `weights` are those of the rollout's reward. `pinned` are ideas that a person has put first, and `vetoed` those that
-    a person has ruled out, the latest last. The run ends after `most` candidates, None if it has no such limit.
-    `earlier` is what the run had learned from which this one started. `like` has, by the number of an untried idea,
-    others that say nearly the same, and `close` a candidate that tried something close to it."""
+    scored the task's own program: then the parent's score is no score. Its evaluation took `seconds`. `by_mean`: the
+    best is so by the mean of two evaluations, and another one has a better score. With several objectives the best rows
+    are those of the front, and `weights` are those of the rollout's reward. `pinned` are ideas that a person has put
+    first, and `vetoed` those that a person has ruled out, the latest last. The run ends after `most` candidates, None
+    if it has no such limit. `earlier` is what the run had learned from which this one started. `like` has, by the
+    number of an untried idea, others that say nearly the same, and `close` a candidate that tried something close to
+    it."""
 
     parent: Member
     best: Member | None
@@ -103,6 +104,7 @@ class Context:
     columns: Mapping[str, float] = field(default_factory=dict[str, float])
     begun: bool = True
     by_mean: bool = False
+    seconds: float = 0.0
     weights: tuple[float, ...] = ()
     pinned: frozenset[int] = frozenset()
     vetoed: tuple[KnownIdea, ...] = ()
@@ -128,15 +130,15 @@ class Context:
 def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, untried: int) -> Context:
     """The context of a rollout of `island` on `parent`. `untried` caps the untried ideas."""
     view = view_of(state, island)
-    members = _programs(state, island)
-    best = parent
-    for member in members:
-        best = _fitter(view, spec, best, member)
-    ahead = best if _worth(view, spec, best) != _worth(view, spec, parent) else None
     top = sorted(
         _on_front(state, island, view) or view.best(BEST),
         key=lambda tested: -spec.fitness.merit(_worth(view, spec, tested)),
     )
+    members = _programs(state, island, [tested.candidate for tested in top[:1]])
+    best = parent
+    for member in members:
+        best = _fitter(view, spec, best, member)
+    ahead = best if _worth(view, spec, best) != _worth(view, spec, parent) else None
     listed = {tested.candidate for tested in top}
     recent = [tested for tested in view.recent(BEST + RECENT) if tested.candidate not in listed][:RECENT]
     first = state.memory.first
@@ -165,6 +167,7 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
         best=ahead,
         other=_other([parent, *([ahead] if ahead is not None else [])], members),
         metrics=shown_metrics(own.metrics, spec) if own is not None else {},
+        seconds=own.seconds if own is not None else 0.0,
         best_rows=best_rows,
         recent_rows=recent_rows,
         lineage=tuple(row_of(view, tested, spec) for tested in view.lineage(parent.candidate, LINEAGE)),
@@ -299,11 +302,12 @@ def _surpassed(view: Results, spec: TaskSpec, base: Member, parent: Member) -> b
     return spec.fitness.better(_worth(view, spec, parent), _worth(view, spec, base))
 
 
-def _programs(state: RunState, island: Island) -> list[Member]:
-    """Programs that the island may see, the best of its own first, each once."""
+def _programs(state: RunState, island: Island, named: Iterable[int]) -> list[Member]:
+    """Programs that the island may see, the best of its own first, each once. `named` are others among them."""
     elites = [] if state.memory.mode == "island" else [state.visible.elites[n] for n in sorted(state.visible.elites)]
-    programs = {member.candidate: member for member in (*island.members[:LOOKED_AT], *elites)}
-    return list(programs.values())
+    others = (program_of(state, island, candidate) for candidate in named)
+    seen = (*island.members[:LOOKED_AT], *elites, *(other for other in others if other is not None))
+    return list({member.candidate: member for member in seen}.values())
 
 
 def _other(shown: Sequence[Member], members: Iterable[Member]) -> Member | None:

@@ -25,7 +25,7 @@ from pace_async.errors import CandidateFault
 from pace_async.programs.block_use import defines
 from pace_async.programs.compiled import LONGEST_PROGRAM, compiled, program_hash
 from pace_async.programs.fileset import is_fileset, is_manifest
-from pace_async.programs.folding import is_folded, lost_names, names_in, unfolded
+from pace_async.programs.folding import is_folded, lost_names, unfolded
 from pace_async.programs.languages import PYTHON, Language, language_of
 from pace_async.programs.text import DIVIDER, END_MARK, REPLACE, SEARCH, START_MARK, editable
 from pace_async.thinking import answer_proper
@@ -99,8 +99,7 @@ def _of_folded(parsed: WholeBlock | tuple[Edit, ...], seen: str, block: str, par
     shown = editable(seen)[1]
     if isinstance(parsed, WholeBlock):
         text = parsed.text
-        used = names_in(parent.replace(block, unfolded(text, shown, parent)))
-        if lost := [name for name in lost_names(text, shown) if name in used]:
+        if lost := lost_names(text, shown, parent.replace(block, unfolded(text, shown, parent))):
             raise CandidateFault("hidden_lines_lost", f"the block has neither the line of {lost[0]} nor a definition")
     else:
         try:

@@ -169,7 +169,12 @@ def _reached(lines: Sequence[str], known: Sequence[Part], entry: str) -> set[Par
 
 def _words(lines: Iterable[str]) -> frozenset[str]:
     """Words of code, not of docstrings and comments."""
-    return names_in("".join(_COMMENT.sub("", line) for line in _TEXT.sub("", "".join(lines)).splitlines(keepends=True)))
+    return names_in(_code("".join(lines)))
+
+
+def _code(text: str) -> str:
+    """The text without docstrings and comments."""
+    return "".join(_COMMENT.sub("", line) for line in _TEXT.sub("", text).splitlines(keepends=True))
 
 
 def _is_numbers(lines: Sequence[str], part: Part) -> bool:
@@ -201,11 +206,20 @@ def unfolded(text: str, seen: str, program: str) -> str:
     return "".join(whole.get(line.rstrip(), line) for line in text.splitlines(keepends=True))
 
 
-def lost_names(text: str, seen: str) -> list[str]:
-    """Names of what is folded in `seen`, and of which the text has neither the line nor a definition."""
-    lines = {line.rstrip() for line in text.splitlines()}
+def lost_names(text: str, seen: str, program: str) -> list[str]:
+    """Names of what is folded in `seen`, of which the text has neither the line nor a definition, and which `program`,
+    made of the text, uses."""
+    lines, code = {line.rstrip() for line in text.splitlines()}, _code(program)
     names = [(line, _name_of(line)) for line, _, _ in _ranges(seen)]
-    return [name for line, name in names if line not in lines and not _defines(text, name)]
+    lost = [(line, name) for line, name in names if line not in lines and not _defines(text, name)]
+    return [name for line, name in lost if _uses(code, name, as_method=line[0].isspace())]
+
+
+def _uses(code: str, name: str, *, as_method: bool) -> bool:
+    """Whether the code uses a function or table, or a method. An attribute that the code sets is no method."""
+    if not as_method:
+        return re.search(rf"(?<![\w.]){name}\b", code) is not None
+    return re.search(rf"\.{name}\b", code) is not None and not re.search(rf"\.{name}[ \t]*=(?!=)", code)
 
 
 def changed_names(program: str, others: Iterable[str]) -> frozenset[str]:

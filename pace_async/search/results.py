@@ -223,12 +223,12 @@ class Results:
         return list(islice((one for one in found if one.score is None), count))
 
     def equal_to(self, one: TriedOut) -> int | None:
-        """The first candidate with exactly the same score, None if it is `one` itself or has no score."""
+        """The first earlier candidate with exactly the same score and metrics, None without one or without a score."""
         if one.score is None:
             return None
-        place = bisect_left(self.worth, (self._key(one.score), -1))
-        first = self.worth[place][1]
-        return None if first == one.candidate else first
+        key = self._key(one.score)
+        same_score = self.worth[bisect_left(self.worth, (key, -1)) : bisect_left(self.worth, (key, one.candidate))]
+        return next((other for _, other in same_score if self.tested[other].metrics == one.metrics), None)
 
     def same_program(self, one: TriedOut) -> int | None:
         """The first candidate with the same program, None if it is `one` itself or has no program."""

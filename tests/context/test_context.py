@@ -327,7 +327,7 @@ def test_a_row_says_its_metrics_and_how_a_second_evaluation_went() -> None:
         view.tested[candidate] = tested
     text = told(state, task=replace(TASK, spec=spec), parent=island.members[0])
     assert "What is measured: spread: how wide." in text
-    assert "- 4 from 2: 1.5, -1e-08, exactly as 1, 0.25 s | 0.75: " in text
+    assert "- 4 from 2: 1.5, -1e-08, 0.25 s | 0.75: " in text
     assert "(again" not in text
     shared = row_of(view, view.tested[1], spec.model_copy(update={"kind": "command"}))
     assert "1.5 (again 1.25), +0.5" in row_text(shared, 5, 200)

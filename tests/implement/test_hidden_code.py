@@ -141,6 +141,22 @@ def test_a_whole_block_may_leave_out_hidden_code_that_nothing_uses_any_more() ->
         made(f"```python\n{block.replace(line, '')}```")
 
 
+def test_neither_a_word_of_a_docstring_nor_an_attribute_of_another_class_uses_hidden_code() -> None:
+    """As a model by hand was refused twice: "ridge regression" stands above the block, and a class has `self.parts`."""
+    task = load_task("multi_evolve")
+    seen = folded(task.program, {"predict"})
+    assert "def regression(" in seen and "    def parts(self, held): ...  # " in seen
+
+    def written(use: str) -> str:
+        other = "class Other:\n    def __init__(self):\n        self.parts = [1.0]\n\n\n"
+        block = f"{other}def predict(instance):\n    return [{use} for _ in instance['test']]\n"
+        return program_of(f"```python\n{block}```", task.program, entry="predict", seen=seen)
+
+    assert "Other().parts[0]" in written("Other().parts[0]")
+    with pytest.raises(CandidateFault, match="regression"):
+        written("regression([1.0])")
+
+
 def test_a_hidden_function_that_is_written_anew_counts_and_one_of_three_dots_does_not() -> None:
     block = split_block(SEEN)[1]
     line = next(line for line in block.splitlines(keepends=True) if line.startswith("def snake("))

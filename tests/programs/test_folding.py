@@ -117,8 +117,8 @@ def test_a_class_is_left_out_whole_unless_something_that_is_shown_uses_it() -> N
         assert hidden(program, needed) == [] and '"""Solves."""' in folded(program, {needed})
     seen = folded(PROGRAM, ())
     line = "class Solver(Base): ...  # 27-41 hidden\n"
-    assert lost_names(seen.replace(line, ""), seen) == ["Solver"]
-    assert lost_names(seen.replace(line, "class Solver:\n    limit = 4\n"), seen) == []
+    assert lost_names(seen.replace(line, ""), seen, "x = Solver()\n") == ["Solver"]
+    assert lost_names(seen.replace(line, "class Solver:\n    limit = 4\n"), seen, "x = Solver()\n") == []
 
 
 def test_of_what_a_program_says_of_itself_above_its_block_the_first_line_is_left() -> None:
@@ -225,10 +225,13 @@ def test_lines_that_an_answer_keeps_moves_or_drops_are_unfolded_as_they_stand() 
     line = "def first(x): ...  # 14-18 hidden\n"
     moved = f"{line}step = 1\n"
     assert unfolded(moved, seen, PROGRAM) == f"def first(x):\n{BODY}\n\nstep = 1\n"
-    assert lost_names(seen, seen) == []
-    assert lost_names(seen.replace(line, ""), seen) == ["first"]
-    assert lost_names(seen.replace(line, "def first(x, y=1):\n    return x\n"), seen) == []
-    assert lost_names(seen.replace("TABLE = ...", "TABLE: dict = {}  # ..."), seen) == []
+    uses = "x = first(TABLE)\n"
+    assert lost_names(seen, seen, uses) == []
+    assert lost_names(seen.replace(line, ""), seen, uses) == ["first"]
+    for unused in ("x = 1  # first\n", '"""What comes first."""\n', "x = y.first\n"):
+        assert lost_names(seen.replace(line, ""), seen, unused) == []
+    assert lost_names(seen.replace(line, "def first(x, y=1):\n    return x\n"), seen, uses) == []
+    assert lost_names(seen.replace("TABLE = ...", "TABLE: dict = {}  # ..."), seen, uses) == []
     assert unfolded("def first(x): ...  # 1-99 hidden\n", seen, PROGRAM) == "def first(x): ...  # 1-99 hidden\n"
 
 

@@ -1,5 +1,6 @@
 """What was tried and proposed: nothing tested is lost, and the order in which it came does not matter."""
 
+from dataclasses import replace
 from itertools import zip_longest
 
 from hypothesis import given
@@ -92,6 +93,9 @@ def test_equal_scores_are_called_equal_to_the_first_of_them() -> None:
     assert results.equal_to(results.tested[6]) is None and results.equal_to(results.tested[8]) is None
     assert [one.candidate for one in results.best(5)] == [7, 6]
     assert [one.candidate for one in results.recent(2)] == [9, 8]
+    widths = {6: 1.0, 9: 2.0, 11: 2.0}
+    results = folded([replace(trial(number, 2.0), metrics={"width": width}) for number, width in widths.items()])
+    assert [results.equal_to(results.tested[number]) for number in widths] == [None, None, 9]
 
 
 def test_many_untried_ideas_displace_no_result() -> None:
