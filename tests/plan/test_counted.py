@@ -24,6 +24,13 @@ for line in sys.stdin:
 """
 
 
+def runs_instead(monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
+    def given(_: str) -> list[str]:
+        return command
+
+    monkeypatch.setattr(counting, "python_module", given)
+
+
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_one_child_counts_what_each_of_several_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +54,7 @@ def test_a_child_that_ends_is_reported_by_its_last_line_and_another_one_is_start
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = [sys.executable, "-c", ENDS_ONCE, str(tmp_path / "mark"), json.dumps(asdict(ANSWER))]
-    monkeypatch.setattr(counting, "python_module", lambda _: command)
+    runs_instead(monkeypatch, command)
     shape = StepShape("model", 1, 64, 10)
     with one_child():
         with pytest.raises(NotCounted, match="The memory of model could not be counted: out of something"):
@@ -56,7 +63,7 @@ def test_a_child_that_ends_is_reported_by_its_last_line_and_another_one_is_start
 
 
 def test_a_child_that_says_nothing_is_ended_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counting, "python_module", lambda _: [sys.executable, "-c", "import time; time.sleep(600)"])
+    runs_instead(monkeypatch, [sys.executable, "-c", "import time; time.sleep(600)"])
     monkeypatch.setattr(counting, "DEADLINE_S", 0.2)
     with one_child(), pytest.raises(NotCounted, match="The memory of model was not counted after 0 s"):
         counted(StepShape("model", 1, 64, 10))
