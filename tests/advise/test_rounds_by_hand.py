@@ -12,6 +12,7 @@ from pace_async.answers import parse_propose, parse_select
 from pace_async.context.notes_page import page_in
 from pace_async.errors import CandidateFault
 from pace_async.implement.edits import WholeBlock, apply_edits, parse, program_of
+from pace_async.programs.folding import lost_names
 from pace_async.programs.text import editable
 from scripts.benchmarks.rounds_by_hand import RUNS
 from tests.support.rounds_by_hand import asked
@@ -42,13 +43,24 @@ FOLDED = {
     "eplb_one_call_3": 16,
     "eplb_one_call_4": 16,
     "eplb_one_call_5": 17,
+    "eplb_one_call_6": 16,
     "eplb_three_calls_2": 32,
+    "eplb_three_calls_3": 32,
     "multi_evolve_one_call_4": 16,
     "multi_evolve_one_call_5": 17,
     "multi_evolve_one_call_6": 16,
+    "multi_evolve_one_call_7": 16,
+    "rostering_one_call": 16,
     "routing_one_call_3": 16,
 }
 """Later runs, whose authors saw programs with folded functions, and how many answers their advisors gave."""
+MADE = {
+    "eplb_one_call_6": {"edited": 12, "whole": 4},
+    "eplb_three_calls_3": {"edited": 7, "whole": 10},
+    "multi_evolve_one_call_7": {"edited": 11, "whole": 8, "search_not_found": 2},
+    "rostering_one_call": {"edited": 11, "whole": 5},
+}
+"""What was not 16 times edited."""
 WRONG_ON_PURPOSE = {"multi_evolve_one_call_5": 1}
 ADVICE = ("one", "propose", "select")
 
@@ -88,8 +100,8 @@ def test_every_answer_of_a_round_by_hand_is_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FOLDED)
-def test_every_edit_of_a_program_with_folded_functions_is_found_in_what_its_author_saw(name: str) -> None:
-    advised, refused, changed = 0, 0, 0
+def test_every_answer_to_a_program_with_folded_functions_is_put_back_as_its_author_meant(name: str) -> None:
+    advised, refused, made = 0, 0, Counter[str]()
     for kind, question, answer in asked(name):
         if kind in ADVICE:
             advised += 1
@@ -98,11 +110,20 @@ def test_every_edit_of_a_program_with_folded_functions_is_found_in_what_its_auth
             except CandidateFault:
                 refused += 1
         elif kind == "implement":
-            seen, edits = _PROGRAM.search(question), parse(answer)
-            assert seen is not None and not isinstance(edits, WholeBlock)
+            seen, parsed = _PROGRAM.search(question), parse(answer)
+            assert seen is not None
             block = editable(seen[2])[1]
-            changed += apply_edits(block, edits, seen[2]) != block
-    assert (advised, refused, changed) == (FOLDED[name], WRONG_ON_PURPOSE.get(name, 0), 16)
+            if isinstance(parsed, WholeBlock):
+                assert lost_names(parsed.text, block, parsed.text) == []
+                made["whole"] += 1
+                continue
+            try:
+                assert apply_edits(block, parsed, seen[2]) != block
+                made["edited"] += 1
+            except CandidateFault as fault:
+                made[fault.kind] += 1
+    assert (advised, refused) == (FOLDED[name], WRONG_ON_PURPOSE.get(name, 0))
+    assert made == MADE.get(name, {"edited": 16})
 
 
 def test_every_kept_run_is_read() -> None:
