@@ -40,8 +40,8 @@ FILES_SHARE = 0.6
 """Of the parent, where it has levels: it has several files then."""
 FILLED = 0.235
 """Of the budget, for a question whose sections do not need their shares."""
-MORE = ("results", "ideas")
-"""What then shows more, in turn."""
+MORE = (("best",), ("results", "ideas"))
+"""What then shows more: first the best program, and then the others in turn."""
 LEAST = 56_000
 """Characters from which shares are counted where the budget has fewer: those of the usual one."""
 ORDER = (
@@ -155,15 +155,16 @@ def _less(sections: Mapping[str, Levels], texts: dict[str, str], levels: dict[st
 
 
 def _fill(sections: Mapping[str, Levels], texts: dict[str, str], levels: dict[str, int], total: int, room: int) -> int:
-    """Let the sections of MORE show more, one level each in turn, while all texts together have at most `room`
-    characters. Returns the characters that they have then."""
-    growing = [name for name in MORE if name in sections]
-    while growing:
-        for name in tuple(growing):
-            longer = sections[name](levels[name] - 1) if total < room and levels[name] else None
-            if longer is None or total - len(texts[name]) + len(longer) > room:
-                growing.remove(name)
-                continue
-            total += len(longer) - len(texts[name])
-            texts[name], levels[name] = longer, levels[name] - 1
+    """Let the sections of MORE show more, those of a group one level each in turn, while all texts together have at
+    most `room` characters. Returns the characters that they have then."""
+    for group in MORE:
+        growing = [name for name in group if name in sections]
+        while growing:
+            for name in tuple(growing):
+                longer = sections[name](levels[name] - 1) if total < room and levels[name] else None
+                if longer is None or total - len(texts[name]) + len(longer) > room:
+                    growing.remove(name)
+                    continue
+                total += len(longer) - len(texts[name])
+                texts[name], levels[name] = longer, levels[name] - 1
     return total

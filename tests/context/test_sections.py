@@ -48,10 +48,21 @@ def test_sections_have_shares_only_beside_a_program() -> None:
 
 
 def test_what_a_short_question_leaves_goes_to_results_and_ideas_in_turn() -> None:
-    made = {"results": levels([6000, 5000, 4000, 1000]), "ideas": levels([5000, 2000, 600]), "best": levels([9000, 90])}
+    made = {
+        "results": levels([6000, 5000, 4000, 1000]),
+        "ideas": levels([5000, 2000, 600]),
+        "other": levels([9000, 90]),
+    }
     for program, shown in ((13_000, (1000, 600)), (8000, (4000, 600)), (6000, (5000, 2000)), (100, (6000, 5000))):
         texts = fitted({**made, "program": levels([program])}, 56_000).texts
-        assert (len(texts["results"]), len(texts["ideas"]), len(texts["best"])) == (*shown, 90)
+        assert (len(texts["results"]), len(texts["ideas"]), len(texts["other"])) == (*shown, 90)
+
+
+def test_before_them_the_best_program_has_it() -> None:
+    made = {"results": levels([4000, 1000]), "ideas": levels([600]), "best": levels([9000, 3000, 2000, 90])}
+    for program, shown in ((13_000, (1000, 90)), (9000, (1000, 2000)), (5500, (4000, 3000)), (100, (1000, 9000))):
+        texts = fitted({**made, "program": levels([program])}, 56_000).texts
+        assert (len(texts["results"]), len(texts["best"])) == shown
 
 
 @given(st.lists(st.integers(0, 3000), min_size=1, max_size=30))
