@@ -1,6 +1,5 @@
 """Counts training steps in a child process, so that no torch enters this one."""
 
-import io
 import json
 import os
 import subprocess
@@ -43,12 +42,14 @@ def counted(shape: StepShape) -> StepBytes:
 def one_child() -> Generator[None]:
     """What is counted inside the context has one child process, which imports torch once and takes no short step
     twice. It is started with the first count."""
-    with _Child() as child:
+    with tempfile.TemporaryFile() as errors:
+        child = _Child(errors)
         token = _child.set(child)
         try:
             yield
         finally:
             _child.reset(token)
+            child.end()
 
 
 def _printed(shape: StepShape) -> str:
@@ -71,19 +72,12 @@ def _printed(shape: StepShape) -> str:
 
 
 class _Child:
-    """A child that answers one shape after the other. Another one is started after one that failed."""
+    """A child that answers one shape after the other. Another one is started after one that failed. `errors` is the
+    file of its standard error."""
 
-    def __init__(self) -> None:
+    def __init__(self, errors: IO[bytes]) -> None:
+        self._errors = errors
         self._process: subprocess.Popen[bytes] | None = None
-        self._errors: IO[bytes] = io.BytesIO()
-
-    def __enter__(self) -> "_Child":
-        self._errors = tempfile.TemporaryFile()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end()
-        self._errors.close()
 
     def answer(self, shape: StepShape) -> str:
         process = self._process = self._process or self._started()
@@ -102,7 +96,7 @@ class _Child:
             timer.cancel()
         if line.endswith(b"\n"):
             return line.decode()
-        self._end()
+        self.end()
         self._errors.seek(0)
         raise _late(shape) if late.is_set() else _failed(shape, self._errors.read())
 
@@ -112,7 +106,7 @@ class _Child:
             python_module(_MODULE), env=_environment(), stdin=pipe, stdout=pipe, stderr=errors, bufsize=0
         )
 
-    def _end(self) -> None:
+    def end(self) -> None:
         if self._process is not None:
             self._process.kill()
             self._process.communicate()
