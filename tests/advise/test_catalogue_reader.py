@@ -207,6 +207,7 @@ def test_its_answers_parse_and_its_ideas_exist_on_catalogues_never_seen(measured
 
 @pytest.mark.timeout(700)
 @pytest.mark.long
+@pytest.mark.nightly
 def test_its_chains_end_in_an_experiment_that_changes_the_parent(measured: dict[str, dict[str, float]]) -> None:
     for kind, shares in measured.items():
         assert shares["good chains"] >= 0.9, kind
@@ -214,6 +215,7 @@ def test_its_chains_end_in_an_experiment_that_changes_the_parent(measured: dict[
 
 @pytest.mark.timeout(700)
 @pytest.mark.long
+@pytest.mark.nightly
 def test_its_ideas_spread_over_mechanisms(measured: dict[str, dict[str, float]]) -> None:
     for kind, shares in measured.items():
         assert shares["entropy over mechanisms"] >= 0.9, kind

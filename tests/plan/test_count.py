@@ -207,6 +207,7 @@ def test_layers_of_two_kinds_are_drawn_out_each_as_its_own(tmp_path: Path) -> No
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_a_long_pass_of_several_calls_is_drawn_out_with_its_masks(tmp_path: Path) -> None:
     from tests.support.chat_models import qwen3_5
 

@@ -33,6 +33,7 @@ def runs_instead(monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
+@pytest.mark.nightly
 def test_one_child_counts_what_each_of_several_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     toy = write_llama(tmp_path / "model", vocab=500, width=64, layers=4)
     started = list[bool]()
