@@ -5,9 +5,9 @@ BIN := .venv/bin
 # Bytecode is kept, whatever the environment says: otherwise each of the tests' hundreds of processes compiles the package,
 # and each worker runs all tests again.
 export PYTHONDONTWRITEBYTECODE :=
-# Seven workers for two cores, because many tests wait. They take whole files, in the order of tests/conftest.py, so that
+# Five workers for two cores, because many tests wait. They take whole files, in the order of tests/conftest.py, so that
 # nothing slow begins last.
-WORKERS := 7
+WORKERS := 5
 # SkyRL 0.3.0 asks for a newer torch and for its CUDA packages, which its JAX backend does not import.
 SKYRL := "jax>=0.8,<0.11" flax==0.12.8 optax==0.2.8 transformers==5.8.0 peft==0.18.1 hf_transfer "cloudpathlib>=0.23" \
 	fastapi sqlmodel psutil asyncpg
