@@ -23,10 +23,11 @@ import typer.main
 from hypothesis import settings
 
 from pace_async.advise.engines.vllm_found import Missing, find_vllm
+from pace_async.plan import counted
 from pace_async.population import schema
 from pace_async.runtime.run_index import HOME
 from tests.faults.listing import FaultListing
-from tests.support.children_here import run_here
+from tests.support.children_here import counted_here, run_here
 from tests.support.command_line import Shell
 from tests.support.needed import without
 from tests.support.own_folder import OwnFolder
@@ -132,6 +133,7 @@ def both(request: pytest.FixtureRequest) -> Iterator[str]:
 def children_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Children of ours that only answer a question answer in this process."""
     monkeypatch.setattr(subprocess, "run", run_here)
+    monkeypatch.setattr(counted._Child, "answer", counted_here)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

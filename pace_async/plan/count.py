@@ -1,10 +1,11 @@
-"""Counts the memory of training steps: `python -m pace_async.plan.count [STEP]`, STEP being a StepShape as JSON.
+"""Counts the memory of training steps: `python -m pace_async.plan.count`.
 
-Prints the JSON of StepBytes. Without STEP it does so for each line of standard input, and takes a short step that
-stands for several of them once. The model is built from its config.json alone, on tensors without values, and takes the
-step that the learner takes: a pass with gradients of an earlier pass in place, version 0's pass beside it if there is a
-penalty, and AdamW's step. The pass that measures how far the policy moved keeps nothing, so it takes less. What a
-library would compile or fuse on a card (flash-linear-attention, for instance) takes less than what is counted here.
+Each line of standard input is a StepShape as JSON, and its answer is a line with the JSON of StepBytes. A short step
+that stands for several of them is taken once. The model is built from its config.json alone, on tensors without values,
+and takes the step that the learner takes: a pass with gradients of an earlier pass in place, version 0's pass beside it
+if there is a penalty, and AdamW's step. The pass that measures how far the policy moved keeps nothing, so it takes
+less. What a library would compile or fuse on a card (flash-linear-attention, for instance) takes less than what is
+counted here.
 
 A long step of a deep model is not taken whole: see `plan.drawn_out`.
 Only imported in a child process, because it imports torch.
@@ -42,8 +43,8 @@ class CannotBuild(ValueError):
 
 
 def count(shape: StepShape, known: dict[tuple[Layers, StepShape], PhaseBytes] | None = None) -> StepBytes:
-    """The bytes of a step. A long one is drawn out from short ones, of which `known` holds those taken before. Raises
-    CannotBuild."""
+    """The bytes of a step. A long one is drawn out from short ones. `known` holds the short ones that were taken
+    before. Raises CannotBuild."""
     hide_card_kernels()
     masking_utils.find_packed_sequence_indices = _nothing_is_packed if shape.rows == 1 else _packed
     config = _config(shape.model)
@@ -230,7 +231,7 @@ def main() -> None:
     die_with_parent()
     logging.set_verbosity_error()
     known: dict[tuple[Layers, StepShape], PhaseBytes] = {}
-    for asked in sys.argv[1:] or sys.stdin:
+    for asked in sys.stdin:
         shape = StepShape.from_json(asked)
         try:
             answer = asdict(count(shape, known))

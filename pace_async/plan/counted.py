@@ -1,4 +1,4 @@
-"""Counts training steps in a child process, so that no torch enters this one."""
+"""Counts training steps in a child process, so that this one never imports torch."""
 
 import json
 import os
@@ -17,7 +17,6 @@ from pace_async.plan.step import StepBytes, StepShape
 
 DEADLINE_S = 900.0
 """A count takes 5 to 15 s on a quiet core."""
-_MODULE = "pace_async.plan.count"
 
 
 class NotCounted(UsageError):
@@ -32,7 +31,10 @@ def counted(shape: StepShape) -> StepBytes:
             f"{install_line('learn')}."
         )
     child = _child.get()
-    answer: dict[str, Any] = json.loads(_printed(shape) if child is None else child.answer(shape))
+    if child is None:
+        with one_child():
+            return counted(shape)
+    answer: dict[str, Any] = json.loads(child.answer(shape))
     if "refused" in answer:
         raise UsageError(f"{answer['refused']}: transformers cannot build this model.")
     return StepBytes(**answer)
@@ -50,25 +52,6 @@ def one_child() -> Generator[None]:
         finally:
             _child.reset(token)
             child.end()
-
-
-def _printed(shape: StepShape) -> str:
-    """The answer of a child of its own."""
-    try:
-        done = subprocess.run(
-            python_module(_MODULE, shape.to_json()),
-            env=_environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=DEADLINE_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise _late(shape) from None
-    lines = done.stdout.decode(errors="replace").splitlines()
-    if done.returncode != 0 or not lines:
-        raise _failed(shape, done.stderr)
-    return lines[-1]
 
 
 class _Child:
@@ -102,9 +85,9 @@ class _Child:
 
     def _started(self) -> subprocess.Popen[bytes]:
         pipe, errors = subprocess.PIPE, self._errors
-        return subprocess.Popen(
-            python_module(_MODULE), env=_environment(), stdin=pipe, stdout=pipe, stderr=errors, bufsize=0
-        )
+        environment = clean_environment(OMP_NUM_THREADS="1", **{PARENT: str(os.getpid())})
+        command = python_module("pace_async.plan.count")
+        return subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=errors, bufsize=0)
 
     def end(self) -> None:
         if self._process is not None:
@@ -114,10 +97,6 @@ class _Child:
 
 
 _child: ContextVar[_Child | None] = ContextVar("child", default=None)
-
-
-def _environment() -> dict[str, str]:
-    return clean_environment(OMP_NUM_THREADS="1", **{PARENT: str(os.getpid())})
 
 
 def _late(shape: StepShape) -> NotCounted:

@@ -207,8 +207,8 @@ def unfolded(text: str, seen: str, program: str) -> str:
 
 
 def lost_names(text: str, seen: str, program: str) -> list[str]:
-    """Names of what is folded in `seen`, of which the text has neither the line nor a definition, and which `program`,
-    made of the text, uses."""
+    """Names of what is folded in `seen` and lost in the text, which has neither the line nor a definition. Only those
+    that `program`, which is made of the text, uses."""
     lines, code = {line.rstrip() for line in text.splitlines()}, _code(program)
     names = [(line, _name_of(line)) for line, _, _ in _ranges(seen)]
     lost = [(line, name) for line, name in names if line not in lines and not _defines(text, name)]
@@ -217,6 +217,7 @@ def lost_names(text: str, seen: str, program: str) -> list[str]:
 
 def _uses(code: str, name: str, *, as_method: bool) -> bool:
     """Whether the code uses a function or table, or a method. An attribute that the code sets is no method."""
+    name = re.escape(name)
     if not as_method:
         return re.search(rf"(?<![\w.]){name}\b", code) is not None
     return re.search(rf"\.{name}\b", code) is not None and not re.search(rf"\.{name}[ \t]*=(?!=)", code)

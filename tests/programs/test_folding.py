@@ -231,6 +231,7 @@ def test_lines_that_an_answer_keeps_moves_or_drops_are_unfolded_as_they_stand() 
     for unused in ("x = 1  # first\n", '"""What comes first."""\n', "x = y.first\n"):
         assert lost_names(seen.replace(line, ""), seen, unused) == []
     assert lost_names(seen.replace(line, "def first(x, y=1):\n    return x\n"), seen, uses) == []
+    assert lost_names("x = 1\n", '"""f(x, y) for each.""" ...  # 1-4 hidden\n', uses) == []
     assert lost_names(seen.replace("TABLE = ...", "TABLE: dict = {}  # ..."), seen, uses) == []
     assert unfolded("def first(x): ...  # 1-99 hidden\n", seen, PROGRAM) == "def first(x): ...  # 1-99 hidden\n"
 

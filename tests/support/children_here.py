@@ -15,6 +15,9 @@ from typing import Any
 
 import pytest
 
+from pace_async.children import python_module
+from pace_async.plan.step import StepShape
+
 _run: Any = subprocess.run
 
 
@@ -26,6 +29,7 @@ def run_here(command: Sequence[str], **options: Any) -> subprocess.CompletedProc
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the module is imported already
         patch.setattr(sys, "argv", list(command[3:]))
+        patch.setattr(sys, "stdin", io.StringIO(options.get("input", "")))
         patch.setattr("pace_async.children.die_with_parent", lambda: None)
         with redirect_stdout(out), redirect_stderr(err):
             try:
@@ -36,3 +40,9 @@ def run_here(command: Sequence[str], **options: Any) -> subprocess.CompletedProc
     texts = (out.getvalue(), err.getvalue())
     given = texts if options.get("text") else tuple(text.encode() for text in texts)
     return subprocess.CompletedProcess(command, code, *given)
+
+
+def counted_here(_child: object, shape: StepShape) -> str:
+    """As the child of `plan.counted` answers."""
+    done = run_here(python_module("pace_async.plan.count"), input=f"{shape.to_json()}\n", text=True)
+    return str(done.stdout)
