@@ -1,11 +1,13 @@
 """Starts SkyRL's server of the Tinker API in this environment, as `python start_skyrl.py ARGUMENTS`.
 
 SkyRL starts its engine by `uv run`, which would make another environment: here this interpreter runs it. One of its
-types is a typing.TypedDict, which pydantic takes from Python 3.12 on only.
+types is a typing.TypedDict, which pydantic takes from Python 3.12 on only. It unpacks with a filter, which tarfile has
+from Python 3.11.4 on.
 """
 
 import runpy
 import sys
+import tarfile
 import typing
 from importlib import import_module
 from typing import Any, cast
@@ -13,6 +15,16 @@ from typing import Any, cast
 import typing_extensions
 
 cast("Any", typing).TypedDict = typing_extensions.TypedDict
+
+
+def _extractall(archive: tarfile.TarFile, path: str, filter: str) -> None:
+    """What this server's own archives need."""
+    _without_filter(archive, path)
+
+
+if not hasattr(tarfile, "data_filter"):
+    _without_filter = tarfile.TarFile.extractall
+    cast("Any", tarfile.TarFile).extractall = _extractall
 
 
 def command_of(parent: object, config: Any) -> list[str]:
