@@ -40,6 +40,7 @@ def text(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_the_text_part_has_the_same_bits_under_its_own_names_and_nothing_else(whole: Path, text: Path) -> None:
     given, taken = checkpoint_digests(whole), checkpoint_digests(text)
     renamed = {name.replace("model.language_model.", "model."): digest for name, digest in given.items()}

@@ -156,6 +156,7 @@ def test_its_answers_parse(measured: dict[str, Any]) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_its_ideas_spread_over_every_mechanism(measured: dict[str, Any]) -> None:
     assert measured["figures"]["mechanisms that occur"] == 1.0
     assert measured["figures"]["share of the commonest mechanism"] <= 0.5

@@ -30,8 +30,11 @@ from tests.support.simulated_runs import settings
 CHILDREN = ("pace run circle_packing", "pace db shell")
 """Examples that need a process of their own: they handle signals, or read standard input."""
 
-LONG = (CHILDREN[0], "pace optimize", "pace simulate", "pace plan", "pace task check my_task")
+LONG = ("pace optimize", "pace task check my_task")
 """Examples that take several seconds of processor time each."""
+
+NIGHTLY = (CHILDREN[0], "pace simulate", "pace plan")
+"""Those that take ten and more."""
 
 
 def commands(command: Any, name: str = "pace") -> Iterator[tuple[str, Any]]:
@@ -46,7 +49,11 @@ def commands(command: Any, name: str = "pace") -> Iterator[tuple[str, Any]]:
 COMMANDS = dict(commands(typer.main.get_command(app)))
 EXAMPLES = [
     pytest.param(
-        name, line, id=line, marks=[pytest.mark.timeout(300), pytest.mark.long] if line.startswith(LONG) else []
+        name,
+        line,
+        id=line,
+        marks=[pytest.mark.long] * line.startswith((*LONG, *NIGHTLY))
+        + [pytest.mark.nightly] * line.startswith(NIGHTLY),
     )
     for name, command in COMMANDS.items()
     for line in re.findall(r"^\s*Example: (.+)$", command.help or "", re.MULTILINE)

@@ -117,6 +117,7 @@ def test_a_resumed_run_writes_the_difference_to_its_new_best_program(
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_python_does_the_same(folder: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("OPENAI_API_KEY", "any")

@@ -224,6 +224,7 @@ def test_a_signal_while_a_run_ends_begins_no_other(place: Path, monkeypatch: pyt
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_python_gets_the_runs_of_a_series_in_the_order_of_their_seeds(place: Path) -> None:
     runs = pace_async.run(TASK, FEW, seeds=2)
     assert [Path(run.name).name for run in runs] == ["circle_packing-1-s0", "circle_packing-1-s1"]

@@ -37,6 +37,7 @@ def qwen(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return qwen_model(tmp_path_factory.mktemp("qwen") / "model")
 
 
+@pytest.mark.nightly
 async def test_r1s_architecture_is_trained_published_and_proven_by_every_objective(r1: Path, tmp_path: Path) -> None:
     async with managed_engine(EngineHandle(log=tmp_path / "engine.log", start_s=START_S), r1) as handle:
         for method, objective in METHODS.items():

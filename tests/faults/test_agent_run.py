@@ -19,7 +19,7 @@ CANDIDATES, BUDGET, PRICE = 40, 1.0, 0.02
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(900),
     pytest.mark.fault("Implementer", "a run with an agent killed and resumed"),
 ]
 
@@ -41,7 +41,7 @@ def killed_and_resumed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tup
         process.send_signal(signal.SIGKILL)
     _, alive = psutil.wait_procs(family, timeout=10)
     again = [PACE, "resume", str(folder), "--display", "none"]
-    done = subprocess.run(again, capture_output=True, timeout=200, check=False)
+    done = subprocess.run(again, capture_output=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr.decode()
     yield folder, before, [process.pid for process in alive]
 

@@ -30,6 +30,7 @@ def rows(folder: Path, columns: str, table: str) -> list[dict[str, Any]]:
 
 @pytest.mark.long
 @pytest.mark.fault("Crash and resume", "killed while a new best is tried on fresh instances")
+@pytest.mark.nightly
 def test_tries_before_a_kill_are_not_repeated(memory: Path) -> None:
     """One thread, so one evaluation at a time: each is the last of a life once, and is all that the next may repeat."""
     config = settings(**ALONE)

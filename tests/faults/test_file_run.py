@@ -27,6 +27,7 @@ CANDIDATES, SEEN = 24, 8
 
 pytestmark = [
     pytest.mark.long,
+    pytest.mark.nightly,
     pytest.mark.timeout(600),
     pytest.mark.skipif(shutil.which("git") is None, reason="needs Git"),
 ]
@@ -44,7 +45,7 @@ def rows(run: Path, sql: str) -> list[tuple[Any, ...]]:
         return [tuple(row.values()) for row in reader.query(sql)]
 
 
-@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.nightly)])
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def ended(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Path, Path, Path]]:

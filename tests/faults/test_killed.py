@@ -119,9 +119,10 @@ def test_killed_around_going_back_an_advisor_goes_back_once_to_the_same_version(
 @pytest.mark.long
 @pytest.mark.fault("Crash and resume", "killed at a hundred random moments")
 @pytest.mark.timeout(600)
-def test_killed_at_a_hundred_random_moments_a_run_loses_and_repeats_nothing(process: Lives, memory: Path) -> None:
+@pytest.mark.parametrize("moments", [25, pytest.param(100, marks=pytest.mark.nightly)])
+def test_killed_at_random_moments_a_run_loses_and_repeats_nothing(process: Lives, memory: Path, moments: int) -> None:
     draw, kills, runs = random.Random(17), 0, 0
-    while kills < 100:
+    while kills < moments:
         runs += 1
         folder = memory / f"run {runs}"
         shape = {**SMALL, "staleness__max_staleness": runs % 4, "seed": runs}
@@ -137,7 +138,7 @@ def test_killed_at_a_hundred_random_moments_a_run_loses_and_repeats_nothing(proc
             kills += 1
         assert_sound(folder / "population.db", kept=kept, finished=True)
         assert len(kept) == CANDIDATES + 1
-    assert runs > 3
+    assert runs > moments // 25
 
 
 @pytest.mark.fault("Crash and resume", "killed in a migration")

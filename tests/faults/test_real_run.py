@@ -16,7 +16,7 @@ from tests.support.real_runs import rows, wait_for_candidates
 PACE = str(Path(sys.executable).with_name("pace"))
 CANDIDATES = 72
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def killed_and_resumed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tup
         process.send_signal(signal.SIGKILL)
     _, alive = psutil.wait_procs(family, timeout=10)
     done = subprocess.run(
-        [PACE, "resume", str(folder), "--display", "none"], capture_output=True, timeout=300, check=False
+        [PACE, "resume", str(folder), "--display", "none"], capture_output=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr.decode()
     yield folder, before, [process.pid for process in alive]

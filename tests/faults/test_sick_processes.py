@@ -92,6 +92,7 @@ def told_by(run: Simulated) -> Told:
 
 @pytest.mark.long
 @pytest.mark.fault("Sick, not dead", "an engine that hangs is killed, told and started again")
+@pytest.mark.nightly
 async def test_an_engine_that_is_stopped_is_killed_after_its_deadline_and_serves_again(tmp_path: Path) -> None:
     model = save_tiny_model(tmp_path / "model", seed=0)
     config = settings(search__threads=2, learner__group_size=2, learner__k=1, faults__hung_s=4.0)
@@ -238,6 +239,7 @@ def child_of(learner: ProcessLearner) -> psutil.Process:
 @pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.fault("Sick, not dead", "a learner lost while it is idle, dead or hung, leaves a row and comes back")
+@pytest.mark.nightly
 async def test_a_learner_lost_while_idle_is_reported_and_the_next_request_starts_another(
     tmp_path: Path,
 ) -> None:
@@ -337,6 +339,7 @@ async def test_a_start_that_is_not_tried_again_is_a_fault_of_the_engine(
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.fault("Sick, not dead", "a learner killed while it starts is started again, as long as patience lasts")
+@pytest.mark.nightly
 async def test_a_learner_that_is_killed_while_it_starts_is_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

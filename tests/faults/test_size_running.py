@@ -39,6 +39,7 @@ def _calls(threads: int, candidates: int) -> int:
 
 @pytest.mark.long
 @pytest.mark.fault("Size", "a candidate costs the same among a thousand threads")
+@pytest.mark.nightly
 def test_a_candidate_takes_hardly_more_calls_with_a_thousand_threads() -> None:
     few, many = _calls_a_candidate(64), _calls_a_candidate(1000)
     assert many <= 1.5 * few, (few, many)

@@ -38,6 +38,7 @@ def _soaked(folder: Path, candidates: int, leak: int = 0) -> tuple[Readings, flo
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.fault("Soak", "memory, descriptors and tasks stay flat")
+@pytest.mark.nightly
 def test_over_thousands_of_candidates_of_one_run_memory_descriptors_and_tasks_stay_flat(tmp_path: Path) -> None:
     readings, growth = _soaked(tmp_path, SHORT)
     assert growth < LIMIT
@@ -48,6 +49,7 @@ def test_over_thousands_of_candidates_of_one_run_memory_descriptors_and_tasks_st
 @pytest.mark.fault("Soak", "a leak of 1 kB a candidate is noticed")
 @pytest.mark.long
 @pytest.mark.timeout(600)
+@pytest.mark.nightly
 def test_a_leak_of_one_kilobyte_a_candidate_is_far_beyond_what_is_allowed(tmp_path: Path) -> None:
     _, growth = _soaked(tmp_path, SHORT // 3, LEAK)
     assert growth > LIMIT

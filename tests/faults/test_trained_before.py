@@ -21,7 +21,7 @@ CANDIDATES = "select candidate, parent, outcome, score, reward from candidates o
 FIRST = "select purpose, text, logprobs from advisor_calls where lease = 1 and purpose = 'propose'"
 GROUPS_MADE = "select group_number, update_number, state, alpha from groups order by 1"
 
-pytestmark = [pytest.mark.long, pytest.mark.nightly, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.long, pytest.mark.nightly, pytest.mark.timeout(900)]
 
 
 @dataclass(frozen=True)

@@ -108,6 +108,7 @@ def example(script: str, folder: Path, **environment: str) -> str:
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
+@pytest.mark.nightly
 def test_the_example_of_a_custom_objective_trains_with_it(tmp_path: Path) -> None:
     said = example("a_custom_objective.py", tmp_path, PYTHONPATH=str(install_ours(tmp_path / "site")))
     groups = said.split("group ")[1:]
@@ -123,6 +124,7 @@ def test_the_example_of_a_custom_objective_trains_with_it(tmp_path: Path) -> Non
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_the_example_of_a_cluster_prints_three_sizes(tmp_path: Path) -> None:
     rows = [line.split("\t") for line in example("simulating_a_cluster.py", tmp_path).splitlines()]
     assert [row[0] for row in rows] == ["nodes", "1", "2", "4"]

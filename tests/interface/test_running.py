@@ -32,6 +32,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_a_run_is_searched_to_its_end_even_from_a_thread_beside_a_loop(place: Path) -> None:
     """As a notebook does, where an event loop runs already."""
     found: list[pace.Run] = []
@@ -50,6 +51,7 @@ def test_a_run_is_searched_to_its_end_even_from_a_thread_beside_a_loop(place: Pa
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_a_run_is_resumed_to_a_higher_limit() -> None:
     run = pace.run("circle_packing", FEW, run_dir="mine")
     assert pace.resume(run.name, {"stop.candidates": 5}) == run
@@ -138,6 +140,7 @@ def test_a_run_begins_with_the_advisor_of_another_as_the_command_does(place: Pat
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_two_commands_at_once_search_two_runs(place: Path) -> None:
     line = [sys.executable, "-m", "pace_async", "run", "circle_packing", "--display", "none"]
     line += [word for name, value in FEW.items() for word in ("--set", f"{name}={value}")]

@@ -50,6 +50,7 @@ def test_the_novice_answers_each_mechanism_about_equally_often(novice: Path) -> 
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 async def test_the_learner_process_finds_the_one_rewarded_mechanism_in_40_groups(novice: Path, tmp_path: Path) -> None:
     bandit = Bandit(model_of(novice), seed=1)
     async with ProcessLearner(novice, tmp_path / "out", SETTINGS) as learner:

@@ -140,6 +140,7 @@ def test_passes_of_half_the_size_help_only_where_no_call_fills_one() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 async def test_a_learner_that_the_kernel_gives_no_memory_ends_the_run_with_what_would_help(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

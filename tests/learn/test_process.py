@@ -50,6 +50,7 @@ def child_of(learner: ProcessLearner) -> psutil.Process:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 async def test_an_answer_is_scored_under_the_requested_version_or_not_at_all(
     toy: Path, groups: list[Path], tmp_path: Path
 ) -> None:
@@ -130,6 +131,7 @@ async def test_a_learner_that_is_late_or_whose_caller_is_cancelled_is_killed(
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 async def test_a_learner_without_a_model_or_with_a_damaged_history_reports_it(
     toy: Path, groups: list[Path], tmp_path: Path
 ) -> None:

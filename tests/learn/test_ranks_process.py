@@ -68,6 +68,7 @@ def ranks() -> list[psutil.Process]:
 @pytest.mark.fault("Machines", "a rank of the learner killed while another waits")
 @pytest.mark.fault("Replay and learner", "one of several ranks killed in the middle of a step")
 @pytest.mark.fault("Sick, not dead", "one of several ranks of a learner that hangs or dies ends all of them")
+@pytest.mark.nightly
 async def test_ranks_make_the_versions_of_one_process_and_one_that_dies_or_hangs_ends_all_of_them(
     toy: Path, groups: list[Path], alone: list[Path], tmp_path: Path
 ) -> None:

@@ -161,6 +161,7 @@ def _unsteady(module: str, *arguments: str) -> list[str]:
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
+@pytest.mark.nightly
 async def test_the_learner_says_once_that_it_went_on_from_the_served_weights(
     toy: Path, tmp_path: Path, groups: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -268,6 +268,7 @@ def test_any_request_may_end_the_sharing_and_a_model_that_cannot_be_shared_names
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
+@pytest.mark.nightly
 async def test_a_learner_shares_the_version_that_it_wrote_until_it_hears_that_the_push_is_over(tmp_path: Path) -> None:
     toy = write_llama(tmp_path / "toy", vocab=40, width=16, layers=1)
     (group,) = written_groups(tmp_path / "groups", 1, vocab=40)

@@ -166,6 +166,7 @@ def wheel_of(folder: Path, name: str) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_packages_that_are_missing_are_named_and_go_into_an_environment_of_the_task(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -266,6 +266,7 @@ def test_a_published_model_is_planned_from_few_of_its_layers(
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_a_child_process_counts(toy: Path) -> None:
     shape = StepShape(str(toy), 1, 64, 10)
     assert counted(shape) == count(shape)

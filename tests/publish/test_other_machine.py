@@ -12,6 +12,7 @@ from tests.support.other_machine import EngineThere, other_machine
 pytestmark = pytest.mark.long
 
 
+@pytest.mark.nightly
 async def test_an_engine_on_another_machine_fetches_versions_and_keeps_the_old_one_if_a_fetch_breaks_off(
     tmp_path: Path,
 ) -> None:

@@ -34,6 +34,7 @@ def sizes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[int]]:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_a_report_of_a_longer_run_is_hardly_larger(sizes: list[int]) -> None:
     assert sizes[1] < 1.5 * sizes[0] < 2_000_000
 

@@ -41,6 +41,7 @@ def test_a_verdict_is_of_whole_pairs_and_corrected_over_all_that_were_planned(tm
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_a_told_bandit_searches_otherwise_from_its_first_candidate_on(tmp_path: Path) -> None:
     words = [word for word in arguments(tmp_path, "bandit", 0) if word != str(CANDIDATES)]
     words = ["run", *words, "16", "--display", "none", "--run-dir"]

@@ -167,6 +167,7 @@ def test_a_start_and_a_check_say_what_it_chooses_among() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_a_real_run_starts_no_model_and_a_resume_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shape = ["--threads", "4", "--display", "none", "--run-dir", str(folder)]

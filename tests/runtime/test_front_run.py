@@ -34,6 +34,7 @@ def both_states(connection: Connection, run_id: int) -> tuple[RunState, RunState
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_the_front_of_a_run_is_that_of_its_candidates(tmp_path: Path) -> None:
     zdt_task(tmp_path / "zdt1", "zdt1")
     begun = search(tmp_path, ["run", "./zdt1", "--candidates", "20", *RUN])
@@ -79,6 +80,7 @@ def test_the_front_of_a_run_is_that_of_its_candidates(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_a_run_of_one_score_has_no_front(tmp_path: Path) -> None:
     run = ["run", "circle_packing", "--candidates", "2", "--advisor", "bandit"]
     assert search(tmp_path, run).code == 0

@@ -123,6 +123,7 @@ def counting(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_a_bandit_goes_on_with_the_counts_of_another_one_which_may_be_deleted_then(
     counting: Path, tmp_path: Path
 ) -> None:

@@ -17,7 +17,7 @@ def rows(run: Path, sql: str) -> list[tuple[Any, ...]]:
         database.close()
 
 
-def wait_for_candidates(run: Path, count: int, process: subprocess.Popen[bytes], seconds: int = 200) -> None:
+def wait_for_candidates(run: Path, count: int, process: subprocess.Popen[bytes], seconds: int = 500) -> None:
     """Follow the run's own log of events until so many candidates are committed."""
     wait_for_events(run, count, process, lambda event: event.get("event") == "Evaluated", seconds)
 
@@ -27,7 +27,7 @@ def wait_for_events(
     count: int,
     process: subprocess.Popen[bytes],
     wanted: Callable[[dict[str, Any]], bool],
-    seconds: int = 200,
+    seconds: int = 500,
 ) -> None:
     """Follow the run's own log of events until it has so many that are wanted. Then the process must still live."""
     seen = 0

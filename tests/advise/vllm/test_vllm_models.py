@@ -100,6 +100,7 @@ def test_transformers_has_no_class_of_an_invented_name() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_a_class_of_transformers_fits_vllms_generic_model() -> None:
     assert fits_generic_model("LlamaForCausalLM") is True
 

@@ -69,6 +69,7 @@ async def test_a_silent_actor_loses_its_attempts_and_what_it_finds_late_is_repor
 
 
 @pytest.mark.fault("Machines", "the head gone, and a new one at its address")
+@pytest.mark.nightly
 async def test_a_head_that_is_gone_loses_attempts_and_the_next_one_at_its_address_gets_new_actors(
     tmp_path: Path,
 ) -> None:

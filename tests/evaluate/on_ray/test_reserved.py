@@ -60,6 +60,7 @@ async def test_an_actor_reserves_a_card_and_a_name_of_the_users_own_until_it_end
         await anyio.to_thread.run_sync(cluster.kill, node)
 
 
+@pytest.mark.nightly
 async def test_slots_with_shares_of_two_cards_have_one_actor_which_reserves_both(
     cluster: RayNodes, tmp_path: Path
 ) -> None:

@@ -154,7 +154,8 @@ def test_a_run_over_two_nodes_ends_sound_though_one_of_them_dies(tmp_path: Path)
 @pytest.mark.fault("Machines", "the runtime killed with evaluations under way, and resumed", only="killed")
 @pytest.mark.fault("Machines", "the runtime drained for too long, and resumed", only="drained")
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("how", ["killed", pytest.param("drained", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("how", ["killed", "drained"])
+@pytest.mark.nightly
 def test_what_was_under_way_when_a_runtime_ended_is_collected_by_the_next_and_begun_once(
     how: str, tmp_path: Path
 ) -> None:

@@ -26,6 +26,7 @@ def test_room_is_asked_for_all_that_waits_within_the_slots_of_the_run(
 @NEEDS_RAY
 @pytest.mark.long
 @pytest.mark.timeout(300)
+@pytest.mark.nightly
 async def test_what_waits_asks_for_room_the_node_that_comes_gets_an_actor_and_the_end_withdraws_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,6 +30,7 @@ def pids(on_ray: Opened) -> set[int]:
 
 
 @pytest.mark.fault("Machines", "two runs on one cluster")
+@pytest.mark.nightly
 async def test_the_second_run_gets_what_is_free_and_later_the_nodes_of_the_first_but_never_its_actors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
