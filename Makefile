@@ -49,7 +49,7 @@ test-tinker: .venv-tinker/.ready
 check: .venv/.ready-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/pyright
+	$(BIN)/pyright --threads 2
 	$(BIN)/lint-imports
 	$(BIN)/deptry .
 

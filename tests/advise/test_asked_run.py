@@ -178,6 +178,7 @@ def test_a_run_behind_a_barrier_that_its_budget_stopped_pays_for_the_missing_ans
     assert_sound(folder / "population.db", finished=True)
 
 
+@pytest.mark.nightly
 def test_a_run_keeps_notes_that_its_next_questions_show_and_every_command_reads(tmp_path: Path) -> None:
     folder, notes = tmp_path / "run", ("--set", "search.notes_every=4")
     with serving(provider := LocalProvider(TASK)) as url:

@@ -120,6 +120,7 @@ async def test_a_push_that_fails_in_any_phase_is_repeated_and_the_run_goes_on(
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("phase", PHASES)
 async def test_a_push_that_hangs_in_any_phase_is_repeated_and_the_run_goes_on(
     proxies: tuple[Proxy, Proxy], versions: list[Path], tmp_path: Path, phase: str

@@ -144,6 +144,7 @@ def test_the_bill_of_several_runs_is_theirs_together() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_a_series_runs_each_seed_goes_on_with_what_is_missing_and_takes_new_limits(tmp_path: Path) -> None:
     said = run_series(tmp_path, "--seeds", "2", "--seed", "1", "--budget", "3")
     folder = tmp_path / "runs" / "circle_packing-1"

@@ -19,6 +19,7 @@ CANDIDATES, BUDGET, PRICE = 40, 1.0, 0.02
 
 pytestmark = [
     pytest.mark.long,
+    pytest.mark.nightly,
     pytest.mark.timeout(900),
     pytest.mark.fault("Implementer", "a run with an agent killed and resumed"),
 ]

@@ -85,6 +85,7 @@ catalogue: catalogue.yaml
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_four_of_five_candidates_of_a_task_that_no_advisor_was_trained_on_have_a_score(tmp_path: Path) -> None:
     assert search(tmp_path, ["task", "init", "seven_points"]).code == 0
     files = {"evaluator.py": EVALUATOR, "initial.py": PROGRAM, "catalogue.yaml": CATALOGUE, "task.yaml": TASK}
