@@ -6,8 +6,10 @@ fails but the nodes of a scenario that has some.
 """
 
 import os
+import secrets
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,6 +28,7 @@ from pace_async.observe.roofline import Load, Roofline, advice, roofline
 from pace_async.population.memory import MemoryPopulation
 from pace_async.population.reading.confirmed import repeats_in
 from pace_async.population.reading.timings import aborted_leases, attempted_seconds, finished_rollouts
+from pace_async.removal import remove_tree
 from pace_async.runtime.start.supervisor import drive
 from pace_async.simulate.codecs import Handles
 from pace_async.simulate.curves import Pruning
@@ -165,14 +168,25 @@ def predict(scenario: Scenario) -> Prediction:
 def measure(scenario: Scenario) -> Measured:
     """Run one scenario to its end. Raises PaceBug (or `Deadlock`) for a mistake of the runtime, and UsageError if it
     gives up because of its nodes."""
-    with tempfile.TemporaryDirectory(prefix=f"pace-simulate-{os.getpid()}-", dir=_draft_folder()) as folder:
+    with _removed_folder() as folder:
         try:
-            return run_virtually(lambda: _measured(scenario, Path(folder)))
+            return run_virtually(lambda: _measured(scenario, folder))
         except GaveUp:
             raise UsageError(
                 "The simulated run gave up, because too many evaluations in a row were lost: give --node-mtbf or "
                 "--eval-mean such that most of them end before their node dies, or a smaller --preempt."
             ) from None
+
+
+@contextmanager
+def _removed_folder() -> Generator[Path]:
+    """A folder that is gone afterwards, even if an interrupt comes while it is made, when `tempfile` would leave it."""
+    folder = _draft_folder() / f"pace-simulate-{os.getpid()}-{secrets.token_hex(4)}"
+    try:
+        folder.mkdir(mode=0o700)
+        yield folder
+    finally:
+        remove_tree(folder)
 
 
 def _draft_folder() -> Path:
