@@ -168,7 +168,7 @@ def predict(scenario: Scenario) -> Prediction:
 def measure(scenario: Scenario) -> Measured:
     """Run one scenario to its end. Raises PaceBug (or `Deadlock`) for a mistake of the runtime, and UsageError if it
     gives up because of its nodes."""
-    with _removed_folder() as folder:
+    with _scratch_folder() as folder:
         try:
             return run_virtually(lambda: _measured(scenario, folder))
         except GaveUp:
@@ -179,7 +179,7 @@ def measure(scenario: Scenario) -> Measured:
 
 
 @contextmanager
-def _removed_folder() -> Generator[Path]:
+def _scratch_folder() -> Generator[Path]:
     """A folder that is gone afterwards, even if an interrupt comes while it is made, when `tempfile` would leave it."""
     folder = _draft_folder() / f"pace-simulate-{os.getpid()}-{secrets.token_hex(4)}"
     try:

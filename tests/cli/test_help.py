@@ -46,14 +46,19 @@ def commands(command: Any, name: str = "pace") -> Iterator[tuple[str, Any]]:
         yield name, command
 
 
+def marks_of(line: str) -> list[pytest.MarkDecorator]:
+    if line.startswith(NIGHTLY):
+        return [pytest.mark.long, pytest.mark.nightly]
+    return [pytest.mark.long] if line.startswith(LONG) else []
+
+
 COMMANDS = dict(commands(typer.main.get_command(app)))
 EXAMPLES = [
     pytest.param(
         name,
         line,
         id=line,
-        marks=[pytest.mark.long] * line.startswith((*LONG, *NIGHTLY))
-        + [pytest.mark.nightly] * line.startswith(NIGHTLY),
+        marks=marks_of(line),
     )
     for name, command in COMMANDS.items()
     for line in re.findall(r"^\s*Example: (.+)$", command.help or "", re.MULTILINE)

@@ -34,10 +34,8 @@ def test_every_config_of_a_model_that_needs_a_card_has_a_plan() -> None:
 @pytest.mark.timeout(600)  # on a busy machine
 @pytest.mark.parametrize(
     ("card", "said"),
-    [
-        pytest.param(None, "", id="it fits"),
-        pytest.param(24, "It fits with a second such card for the engine and ", id="it does not"),
-    ],
+    [(None, ""), (24, "It fits with a second such card for the engine and ")],
+    ids=["it fits", "it does not"],
 )
 def test_the_dearest_plan_takes_less_than_a_minute_of_processor(card: int | None, said: str) -> None:
     """That of the kind of model that takes longest to count, at the longest call, and without any limit on lengths

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from pace_async.simulate import predict
 from pace_async.simulate.durations import Durations
-from pace_async.simulate.predict import Scenario, measure
 from tests.support.command_line import PACE
 
 MEMORY = Path("/dev/shm")
@@ -34,19 +34,19 @@ def test_a_simulation_that_is_terminated_removes_its_folder() -> None:
     assert len(made) == 1 and folders(run.pid) == []
 
 
-@pytest.mark.skipif(not MEMORY.is_dir(), reason="needs a file system in memory at /dev/shm")
-def test_an_interrupt_while_the_folder_is_made_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_while_the_folder_is_made_leaves_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make, made = os.mkdir, list[Path]()
 
     def interrupted(folder: str, *given: Any, **settings: Any) -> None:
         make(folder, *given, **settings)
-        made.extend(folders(os.getpid()))
+        made.extend(tmp_path.iterdir())
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(predict, "_draft_folder", lambda: tmp_path)
     monkeypatch.setattr(os, "mkdir", interrupted)
     durations = Durations(
         0, evaluation_mean=60, evaluation_cv=0, evaluation_cap=None, generation=3, learning=2, pause=1
     )
     with pytest.raises(KeyboardInterrupt):
-        measure(Scenario(threads=2, group_size=2, bound=1, durations=durations, candidates=4))
-    assert len(made) == 1 and folders(os.getpid()) == []
+        predict.measure(predict.Scenario(threads=2, group_size=2, bound=1, durations=durations, candidates=4))
+    assert len(made) == 1 and list(tmp_path.iterdir()) == []
