@@ -120,6 +120,7 @@ def server(weights: Path) -> Iterator[EngineServer]:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 async def test_an_answer_ends_with_its_turn_though_the_models_configuration_does_not_name_that_token(
     server: EngineServer, weights: Path
 ) -> None:

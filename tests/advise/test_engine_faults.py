@@ -107,7 +107,9 @@ async def fault_kinds(search: Searching) -> set[str]:
     return {row["kind"] for row in await search.rows("select kind from faults")}
 
 
-@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize(
+    "phase", [pytest.param(phase, marks=[pytest.mark.nightly] if at % 2 else []) for at, phase in enumerate(PHASES)]
+)
 @pytest.mark.long
 async def test_a_push_that_fails_in_any_phase_is_repeated_and_the_run_goes_on(
     proxies: tuple[Proxy, Proxy], versions: list[Path], tmp_path: Path, phase: str

@@ -23,6 +23,7 @@ def alive(pid: int) -> bool:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.fault("Advisor and engine", "dies while it answers")
 async def test_a_killed_engine_is_noticed_faults_its_requests_and_is_restarted_in_place(tmp_path: Path) -> None:
     first, second = (save_tiny_model(tmp_path / str(seed), seed=seed) for seed in range(2))
@@ -92,6 +93,7 @@ async def test_a_folder_without_a_model_is_a_usage_error(tmp_path: Path) -> None
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 async def test_a_model_that_cannot_be_served_is_a_fault_that_says_why(tmp_path: Path) -> None:
     model = save_tiny_model(tmp_path / "model", seed=0)
     (model / "model.safetensors").unlink()

@@ -75,6 +75,7 @@ def test_a_checkpoint_with_a_head_is_served_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_a_model_whose_tied_tensors_are_unknown_is_refused_by_name(tmp_path: Path) -> None:
     model = save_tiny_model(tmp_path / "model", seed=0, tied=True)
     (model / "config.json").write_text(json.dumps({"model_type": "nobody_knows_it", "vocab_size": 300}))

@@ -87,6 +87,7 @@ def test_hidden_cards_need_no_driver(shell: Shell, model: Path, monkeypatch: pyt
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.usefixtures("old_driver")
 def test_a_run_that_has_no_card_itself_needs_no_driver(shell: Shell, model: Path) -> None:
     config = written(shell, model, "http://127.0.0.1:9")

@@ -124,6 +124,7 @@ def test_a_run_of_the_version_before_is_upgraded_and_reads_as_it_was(shell: Shel
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("which", ["finished", "interrupted"])
 def test_a_run_of_the_version_before_on_postgresql_is_upgraded_and_reads_as_it_was(
     shell: Shell, which: Which, postgres: PostgresServer

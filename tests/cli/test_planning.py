@@ -66,6 +66,7 @@ def test_a_plan_names_every_part_and_says_that_it_fits(shell: Shell, model: Path
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_what_does_not_fit_has_exit_code_1_and_a_setting_that_would(shell: Shell, model: Path) -> None:
     said = shell.pace("plan", config(shell.folder, model, kv_cache_gib=None), "--card", "6.5")
     assert said.code == 1

@@ -125,6 +125,7 @@ def test_runs_of_a_series_are_found_by_name_and_listed(shell: Shell, place: Path
     assert "name one of them, as in runs/mine/mine-s0" in shell.pace("status", "mine").err
 
 
+@pytest.mark.long
 def test_a_dry_run_multiplies_the_bill_by_the_runs_that_are_missing_and_shares_the_budget(shell: Shell) -> None:
     model = ("--implementer", "openai/gpt-4o-mini", "--budget", "3", "--candidates", "100", "--dry-run", "--json")
     arguments = ("run", TASK, "--objective", "none", "--advisor", "bandit", *model)
@@ -190,6 +191,7 @@ def test_a_series_of_which_no_run_can_begin_leaves_nothing(tmp_path: Path) -> No
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_an_interrupt_ends_the_series_and_not_only_its_run(tmp_path: Path) -> None:
     command = [PACE, "run", TASK, *ARGUMENTS, "--candidates", "100000", "--seeds", "2", "--display", "plain"]
     with subprocess.Popen(

@@ -73,6 +73,7 @@ def test_qwens_architecture_is_trained_by_every_objective_and_keeps_names_and_ty
     assert recorded != checkpoint_digests(qwen)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(("name", "model"), [("deepseek_8b_h200_lora", "r1"), ("qwen3.5_4b_h200_lora", "qwen")])
 def test_adapters_of_both_architectures_are_trained_by_every_objective(

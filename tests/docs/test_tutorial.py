@@ -76,6 +76,7 @@ def compare(step: Typed, said: Said) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_the_tutorial_works_from_its_first_file_to_its_last_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -95,7 +95,13 @@ async def live(
 @pytest.mark.fault("Programs as weapons", "every value of a hostile program, in every tier and on every database")
 @pytest.mark.long
 @pytest.mark.skipif(not calls.MACHINE, reason="the system-call filter does not know this processor")
-@pytest.mark.parametrize("tier", TIERS.values(), ids=TIERS)
+@pytest.mark.parametrize(
+    "tier",
+    [
+        pytest.param(tier, id=name, marks=[pytest.mark.nightly] if name == "rlimits" else [])
+        for name, tier in TIERS.items()
+    ],
+)
 async def test_no_value_of_a_program_ends_a_run_and_a_resume_goes_on(tier: Tier, tmp_path: Path) -> None:
     programs, place = list(PROGRAMS), empty_place(tmp_path)
     seed = f"# EVOLVE-BLOCK-START\n{GOOD}\n# EVOLVE-BLOCK-END\n"

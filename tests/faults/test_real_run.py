@@ -39,6 +39,7 @@ def killed_and_resumed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tup
     yield folder, before, [process.pid for process in alive]
 
 
+@pytest.mark.nightly
 @pytest.mark.fault("Crash and resume", "a real run killed and resumed")
 @pytest.mark.fault("Sandbox", "the runtime killed")
 def test_no_child_outlives_a_killed_runtime(killed_and_resumed: tuple[Path, set[object], list[int]]) -> None:

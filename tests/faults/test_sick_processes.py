@@ -292,6 +292,7 @@ def ended_at_start(patch: pytest.MonkeyPatch, folder: Path, times: int, how: str
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.fault("Sick, not dead", "an engine killed while it starts is started again, as long as patience lasts")
 async def test_an_engine_that_is_killed_while_it_starts_is_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

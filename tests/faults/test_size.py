@@ -107,6 +107,7 @@ def _excess(places: tuple[Place, Place], read: Callable[[Connection], object]) -
     return large / (SLACK * TIMES * max(small, 1000.0))
 
 
+@pytest.mark.nightly
 @pytest.mark.fault("Size", "resume, status, best and report read each row a bounded number of times")
 @pytest.mark.parametrize("name", READS)
 def test_what_a_command_reads_grows_no_faster_than_the_run(places: tuple[Place, Place], name: str) -> None:

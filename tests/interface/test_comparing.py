@@ -20,6 +20,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return changed_runs(tmp_path_factory.mktemp("runs"), CHANGES)
 
 
+@pytest.mark.long
 def test_it_is_what_the_command_prints(folder: Path) -> None:
     comparison = pace_async.compare(folder)
     told = json.loads(pace("compare", str(folder), "--json", cwd=folder).stdout)

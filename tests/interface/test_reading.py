@@ -42,6 +42,7 @@ def test_the_best_is_what_the_command_prints(folder: Path) -> None:
     assert best["score"] == max(row["score"] for row in pace_async.open(folder).rows() if row["score"] is not None)
 
 
+@pytest.mark.long
 def test_the_standing_says_nothing_of_answers_where_no_model_gives_any(folder: Path) -> None:
     assert "parsed: " in pace("status", str(folder), cwd=folder.parents[1]).stdout
     assert pace_async.open(folder).status()["parse_rate"] is not None

@@ -132,6 +132,7 @@ def test_runs_that_begin_at_once_have_a_folder_each_and_a_refused_one_leaves_non
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_a_run_begins_with_the_advisor_of_another_as_the_command_does(place: Path) -> None:
     other = pace.open(copy_run(make_run(place / "made"), place))
     for named in (other, other.name):
@@ -170,6 +171,7 @@ def test_a_silent_end_names_its_exit_code(place: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_the_example_runs(place: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / "running_a_search.py")],

@@ -184,6 +184,7 @@ def test_a_function_of_a_prompt_is_refused_in_one_sentence() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_the_example_of_a_task_in_code_runs(home: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / "a_task_in_code.py")],

@@ -69,6 +69,7 @@ async def test_an_answer_is_scored_under_the_requested_version_or_not_at_all(
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.fault("Replay and learner", "killed in the middle of a step")
 @pytest.mark.fault("Crash and resume", "killed around the writing of weights")
 async def test_a_learner_killed_in_any_moment_comes_back_with_the_same_weights_and_trains_nothing_twice(

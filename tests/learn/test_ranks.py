@@ -72,6 +72,7 @@ def assert_same(name: str, took: Took, folder: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", CASES)
 def test_two_ranks_take_the_step_of_one_process(name: str, two: dict[str, Took], folder: Path) -> None:
     assert_same(name, two[name], folder)

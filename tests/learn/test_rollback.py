@@ -51,7 +51,10 @@ def test_a_group_file_keeps_its_fields_about_going_back(tmp_path: Path) -> None:
             replace(group, **wrong)
 
 
-@pytest.mark.parametrize(("good", "every"), [pytest.param(GOOD, 1, marks=pytest.mark.long), (GOOD, 100), (0, 3)])
+@pytest.mark.parametrize(
+    ("good", "every"),
+    [pytest.param(GOOD, 1, marks=pytest.mark.long), pytest.param(GOOD, 100, marks=pytest.mark.long), (0, 3)],
+)
 def test_weights_and_optimizer_of_the_good_version_are_the_next_and_replay_repeats_it(
     toy: Path, tmp_path: Path, good: int, every: int
 ) -> None:

@@ -65,6 +65,7 @@ def test_the_runtime_loads_neither_torch_nor_litellm() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_a_machine_without_the_driver_of_postgresql_runs_on_sqlite_and_names_the_driver_where_it_is_needed(
     tmp_path: Path,
 ) -> None:

@@ -54,6 +54,7 @@ def small(folder: Path, *lines: str) -> list[tuple[int, str]]:
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_a_small_installation_searches_reads_and_says_what_it_lacks(tmp_path: Path) -> None:
     works = (
         "run circle_packing --advisor bandit --candidates 4 --display plain --run-dir run",

@@ -114,6 +114,7 @@ def test_neither_passes_that_measure_noise_nor_a_gradient_that_is_repeated_take_
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("lora_rank", [None, 4])
 @pytest.mark.parametrize("head_chunk", [None, 10])
 def test_a_step_whose_largest_part_is_the_logits_takes_what_was_counted(
@@ -180,6 +181,7 @@ def test_a_long_step_of_a_deep_model_is_drawn_out_from_short_ones(
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize(("checkpointing", "answers"), [(False, 700), (True, 64)])
 def test_a_long_step_of_all_weights_is_drawn_out_too(tmp_path: Path, checkpointing: bool, answers: int) -> None:
     deep = write_llama(tmp_path / "model", vocab=4000, width=256, layers=10)

@@ -75,6 +75,7 @@ async def test_a_push_is_proven_by_a_receipt_and_served_from_then_on(
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.fault("Advisor and engine", "weights change within an answer")
 async def test_a_request_that_spans_pushes_bears_each_version_and_its_probabilities(
     engine: HttpEngine, publisher: FilePublisher, versions: list[Path]

@@ -27,6 +27,7 @@ def test_children_stay_within_the_bounds_and_differ_from_their_parents() -> None
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_the_front_is_found_and_the_seed_determines_everything() -> None:
     size = (5, 600, 4)
     found = [searched("zdt2", "mutation", seed, *size) for seed in SEEDS]

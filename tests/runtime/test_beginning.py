@@ -163,6 +163,7 @@ def test_what_a_run_cannot_begin_with_is_refused_in_one_sentence(tmp_path: Path)
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_a_run_that_starts_from_another_begins_with_its_best_program_and_goes_on_after_its_end(tmp_path: Path) -> None:
     before = make_run(tmp_path / "before")
     ((program,),) = asked(before, "select program from candidates order by score desc, candidate limit 1")

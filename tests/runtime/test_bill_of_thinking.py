@@ -13,6 +13,7 @@ R1 = Path(__file__).parents[2] / "scripts" / "documentation" / "shapes" / "model
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_a_template_that_knows_the_mark_makes_answers_half_of_the_longest_and_the_bill_says_so(tmp_path: Path) -> None:
     model = tmp_path / "model"
     shutil.copytree(R1, model)

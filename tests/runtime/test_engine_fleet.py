@@ -235,6 +235,7 @@ async def test_a_server_by_url_serves_the_runs_own_weights_from_the_first_token(
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 async def test_a_server_of_another_architecture_with_the_same_tokenizer_is_refused(
     stranger: EngineServer, tmp_path: Path
 ) -> None:

@@ -161,7 +161,13 @@ def test_a_run_interrupted_where_answers_name_bases_equals_the_uninterrupted_one
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("shape", [{"staleness__mode": "sync"}, {"search__threads": 4}], ids=["sync", "pace"])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        pytest.param({"staleness__mode": "sync"}, id="sync", marks=pytest.mark.nightly),
+        pytest.param({"search__threads": 4}, id="pace"),
+    ],
+)
 def test_a_run_interrupted_after_a_backtrack_equals_the_uninterrupted_one(
     tmp_path: Path, shape: dict[str, object]
 ) -> None:
@@ -194,7 +200,7 @@ def test_a_run_interrupted_after_a_backtrack_equals_the_uninterrupted_one(
     assert staying >= 3
 
 
-@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.long), 4, 19])
+@pytest.mark.parametrize("every", [pytest.param(1, marks=NIGHTLY), 4, 19])
 def test_a_run_interrupted_again_and_again_keeps_the_bound_and_every_lease(tmp_path: Path, every: int) -> None:
     """Here what was in flight is lost each time, as that of a dead machine is."""
     config = settings(**SEARCH, seed=5, search__threads=12, stop__candidates=40)

@@ -201,11 +201,17 @@ def forget_journal(connection: Connection) -> None:
 
 
 LONGER_RUNS = frozenset({"the run remembered", "notes untrained", "going back"})
-FEW = frozenset({"async", "sync", "words of people"})
+FEW = frozenset({"async", "sync"})
 """Not long, in the sense of `make test`: they have a fact of most kinds."""
+MOST = FEW | {"words of people", "soft", "drop", "bandit", "islands remembered", "notes", "going back"}
+"""Not nightly: the others put together what these have apart."""
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in FEW else [pytest.mark.long]) for name in RUNS])
+def _marks(name: str) -> list[pytest.MarkDecorator]:
+    return [mark for few, mark in ((FEW, pytest.mark.long), (MOST, pytest.mark.nightly)) if name not in few]
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in RUNS])
 def test_after_every_commit_the_facts_fold_to_the_live_state(name: str, tmp_path: Path) -> None:
     changed, faults = RUNS[name]
     config = settings(**{**SEARCH, "seed": 3, "stop__candidates": 24 if name in LONGER_RUNS else 18, **changed})

@@ -9,6 +9,7 @@ from scripts.checks.check_implementer import CANARY, check
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 
+@pytest.mark.nightly
 @pytest.mark.fault("Implementer", "a key is in no row, log or error")
 def test_a_run_with_faults_balances_and_leaks_no_key(tmp_path: Path) -> None:
     found = check(tmp_path / "run", candidates=24, fault_rate=0.5, seed=156)

@@ -200,7 +200,13 @@ def test_a_run_interrupted_around_going_back_equals_the_uninterrupted_one(tmp_pa
 
 
 @pytest.mark.fault("Learning", "killed around going back, and resumed")
-@pytest.mark.parametrize("before", [False, pytest.param(True, marks=pytest.mark.long)], ids=["after", "just before"])
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param(False, id="after", marks=pytest.mark.long),
+        pytest.param(True, id="just before", marks=(pytest.mark.long, pytest.mark.nightly)),
+    ],
+)
 def test_an_asynchronous_run_interrupted_around_going_back_keeps_every_invariant(tmp_path: Path, before: bool) -> None:
     """The order of events at one moment of virtual time may differ after a restart, with and without going back,
     because threads open leases while the learner has groups to skip. So the later rows may differ, but not the

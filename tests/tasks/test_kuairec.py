@@ -220,6 +220,7 @@ def test_scores_that_are_the_same_for_all_items_but_one_earn_next_to_nothing() -
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_the_seed_program_learns_more_than_popularity_on_a_small_set() -> None:
     (instance,) = instances(SMALL)
     namespace = namespace_of(TASK.program)

@@ -76,6 +76,7 @@ def test_a_condition_is_typed_and_a_row_is_opened(page: Page, address: str) -> N
     expect(page.get_by_role("heading", name="Candidate 2")).to_be_visible(timeout=LONG_MS)
 
 
+@pytest.mark.nightly
 def test_no_page_is_wider_than_a_small_screen(page: Page, address: str) -> None:
     page.set_viewport_size({"width": 360, "height": 740})
     run = address.split("?")[0]

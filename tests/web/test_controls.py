@@ -180,6 +180,7 @@ def test_an_address_opened_again_shows_the_same(page: Page, address: str, part: 
     assert content.inner_text() == shown != ""
 
 
+@pytest.mark.nightly
 def test_no_address_is_shown_without_the_token_under_another_name_or_to_a_post(address: str, browser: Browser) -> None:
     origin = address.partition("/?")[0]
     context = browser.new_context()

@@ -169,6 +169,7 @@ def test_an_address_may_hold_such_a_text(page: Page, address: str) -> None:
         shown(page)
 
 
+@pytest.mark.nightly
 def test_the_report_shows_them_and_obeys_none(browser: Browser, runs: Path, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     assert pace("report", str(runs / "run"), "-o", str(file), cwd=tmp_path).returncode == 0

@@ -56,6 +56,7 @@ def test_a_run_is_watched_in_two_windows_from_its_first_candidate_to_its_end(tmp
         assert page.evaluate("window.loaded") and tree.evaluate("window.loaded")  # neither was loaded again
 
 
+@pytest.mark.nightly
 def test_a_window_goes_on_when_the_server_was_killed_and_is_back(tmp_path: Path, browser: Browser) -> None:
     port = str(port_of_its_own())
     with (
@@ -77,6 +78,7 @@ def test_a_window_goes_on_when_the_server_was_killed_and_is_back(tmp_path: Path,
             assert page.evaluate("window.loaded")
 
 
+@pytest.mark.nightly
 def test_a_window_that_nobody_sees_holds_no_connection_and_catches_up(tmp_path: Path, browser: Browser) -> None:
     """A browser has six connections to one server, and each window that is seen holds one."""
     seen = "Object.defineProperty(document, 'hidden', {{ value: {}, configurable: true }}); "

@@ -215,6 +215,7 @@ def test_a_form_that_is_too_long_is_refused_in_a_sentence(writer: TestClient, ru
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 def test_hostile_words_are_data_on_the_page_and_in_the_form_again(writer: TestClient) -> None:
     for text in HOSTILE_TEXTS:
         fits = " ".join(text.split())[:2000] or "x"

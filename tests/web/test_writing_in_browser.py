@@ -67,6 +67,7 @@ def test_an_idea_is_put_in_by_keyboard_and_its_row_says_when_it_was_taken_in(pag
     expect(page.get_by_role("row").filter(has_text="rings")).to_have_count(1)
 
 
+@pytest.mark.nightly
 def test_what_was_typed_stays_after_a_mistake_and_a_commit_of_the_run(page: Page, database: Path) -> None:
     program = "\n  first = 'ä \u202e'\n\tlast = 1"
     page.get_by_label("Its text").fill(program)

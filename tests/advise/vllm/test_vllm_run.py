@@ -25,7 +25,7 @@ from pace_async.weights import checkpoint_digests, is_complete
 from tests.support.command_line import PACE
 from tests.support.engine_models import plain_logprobs
 
-pytestmark = [pytest.mark.needs_vllm, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.needs_vllm, pytest.mark.nightly, pytest.mark.timeout(900)]
 
 UPDATES, TRAINED = 24, 15
 """Groups, and how many of them are trained at least: the first ones are skipped while nothing is worth anything."""

@@ -20,7 +20,7 @@ from tests.support.engine_models import plain_logprobs
 from tests.support.learn_toys import written_groups
 from tests.support.vllm_servers import installed_vllm, small_server
 
-pytestmark = [pytest.mark.needs_vllm, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.needs_vllm, pytest.mark.nightly, pytest.mark.timeout(900)]
 
 KERNELS = {"head_dim": 32, "linear_key_head_dim": 128, "linear_value_head_dim": 128, "max_position_embeddings": 8192}
 """Sizes for which the CPU build has kernels."""

@@ -48,6 +48,7 @@ def test_the_doctor_prints_the_cards_of_a_node_that_hides_them_from_actors_that_
     assert lines[name_of(hides)].endswith(f", {in_words(find_cards())} {tier.remedy or '-'}")
 
 
+@pytest.mark.nightly
 def test_the_doctor_prints_what_each_fit_node_can_do_and_why_another_is_refused(
     cluster: RayNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -59,8 +59,8 @@ async def test_two_nodes_evaluate_at_once(cluster: RayNodes, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "how",
     [
-        pytest.param(signal.SIGKILL, id="killed"),
-        pytest.param(signal.SIGSTOP, id="stopped", marks=pytest.mark.long),
+        pytest.param(signal.SIGKILL, id="killed", marks=pytest.mark.long),
+        pytest.param(signal.SIGSTOP, id="stopped", marks=(pytest.mark.long, pytest.mark.nightly)),
     ],
 )
 async def test_what_an_actor_had_is_evaluated_again_as_the_next_attempt(
@@ -243,6 +243,7 @@ async def test_a_task_that_no_node_has_room_for_is_refused_before_a_run_begins(
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 async def test_a_wrong_token_is_one_sentence_within_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     async with own_head(1, DEADLINE_S, {}) as head:
         for name, value in {"RAY_ADDRESS": head.address, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "b" * 64}.items():
@@ -252,6 +253,7 @@ async def test_a_wrong_token_is_one_sentence_within_the_deadline(monkeypatch: py
 
 
 @pytest.mark.long
+@pytest.mark.nightly
 async def test_an_own_head_gets_no_secret_and_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

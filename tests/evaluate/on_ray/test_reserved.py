@@ -38,6 +38,7 @@ async def free_there(cluster: Cluster, node: str, expected: Mapping[str, float])
             await anyio.sleep(0.1)
 
 
+@pytest.mark.nightly
 async def test_an_actor_reserves_a_card_and_a_name_of_the_users_own_until_it_ends(
     cluster: RayNodes, tmp_path: Path
 ) -> None:

@@ -131,6 +131,7 @@ def verified(folder: Path, candidates: int) -> str:
     return done.stdout
 
 
+@pytest.mark.nightly
 @pytest.mark.fault("Machines", "a node killed")
 def test_a_run_over_two_nodes_ends_sound_though_one_of_them_dies(tmp_path: Path) -> None:
     with ray_nodes(1, 1) as cluster:

@@ -98,7 +98,7 @@ def nothing_left() -> Generator[None]:
             id="bubblewrap",
             marks=[pytest.mark.long, pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed")],
         ),
-        pytest.param(Rlimits(), 50, id="rlimits"),  # each a cold start
+        pytest.param(Rlimits(), 50, id="rlimits", marks=pytest.mark.long),  # each a cold start
     ],
 )
 async def test_evaluations_of_every_kind_leave_nothing_behind(tier: Tier, count: int, tmp_path: Path) -> None:
