@@ -57,9 +57,9 @@ def test_the_version_is_the_same_wherever_it_stands() -> None:
 def test_the_hooks_run_every_command_of_make_check_and_no_other() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     check = makefile.partition("\ncheck:")[2].partition("\n\n")[0]
-    commands = {line.removeprefix("\t$(BIN)/").removesuffix(" .") for line in check.splitlines()[1:]}
+    commands = {line.partition("$(BIN)/")[2].removesuffix(" .") for line in check.splitlines()[1:]}
     (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"]
-    hooks = {hook["entry"].removeprefix(".venv/bin/").removesuffix(" .") for hook in repository["hooks"]}
+    hooks = {hook["entry"].partition(".venv/bin/")[2].removesuffix(" .") for hook in repository["hooks"]}
     assert hooks == commands
 
 
