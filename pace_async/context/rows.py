@@ -71,7 +71,7 @@ def _over_best(view: Results, tested: TriedOut, seed: float | None) -> float | N
 def as_told(tested: TriedOut, spec: TaskSpec) -> TriedOut:
     """The result as a model may see it. A program sees hidden instances, so nothing that it wrote is the cause, unless
     the task's evaluator hides nothing from it and the task allows its words."""
-    return tested if spec.feedback else replace(tested, cause=tested.told)
+    return tested if spec.feedback or tested.cause == tested.told else replace(tested, cause=tested.told)
 
 
 def shown_metrics(metrics: Mapping[str, float], spec: TaskSpec) -> Mapping[str, float]:

@@ -153,11 +153,12 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
     seed = first.score if first is not None else None
     earlier = state.memory.earlier
 
-    def judged(tested: TriedOut) -> Row:
-        return _repeating(_judged(row_of(view, tested, spec, seed), view, spec, best), earlier)
+    def judged(tested: TriedOut, same_as: int | None = None) -> Row:
+        row = _repeating(_judged(row_of(view, tested, spec, seed), view, spec, best), earlier)
+        return row if same_as is None else replace(row, same_as=same_as)
 
     best_rows = tuple(_marked([judged(tested) for tested in top], spec))
-    recent_rows = tuple(replace(judged(tested), same_as=view.equal_to(tested)) for tested in recent)
+    recent_rows = tuple(judged(tested, view.equal_to(tested)) for tested in recent)
     seed_row = _seed_row(state, spec)
     tried = [(row.tested.candidate, row.idea or row.tested.experiment) for row in (*best_rows, *recent_rows)]
     tried += [(each.candidate, each.what) for each in under_way]
@@ -277,13 +278,11 @@ def failed_on(view: Results, parent: Member, spec: TaskSpec) -> tuple[Row, ...]:
 
 def program_of(state: RunState, island: Island, candidate: int) -> Member | None:
     """The program of a candidate, if the island may see it and it is still kept."""
-    known = [island] if state.memory.mode == "island" else state.islands.values()
-    members = (member for each in known for member in each.members)
-    others = (*state.visible.elites.values(), *state.visible.front)
-    shown = (*members, *others, *([state.seed_program] if state.seed_program else []))
-    if state.memory.mode != "island" and state.terms.bound == 0:
-        shown = (*island.members, *others)
-    return next((member for member in shown if member.candidate == candidate), None)
+    behind_barrier = state.memory.mode != "island" and state.terms.bound == 0
+    known = [island] if state.memory.mode == "island" or behind_barrier else state.islands.values()
+    seed = [state.seed_program] if state.seed_program and not behind_barrier else []
+    shown = (*(each.members for each in known), state.visible.elites.values(), state.visible.front, seed)
+    return next((member for member in chain.from_iterable(shown) if member.candidate == candidate), None)
 
 
 def base_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, named: int | None) -> Member:
