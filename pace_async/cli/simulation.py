@@ -2,6 +2,7 @@
 
 import signal
 from dataclasses import asdict, dataclass
+from types import FrameType
 from typing import TYPE_CHECKING, cast
 
 import typer
@@ -105,12 +106,18 @@ def simulate(flags: SimulateFlags) -> None:
     scenario = scenario_of(flags.like, shape, _flag)
     from pace_async.observe import formatting
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # remove its folder in memory
+    # Both cancel it, as Ctrl-C does, so that nothing is cut off wherever it is and its folder in memory is removed.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _like_ctrl_c)
     found = predicted(scenario)
     if flags.as_json:
         print_json(found)
         return
     print_fields(_in_words(found, formatting.bound(scenario.policy, scenario.bound)))
+
+
+def _like_ctrl_c(_number: int, _frame: FrameType | None) -> None:
+    signal.raise_signal(signal.SIGINT)
 
 
 def _flag(name: str) -> str:

@@ -84,11 +84,18 @@ class _Selector(selectors.BaseSelector):
 class VirtualLoop(asyncio.SelectorEventLoop):
     """An event loop under virtual time, from `start` seconds since the epoch."""
 
+    _made = False
+
     def __init__(self, start: float = 0.0) -> None:
         self._virtual = _Selector(start)
         super().__init__(self._virtual)
+        self._made = True
         self._tolerate(start)
         self._virtual.coarse = self._tolerate
+
+    def __del__(self) -> None:
+        if self._made:  # asyncio cannot close a loop whose making was interrupted, and would say so
+            super().__del__()
 
     def time(self) -> float:
         return self._virtual.now

@@ -1,8 +1,11 @@
 """A simulation that is terminated leaves nothing in memory."""
 
+import gc
 import os
 import signal
+import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ import pytest
 
 from pace_async.simulate import predict
 from pace_async.simulate.durations import Durations
+from pace_async.simulate.virtual import run_virtually
 from tests.support.command_line import PACE
 
 MEMORY = Path("/dev/shm")
@@ -50,3 +54,23 @@ def test_an_interrupt_while_the_folder_is_made_leaves_none(tmp_path: Path, monke
     with pytest.raises(KeyboardInterrupt):
         predict.measure(predict.Scenario(threads=2, group_size=2, bound=1, durations=durations, candidates=4))
     assert len(made) == 1 and list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_while_the_loop_is_made_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = list[str]()
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    def heard(raised: Any) -> None:
+        said.append(repr(raised.exc_value))
+
+    async def never() -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(sys, "unraisablehook", heard)
+    monkeypatch.setattr(socket, "socketpair", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_virtually(never)
+    gc.collect()
+    assert said == []
