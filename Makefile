@@ -46,7 +46,7 @@ test-tinker: .venv-tinker/.ready
 	PACE_NEEDS_TINKER=1 .venv-tinker/bin/python -m pytest -n 0 --durations 10 \
 		-W ignore::pytest.PytestUnraisableExceptionWarning tests/tinker $(ARGS)
 
-# With the four gigabytes that Node gives it, pyright forgets types again and again and takes twice the time.
+# With the four gigabytes that Node gives it, pyright forgets types again and again and takes a third longer.
 check: .venv/.ready-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
