@@ -54,8 +54,8 @@ class Aim:
         least = "" if self.at_least is None else f", at least {self.at_least:g}"
         most = "" if self.at_most is None else f", at most {self.at_most:g}"
         worse, better = (self.lower, self.upper) if self.higher else (self.upper, self.lower)
-        said = f"{'higher' if self.higher else 'lower'} is better, from {worse:g} to {better:g}"
-        return f"{self.metric} ({said}{least}{most})"
+        direction = f"{'higher' if self.higher else 'lower'} is better, from {worse:g} to {better:g}"
+        return f"{self.metric} ({direction}{least}{most})"
 
 
 def costs_of(aims: Sequence[Aim], metrics: Mapping[str, float]) -> Costs:
@@ -85,7 +85,7 @@ def weights_of(lease: int, count: int) -> tuple[float, ...]:
     for _ in range(32):
         ratio = (1.0 + ratio) ** (1.0 / (count + 1))
     drawn = [-math.log(1.0 - (0.5 + lease * ratio**-axis) % 1.0 * (1.0 - 1e-9)) for axis in range(1, count + 1)]
-    return tuple(max(0.01, round(one / sum(drawn), 2)) for one in drawn)
+    return tuple(max(0.01, round(draw / sum(drawn), 2)) for draw in drawn)
 
 
 def text_of(aims: Sequence[Aim]) -> str | None:
@@ -96,4 +96,4 @@ def text_of(aims: Sequence[Aim]) -> str | None:
 @lru_cache(maxsize=64)
 def aims_of(text: str | None) -> tuple[Aim, ...]:
     """The aims from such a row."""
-    return tuple(Aim(**given) for given in json.loads(text)) if text else ()
+    return tuple(Aim(**fields) for fields in json.loads(text)) if text else ()

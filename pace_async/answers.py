@@ -33,14 +33,14 @@ _BEFORE = r"(?:[#>*+-]+ +)?(?P<mark>\*\*|__|\*|_|)"
 _FLAGS = re.ASCII | re.IGNORECASE
 
 
-def _named(name: str) -> re.Pattern[str]:
+def _field_pattern(name: str) -> re.Pattern[str]:
     """`name: value`, with marks around the name or around the name and the colon."""
     return re.compile(rf"{_BEFORE}{name}(?:(?P=mark) ?:|:(?P=mark))(?:\s+(?P<value>.*))?", _FLAGS)
 
 
 _HEADING = re.compile(rf"{_BEFORE}Idea (?P<number>[1-9][0-9]{{0,8}}):?(?P=mark):?", _FLAGS)
 _TITLED = re.compile(rf"{_BEFORE}Idea (?P<number>[1-9][0-9]{{0,8}}):.*", _FLAGS)
-_HYPOTHESIS, _REASONING = _named("Hypothesis"), _named("Reasoning")
+_HYPOTHESIS, _REASONING = _field_pattern("Hypothesis"), _field_pattern("Reasoning")
 _VERDICT = re.compile(
     r"(?:[#>*+-]+ +)?Proposal (?P<number>[1-9][0-9]{0,8}): "
     r"(?:new|known (?:idea )?(?P<known>[1-9][0-9]{0,8}))\.?",
@@ -48,7 +48,7 @@ _VERDICT = re.compile(
 )
 """Without its marks of emphasis: a verdict has no text in which they could mean something else."""
 _LIKE_VERDICT = re.compile(r"(?:[#>*+-]+ +)?Proposal [0-9]", _FLAGS)
-_CHOICE, _EXPERIMENT = _named("Idea ID"), _named("Experiment description")
+_CHOICE, _EXPERIMENT = _field_pattern("Idea ID"), _field_pattern("Experiment description")
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 _CHOSEN = re.compile(r"(?:idea )?#?(?P<number>[1-9][0-9]{0,8})\.?", _FLAGS)
 _EXACT_IDEAS = re.compile(
@@ -172,20 +172,20 @@ def _pair(lines: Sequence[str], may_go_on: bool) -> tuple[str, str]:
     return hypothesis, reasoning
 
 
-def _field(lines: Sequence[str], name: re.Pattern[str], said: str) -> tuple[str, Sequence[str]]:
+def _field(lines: Sequence[str], name: re.Pattern[str], label: str) -> tuple[str, Sequence[str]]:
     """The text of the field that the first line begins, and the lines after it."""
     match = name.fullmatch(lines[0]) if lines else None
     if match is None:
-        raise _unparsed(f"expected '{said}: ...', got {_short(lines[0]) if lines else 'nothing'}")
+        raise _unparsed(f"expected '{label}: ...', got {_short(lines[0]) if lines else 'nothing'}")
     value, rest = (match["value"] or "").strip(), lines[1:]
     if not value and rest and not _asked_for(rest):
         value, rest = rest[0], rest[1:]
     if not value:
-        raise _unparsed(f"expected '{said}: ...', got {_short(lines[0])}")
+        raise _unparsed(f"expected '{label}: ...', got {_short(lines[0])}")
     if len(value) > MAX_SENTENCE:
-        raise _unparsed(f"{said} is longer than {MAX_SENTENCE} characters")
+        raise _unparsed(f"{label} is longer than {MAX_SENTENCE} characters")
     if not value.isprintable():
-        raise _unparsed(f"{said} holds characters that cannot be printed")
+        raise _unparsed(f"{label} holds characters that cannot be printed")
     return value, rest
 
 

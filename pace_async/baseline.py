@@ -112,8 +112,8 @@ def load_baseline(name: str) -> Baseline:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        what = first["msg"].removeprefix("Value error, ")
-        raise UsageError(f"{name} holds no recorded runs: {f'{where}: ' if where else ''}{what}.") from None
+        message = first["msg"].removeprefix("Value error, ")
+        raise UsageError(f"{name} holds no recorded runs: {f'{where}: ' if where else ''}{message}.") from None
 
 
 def beside_of(header: RunHeader, seed_score: float | None = None) -> Beside | None:

@@ -62,8 +62,8 @@ PARENT = "PACE_PARENT"
 
 def clean_environment(**extra: str) -> dict[str, str]:
     """The few variables that a child of ours needs (never a key), and `extra`."""
-    kept = {name: value for name, value in os.environ.items() if name in KEPT or name.startswith(KEPT_FAMILIES)}
-    return {**kept, "PYTHONUNBUFFERED": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", **extra}
+    variables = {name: value for name, value in os.environ.items() if name in KEPT or name.startswith(KEPT_FAMILIES)}
+    return {**variables, "PYTHONUNBUFFERED": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", **extra}
 
 
 def python_module(module: str, *arguments: str) -> list[str]:
@@ -83,8 +83,8 @@ def answer_of(module: str, argument: str, seconds: float) -> Any:
     except subprocess.TimeoutExpired:
         raise ValueError(f"no answer in {seconds:g} s") from None
     if done.returncode != 0:
-        why = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "no message")
-        raise ValueError(why.strip().rstrip("."))
+        message = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "no message")
+        raise ValueError(message.strip().rstrip("."))
     return json.loads(done.stdout)
 
 

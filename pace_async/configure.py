@@ -41,8 +41,8 @@ def resolve(
     """The configuration of a run. `overrides` maps dotted keys to values and wins over the environment, which wins over
     the files. A later file wins over an earlier one. Raises UsageError in one sentence."""
     tree: dict[str, Any] = {}
-    for one in [file] if isinstance(file, Path) else file or ():
-        tree = _laid_over(tree, read_mapping(one))
+    for path in [file] if isinstance(file, Path) else file or ():
+        tree = _laid_over(tree, read_mapping(path))
     for name, text in sorted((environment if environment is not None else os.environ).items()):
         if name.startswith("PACE_") and "__" in name:
             dotted = name.removeprefix("PACE_").lower().replace("__", ".")
@@ -51,8 +51,8 @@ def resolve(
         _put(tree, key, value, f"setting {key!r}")
     config = recorded(tree)
     for key, value in flat(config.model_dump()).items():
-        if why := why_refused(value, LARGEST_SEED if key in _SEEDS else MOST_COUNTED):
-            raise UsageError(f"{key}: {why}.")
+        if reason := why_refused(value, LARGEST_SEED if key in _SEEDS else MOST_COUNTED):
+            raise UsageError(f"{key}: {reason}.")
     return _with_whole_paths(config)
 
 
@@ -97,7 +97,7 @@ def mistakes(file: Path) -> list[str]:
     except UsageError as error:
         return [str(error)]
     except ValidationError as error:
-        return [_about(found) for found in error.errors()]
+        return [_about(mistake) for mistake in error.errors()]
     return []
 
 
@@ -116,10 +116,10 @@ def that_may_change() -> tuple[list[str], dict[str, list[str]]]:
     """The rooms of which every setting may change when a run goes on, and the settings of the other rooms that may. One
     that may only be raised is in neither."""
     rooms = dict[str, dict[str, OnResume]]()
-    for key, said in on_resume().items():
+    for key, rule in on_resume().items():
         room, _, name = key.partition(".")
-        rooms.setdefault(room, {})[name] = said
-    free = {room: [name for name, said in names.items() if said == MAY_CHANGE] for room, names in rooms.items()}
+        rooms.setdefault(room, {})[name] = rule
+    free = {room: [name for name, rule in names.items() if rule == MAY_CHANGE] for room, names in rooms.items()}
     whole = [room for room, names in free.items() if len(names) == len(rooms[room])]
     return whole, {room: names for room, names in free.items() if names and room not in whole}
 
@@ -130,19 +130,19 @@ def _on_resume(section: type[Section], prefix: str) -> Iterator[tuple[str, OnRes
         if isinstance(inner, type) and issubclass(inner, Section):
             yield from _on_resume(inner, f"{prefix}{name}.")
         else:
-            own = (said for said in info.metadata if isinstance(said, OnResume))
+            own = (item for item in info.metadata if isinstance(item, OnResume))
             yield prefix + name, next(own, section.on_resume)
 
 
 def flat(tree: Mapping[str, object], prefix: str = "") -> dict[str, object]:
     """A configuration by dotted key. A setting that is a mapping itself stays whole."""
-    settings, found = known_keys(), dict[str, object]()
+    settings, values = known_keys(), dict[str, object]()
     for name, value in tree.items():
         if isinstance(value, Mapping) and prefix + name not in settings:
-            found |= flat(cast("Mapping[str, object]", value), f"{prefix}{name}.")
+            values |= flat(cast("Mapping[str, object]", value), f"{prefix}{name}.")
         else:
-            found[prefix + name] = value
-    return found
+            values[prefix + name] = value
+    return values
 
 
 def dump(config: Config) -> str:
@@ -156,28 +156,28 @@ def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, 
     return {**below, **above, **{key: _laid_over(below[key], above[key]) for key in both}}
 
 
-def _put(tree: dict[str, Any], dotted: str, value: object, what: str) -> None:
+def _put(tree: dict[str, Any], dotted: str, value: object, source: str) -> None:
     *rooms, key = dotted.split(".")
     node: Any = tree
     for room in rooms:
         node = cast("dict[str, Any]", node).setdefault(room, {})
         if not isinstance(node, dict):
-            raise UsageError(f"{what}: {room!r} is a value, not a group of settings.")
+            raise UsageError(f"{source}: {room!r} is a value, not a group of settings.")
     node[key] = value
 
 
 def _sentence(error: ValidationError) -> str:
-    return _about(min(error.errors(), key=lambda found: found["type"] != "extra_forbidden"))
+    return _about(min(error.errors(), key=lambda mistake: mistake["type"] != "extra_forbidden"))
 
 
-def _about(found: Mapping[str, Any]) -> str:
-    where = ".".join(str(part) for part in found["loc"])
-    if found["type"] == "extra_forbidden":
+def _about(mistake: Mapping[str, Any]) -> str:
+    where = ".".join(str(part) for part in mistake["loc"])
+    if mistake["type"] == "extra_forbidden":
         near = get_close_matches(where, [*Config.model_fields, *known_keys()], n=1, cutoff=0.5)
         return f"Unknown setting {where!r}" + (f": did you mean {near[0]!r}?" if near else "; see `pace config show`.")
-    message = found["msg"].removeprefix("Value error, ")
+    message = mistake["msg"].removeprefix("Value error, ")
     if where in MAY_HOLD_A_SECRET:
         return f"{where}: {message}."
-    if found["type"] == UNKNOWN_NAME:
+    if mistake["type"] == UNKNOWN_NAME:
         return f"{where}: {message}."
-    return f"{where}: {message} (got {found['input']!r})." if where else f"{message}."
+    return f"{where}: {message} (got {mistake['input']!r})." if where else f"{message}."

@@ -85,9 +85,9 @@ def sync(path: Path) -> None:
 def disk_fault(error: OSError, path: Path | None = None) -> InfrastructureFault:
     """An error of a disk as a fault. `path` is named where the error names no file. The kind is one of `DISK_FAULTS`,
     or "cannot_write" for other errors."""
-    named = path or error.filename
+    file = path or error.filename
     words = error.strerror or str(error)
-    return InfrastructureFault(_KINDS.get(error.errno or 0, "cannot_write"), f"{named}: {words}" if named else words)
+    return InfrastructureFault(_KINDS.get(error.errno or 0, "cannot_write"), f"{file}: {words}" if file else words)
 
 
 def refusal_of(error: OSError) -> PaceError | None:

@@ -19,29 +19,29 @@ def fast_init(cls: type[T]) -> type[T]:
     TypeError for a class without slots, and for fields that are not plain parameters."""
     of: tuple[Field[Any], ...] = fields(cast("Any", cls))
     slots: tuple[str, ...] = cls.__dict__.get("__slots__", ())
-    refused = [one.name for one in of if not one.init or one.kw_only or one.name not in slots]
+    refused = [field.name for field in of if not field.init or field.kw_only or field.name not in slots]
     if refused:
         raise TypeError(f"{cls.__name__} cannot be made by its slots: {', '.join(refused)}")
     names: dict[str, Any] = {"MISSING": MISSING}
     parameters, body = ["self"], list[str]()
-    for one in of:
-        name, value = one.name, one.name
+    for field in of:
+        name, value = field.name, field.name
         names[f"set_{name}"] = cls.__dict__[name].__set__
-        if one.default_factory is not MISSING:
-            names[f"make_{name}"] = get_origin(one.default_factory) or one.default_factory  # `dict`, not `dict[..]`
+        if field.default_factory is not MISSING:
+            names[f"make_{name}"] = get_origin(field.default_factory) or field.default_factory  # `dict`, not `dict[..]`
             names[f"default_{name}"] = MISSING
             value = f"make_{name}() if {name} is MISSING else {name}"
-        elif one.default is not MISSING:
-            names[f"default_{name}"] = one.default
+        elif field.default is not MISSING:
+            names[f"default_{name}"] = field.default
         parameters.append(f"{name}=default_{name}" if f"default_{name}" in names else name)
         body.append(f"set_{name}(self, {value})")
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
     exec(f"def __init__({', '.join(parameters)}):\n " + "\n ".join(body), names)
-    made = names["__init__"]
-    made.__qualname__, made.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
-    made.__annotations__ = cls.__init__.__annotations__
-    type.__setattr__(cls, "__init__", made)
+    constructor = names["__init__"]
+    constructor.__qualname__, constructor.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
+    constructor.__annotations__ = cls.__init__.__annotations__
+    type.__setattr__(cls, "__init__", constructor)
     return cls
 
 
@@ -52,6 +52,6 @@ def changed(value: T, **fields: Any) -> T:
     if not fields.keys() <= value.__dict__.keys():
         unknown = ", ".join(sorted(fields.keys() - value.__dict__.keys()))
         raise TypeError(f"a {type(value).__name__} has no {unknown}")
-    made = object.__new__(type(value))
-    made.__dict__.update(value.__dict__, **fields)
-    return made
+    copy = object.__new__(type(value))
+    copy.__dict__.update(value.__dict__, **fields)
+    return copy

@@ -38,9 +38,9 @@ class Card:
 def visible_gpus(devices: Path | None = None, environment: Mapping[str, str] | None = None) -> list[str]:
     """The NVIDIA GPUs visible to a child process, as CUDA_VISIBLE_DEVICES names them. `environment`: in place of the
     variables of this process."""
-    named = (os.environ if environment is None else environment).get("CUDA_VISIBLE_DEVICES")
-    if named is not None:
-        return [name.strip() for name in named.split(",") if name.strip() not in ("", HIDDEN)]
+    visible = (os.environ if environment is None else environment).get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return [name.strip() for name in visible.split(",") if name.strip() not in ("", HIDDEN)]
     return [str(number) for number in range(len(_nodes(devices or DEVICES)))]
 
 
@@ -54,21 +54,21 @@ def find_cards(
 ) -> tuple[Card, ...]:
     """The cards that are visible to this process, in the order of CUDA_VISIBLE_DEVICES, if that is set. `environment`:
     in place of the variables of this process."""
-    told = _told(driver or DRIVER)
+    details = _card_details(driver or DRIVER)
     nodes = _nodes(devices or DEVICES)
-    cards = [Card(str(at), node, *told.get(number, ("", ""))) for at, (number, node) in enumerate(nodes)]
-    found = [card for name in visible_gpus(devices, environment) for card in cards if card.is_named(name)]
-    return tuple(dict.fromkeys(found))
+    cards = [Card(str(at), node, *details.get(number, ("", ""))) for at, (number, node) in enumerate(nodes)]
+    visible = [card for name in visible_gpus(devices, environment) for card in cards if card.is_named(name)]
+    return tuple(dict.fromkeys(visible))
 
 
 def in_words(cards: Sequence[Card], environment: Mapping[str, str] | None = None) -> str:
     """The cards by device file and model, for one line, or that there is none. `environment` as in `find_cards`."""
-    named = [f"{card.node}{f' ({card.model})' if card.model else ''}" for card in cards]
-    if not named:
+    descriptions = [f"{card.node}{f' ({card.model})' if card.model else ''}" for card in cards]
+    if not descriptions:
         variables = os.environ if environment is None else environment
         hidden = " that CUDA_VISIBLE_DEVICES shows" if "CUDA_VISIBLE_DEVICES" in variables else ""
         return f"no NVIDIA card{hidden}"
-    return f"{len(named)} NVIDIA card{'s' * (len(named) > 1)}: {', '.join(named)}"
+    return f"{len(descriptions)} NVIDIA card{'s' * (len(descriptions) > 1)}: {', '.join(descriptions)}"
 
 
 def driver_nodes(devices: Path | None = None) -> tuple[Path, ...]:
@@ -89,13 +89,13 @@ def driver_libraries() -> tuple[Path, ...]:
 
 def _nodes(devices: Path) -> Sequence[tuple[int, Path]]:
     """The device files of cards with their numbers, in order."""
-    found = ((re.fullmatch(r"nvidia(\d+)", node.name), node) for node in devices.glob("nvidia*"))
-    return sorted((int(number[1]), node) for number, node in found if number is not None)
+    matches = ((re.fullmatch(r"nvidia(\d+)", node.name), node) for node in devices.glob("nvidia*"))
+    return sorted((int(number[1]), node) for number, node in matches if number is not None)
 
 
-def _told(driver: Path) -> dict[int, tuple[str, str]]:
+def _card_details(driver: Path) -> dict[int, tuple[str, str]]:
     """The name in CUDA and the model of each card, by the number of its device file."""
-    told: dict[int, tuple[str, str]] = {}
+    details: dict[int, tuple[str, str]] = {}
     for file in driver.glob("*/information"):
         try:
             pairs = (line.partition(":") for line in file.read_text(errors="replace").splitlines())
@@ -104,11 +104,11 @@ def _told(driver: Path) -> dict[int, tuple[str, str]]:
         facts = {name.strip(): value.strip() for name, _, value in pairs}
         if facts.get("Device Minor", "").isdigit():
             uuid = facts.get("GPU UUID", "")
-            told[int(facts["Device Minor"])] = (
+            details[int(facts["Device Minor"])] = (
                 uuid if uuid.startswith("GPU-") and "?" not in uuid else "",
                 facts.get("Model", ""),
             )
-    return told
+    return details
 
 
 def hide_card_kernels() -> None:

@@ -46,8 +46,8 @@ def install_line(extra: str) -> str:
     """The command that adds an extra to this installation."""
     place, editable = _origin()
     pip = "uv pip" if _recorded("INSTALLER").strip() == "uv" and find_spec("pip") is None else "pip"
-    wanted = shlex.quote(f"{place or 'PLACE'}[{extra}]")
-    line = f"{pip} install {'-e ' if editable else ''}{wanted}"
+    requirement = shlex.quote(f"{place or 'PLACE'}[{extra}]")
+    line = f"{pip} install {'-e ' if editable else ''}{requirement}"
     return line if place else f"{line}, where PLACE is a clone of pace or its wheel (docs/install.md)"
 
 

@@ -43,7 +43,7 @@ def is_sound(text: str) -> bool:
 def readable(text: str) -> str:
     """The text, sound, with each character that is not printable replaced by a space, except for tabs and line ends: no
     control sequence and no change of the writing direction is left."""
-    return "".join(one if one.isprintable() or one in "\n\t" else " " for one in sound(text))
+    return "".join(character if character.isprintable() or character in "\n\t" else " " for character in sound(text))
 
 
 def sound_file(text: str) -> str:
@@ -66,7 +66,10 @@ def printable(text: str) -> str:
     of lines and tabs stay."""
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() or one in "\n\t" or category(one) == "Zs" else REPLACEMENT for one in text)
+    return "".join(
+        character if character.isprintable() or character in "\n\t" or category(character) == "Zs" else REPLACEMENT
+        for character in text
+    )
 
 
 def indented(text: str, by: int = 4) -> str:
@@ -90,9 +93,9 @@ def why_refused(value: object, most: int = MOST_COUNTED) -> str:
             parts = [str(value)]
         case Mapping():
             entries = cast("Mapping[object, object]", value)
-            parts = [one for pair in entries.items() for one in pair if not isinstance(one, int | float)]
+            parts = [element for pair in entries.items() for element in pair if not isinstance(element, int | float)]
         case Sequence() if not isinstance(value, str | bytes):
             parts = list(cast("Sequence[object]", value))
         case _:
             return ""
-    return next((why for part in parts if (why := why_refused(part, most))), "")
+    return next((reason for part in parts if (reason := why_refused(part, most))), "")

@@ -53,9 +53,9 @@ class RewardRule:
     floor: float = 0.02
 
     @classmethod
-    def of(cls, given: RewardConfig, spec: TaskSpec) -> Self:
+    def of(cls, config: RewardConfig, spec: TaskSpec) -> Self:
         """The rule of a run, from its settings and its task's fitness."""
-        return cls(spec.fitness, given.scale, given.exponent, given.relative_to, given.floor)
+        return cls(spec.fitness, config.scale, config.exponent, config.relative_to, config.floor)
 
     def of_score(self, score: float | None, *, parent: float, seed: float) -> float:
         """The reward of a score, with those of the parent and of the seed program. FAILURE without a finite score."""
@@ -72,7 +72,10 @@ class RewardRule:
     def of_costs(self, costs: Costs, *, parent: Costs, seed: Costs, lease: int) -> float:
         """The reward of a program with these costs, in a task with several objectives. FAILURE without costs."""
         weights = weights_of(lease, len(self.fitness.aims))
-        score, over, start = (self.fitness.score_of(one, weights) if one else None for one in (costs, parent, seed))
+        score, over, start = (
+            self.fitness.score_of(program_costs, weights) if program_costs else None
+            for program_costs in (costs, parent, seed)
+        )
         return self.of_score(score, parent=over or 0.0, seed=start or 0.0)
 
     @property

@@ -52,14 +52,18 @@ def _spread(last: int, device: torch.device) -> Tensor:
 
 def _embedded(model: Any, positions_BT: Tensor) -> dict[str, list[Tensor]]:
     """What the model's innermost modules make of these positions, by their names."""
-    made: dict[str, list[Tensor]] = {}
+    embeddings: dict[str, list[Tensor]] = {}
 
     def recorder(name: str) -> Any:
         def record(_module: Any, inputs: Any, named: dict[str, Any], output: Any) -> None:
-            if any(given is positions_BT for given in (*inputs, *named.values())):
+            if any(argument is positions_BT for argument in (*inputs, *named.values())):
                 outputs = cast("list[Any]", output if isinstance(output, (tuple, list)) else [output])
-                rows = [one for one in outputs if isinstance(one, Tensor) and one.shape[:1] == positions_BT.shape[:1]]
-                made.setdefault(name, []).extend(rows)
+                rows = [
+                    tensor
+                    for tensor in outputs
+                    if isinstance(tensor, Tensor) and tensor.shape[:1] == positions_BT.shape[:1]
+                ]
+                embeddings.setdefault(name, []).extend(rows)
 
         return record
 
@@ -75,4 +79,4 @@ def _embedded(model: Any, positions_BT: Tensor) -> dict[str, list[Tensor]]:
     finally:
         for handle in handles:
             handle.remove()
-    return made
+    return embeddings

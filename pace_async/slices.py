@@ -29,7 +29,7 @@ class Slice:
 
 def in_receipt(digest: str, slices: Sequence[Slice]) -> str:
     """A tensor's entry in a receipt. No slices: the whole tensor."""
-    parts = (f"{one.row}:{one.end_row},{one.column}:{one.end_column}" for one in slices)
+    parts = (f"{region.row}:{region.end_row},{region.column}:{region.end_column}" for region in slices)
     return " ".join((digest, *parts))
 
 
@@ -37,8 +37,8 @@ def from_receipt(entry: str) -> tuple[str, tuple[Slice, ...] | None]:
     """The digest and the slices of an entry, None for the whole tensor. A text of another form is its own digest, which
     equals no tensor's."""
     digest, *parts = entry.split(" ")
-    found = [_SLICE.fullmatch(part) for part in parts]
-    slices = tuple(Slice(*map(int, match.groups())) for match in found if match is not None)
+    matches = [_SLICE.fullmatch(part) for part in parts]
+    slices = tuple(Slice(*map(int, match.groups())) for match in matches if match is not None)
     if not parts or len(slices) < len(parts):
         return entry, None
     return digest, slices
@@ -47,9 +47,11 @@ def from_receipt(entry: str) -> tuple[str, tuple[Slice, ...] | None]:
 def covered(shape: Sequence[int], slices: Sequence[Slice]) -> bool:
     """Whether the slices together cover a tensor of this shape."""
     rows, columns = grid_of(shape)
-    edges = sorted({0, rows, *(edge for one in slices for edge in (one.row, one.end_row) if 0 < edge < rows)})
+    edges = sorted({0, rows, *(edge for region in slices for edge in (region.row, region.end_row) if 0 < edge < rows)})
     for top, bottom in pairwise(edges):
-        band = sorted((one.column, one.end_column) for one in slices if one.row <= top and bottom <= one.end_row)
+        band = sorted(
+            (region.column, region.end_column) for region in slices if region.row <= top and bottom <= region.end_row
+        )
         end = 0
         for first, last in band:
             if first <= end:

@@ -94,8 +94,8 @@ def _unwrapped(answer: str) -> str:
 
 def _of_channels(text: str) -> str:
     """What stands in the last channel `final`, empty without one."""
-    found = list(_FINAL.finditer(text))
-    answer = text[found[-1].end() :] if found else ""
+    matches = list(_FINAL.finditer(text))
+    answer = text[matches[-1].end() :] if matches else ""
     for end in _ENDS:
         answer = answer.removesuffix(end)
     return answer

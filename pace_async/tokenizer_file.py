@@ -46,8 +46,8 @@ class TokenizerFile:
 
         environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
         environment.filters["tojson"] = _as_json
-        given: Any = {"raise_exception": _refuse, "strftime_now": _today}
-        environment.globals.update(given)
+        helpers: Any = {"raise_exception": _refuse, "strftime_now": _today}
+        environment.globals.update(helpers)
         try:
             template = environment.from_string(self._template or "")
             text = template.render(
@@ -62,11 +62,11 @@ def end_tokens(folder: Path) -> tuple[int, ...]:
     """Ids of the tokens that end an answer, by the model's configuration."""
     for name in ("generation_config.json", "config.json"):
         try:
-            found: dict[str, Any] = json.loads((folder / name).read_text("utf-8"))
+            configuration: dict[str, Any] = json.loads((folder / name).read_text("utf-8"))
         except (OSError, ValueError):
             continue
-        text: dict[str, Any] = found.get("text_config") or {}
-        ends: Any = found.get("eos_token_id", text.get("eos_token_id"))
+        text: dict[str, Any] = configuration.get("text_config") or {}
+        ends: Any = configuration.get("eos_token_id", text.get("eos_token_id"))
         if isinstance(ends, int):
             return (ends,)
         if isinstance(ends, list):
@@ -77,13 +77,13 @@ def end_tokens(folder: Path) -> tuple[int, ...]:
 def _words(file: Path) -> dict[str, str]:
     """The special tokens that templates name."""
     try:
-        found: dict[str, Any] = json.loads(file.read_text("utf-8"))
+        settings: dict[str, Any] = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError):
         return {}
     words = dict[str, str]()
     for name in _NAMED:
-        given: Any = found.get(name)
-        word = cast("dict[str, Any]", given).get("content") if isinstance(given, dict) else given
+        entry: Any = settings.get(name)
+        word = cast("dict[str, Any]", entry).get("content") if isinstance(entry, dict) else entry
         if isinstance(word, str):
             words[name] = word
     return words

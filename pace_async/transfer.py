@@ -95,9 +95,9 @@ class Shared:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Self:
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
         """Raises TypeError, KeyError."""
-        fields: dict[str, Any] = {**given}
+        fields: dict[str, Any] = {**document}
         handle: dict[str, Any] = fields.pop("handle")
         kind = CardHandle if "card" in handle else HostHandle
         return cls(handle=kind(**handle), **fields)

@@ -90,16 +90,18 @@ def checkpoint_digests(folder: Path, look: Callable[[str, str, bytes], None] | N
     return _digests(contents(folder), look)
 
 
-def _digests(held: list[Stored], look: Callable[[str, str, bytes], None] | None = None) -> dict[str, str]:
+def _digests(stored_tensors: list[Stored], look: Callable[[str, str, bytes], None] | None = None) -> dict[str, str]:
 
     def digest(tensor: Stored) -> str:
-        data = _read(tensor)
+        data = _bytes_of(tensor)
         if look is not None:
             look(tensor.name, tensor.dtype, data)
         return tensor_digest(tensor.dtype, tensor.shape, data)
 
     with ThreadPoolExecutor(_READERS) as readers:
-        return {tensor.name: each for tensor, each in zip(held, readers.map(digest, held), strict=True)}
+        return {
+            tensor.name: each for tensor, each in zip(stored_tensors, readers.map(digest, stored_tensors), strict=True)
+        }
 
 
 def record_digests(folder: Path) -> None:
@@ -135,7 +137,7 @@ def damage(folder: Path, digests: Mapping[str, str] | None = None) -> str | None
 def tensors(file: Path) -> Iterator[TensorBytes]:
     """Name, type, shape and raw bytes of each tensor of a safetensors file. Raises ValueError if it is cut short."""
     for tensor in stored(file):
-        yield tensor.name, tensor.dtype, tensor.shape, _read(tensor)
+        yield tensor.name, tensor.dtype, tensor.shape, _bytes_of(tensor)
 
 
 def contents(folder: Path) -> list[Stored]:
@@ -157,18 +159,20 @@ def stored(file: Path) -> list[Stored]:
         if not 0 < length <= _LONGEST_HEADER:
             raise ValueError(f"{file} is not a safetensors file")
         text = stream.read(length)
-    found: list[Stored] = []
+    stored_tensors: list[Stored] = []
     try:
         for name, entry in cast("dict[str, Any]", json.loads(text)).items():
             if name != "__metadata__":
                 begin, end = entry["data_offsets"]
-                found.append(Stored(file, name, entry["dtype"], tuple(entry["shape"]), 8 + length + begin, end - begin))
+                stored_tensors.append(
+                    Stored(file, name, entry["dtype"], tuple(entry["shape"]), 8 + length + begin, end - begin)
+                )
     except (ValueError, TypeError, KeyError, AttributeError):
         raise ValueError(f"{file} is not a safetensors file") from None
-    return found
+    return stored_tensors
 
 
-def _read(tensor: Stored) -> bytes:
+def _bytes_of(tensor: Stored) -> bytes:
     with tensor.file.open("rb") as stream:
         stream.seek(tensor.start)
         data = stream.read(tensor.length)

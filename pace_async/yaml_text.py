@@ -41,17 +41,17 @@ class _Loader(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """A mapping, without the deviations of YAML 1.1. `<<` takes over what another mapping has."""
-        seen = set[Any]()
+        keys = set[Any]()
         for key_node, _ in node.value:
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode):
                 raise _Slip(f"A list or mapping cannot be a key (line {line}).")
             construct: Callable[..., object] = cast("Any", self).construct_object
             key = construct(key_node, deep=True) if key_node.tag != _MERGE else _MERGE
-            if key in seen:
-                shown = "<<" if key is _MERGE else key
-                raise _Slip(f"Key {shown!r} stands twice (line {line}): keep one.")
-            seen.add(key)
+            if key in keys:
+                name = "<<" if key is _MERGE else key
+                raise _Slip(f"Key {name!r} stands twice (line {line}): keep one.")
+            keys.add(key)
         return super().construct_mapping(node, deep=deep)
 
 
@@ -78,11 +78,13 @@ def _resolvers() -> dict[Any, list[tuple[str, re.Pattern[str]]]]:
     """By first character: (tag, pattern), with the numbers' patterns in place of YAML 1.1's."""
     tags = {tag for tag, _ in _NUMBERS}
     theirs: dict[Any, list[tuple[str, re.Pattern[str]]]] = yaml.SafeLoader.yaml_implicit_resolvers
-    found = {first: [one for one in patterns if one[0] not in tags] for first, patterns in theirs.items()}
+    resolvers = {
+        first: [resolver for resolver in patterns if resolver[0] not in tags] for first, patterns in theirs.items()
+    }
     for tag, pattern in _NUMBERS:
         for first in "-+.0123456789":
-            found.setdefault(first, []).append((tag, re.compile(rf"(?:{pattern.pattern})$")))
-    return found
+            resolvers.setdefault(first, []).append((tag, re.compile(rf"(?:{pattern.pattern})$")))
+    return resolvers
 
 
 _Loader.yaml_implicit_resolvers = Dumper.yaml_implicit_resolvers = _resolvers()
@@ -117,24 +119,24 @@ def read_yaml(file: Path) -> Any:
         raise UsageError(f"{file}: {error}") from None
 
 
-def read_mapping(file: Path, what: str = "settings") -> dict[str, Any]:
-    """The mapping in a file. An empty file gives an empty one. `what` names the values. Raises UsageError, in one
+def read_mapping(file: Path, noun: str = "settings") -> dict[str, Any]:
+    """The mapping in a file. An empty file gives an empty one. `noun` names the values. Raises UsageError, in one
     sentence."""
     raw = read_yaml(file)
     if raw is None:
         return {}
     if not isinstance(raw, dict):
-        raise UsageError(f"{file} must be a mapping of {what}.")
+        raise UsageError(f"{file} must be a mapping of {noun}.")
     return {str(key): value for key, value in raw.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
 
 
-def value_of(text: str, what: str) -> object:
-    """A setting's value, written as YAML by a person. `what` names the setting. Raises UsageError."""
+def value_of(text: str, setting: str) -> object:
+    """A setting's value, written as YAML by a person. `setting` is its name. Raises UsageError."""
     try:
         return parsed(text)
     except ValueError as error:
         twice = f": {error}" if "stands twice" in str(error) else "."
-        raise UsageError(f"{what}: {text!r} is not a YAML value{twice}") from None
+        raise UsageError(f"{setting}: {text!r} is not a YAML value{twice}") from None
 
 
 def dumped(value: object, dumper: type[yaml.SafeDumper] = Dumper, width: int | None = None) -> str:
@@ -154,13 +156,13 @@ _WANTED = {
 NAME_PATTERN = r"^[a-z][a-z0-9_]*$"
 
 
-def mistake(found: Mapping[str, Any], whole: str) -> str:
+def mistake(error: Mapping[str, Any], whole: str) -> str:
     """What is wrong with a value, in words: one entry of a ValidationError's `errors()`. `whole` is what the file as a
     whole is called."""
-    where = ".".join(str(part) for part in found["loc"] if part not in ("str", "int", "float")) or whole
-    if found["type"] == "string_pattern_mismatch" and found["ctx"]["pattern"] == NAME_PATTERN:
+    where = ".".join(str(part) for part in error["loc"] if part not in ("str", "int", "float")) or whole
+    if error["type"] == "string_pattern_mismatch" and error["ctx"]["pattern"] == NAME_PATTERN:
         rule = "must be small letters, digits and _, and begin with a letter, as in my_name"
-        return f"{where}: {str(found['input'])[:80]!r} {rule}"
-    if found["type"] in _WANTED:
-        return f"{where} {_WANTED[found['type']]}"
-    return f"{where}: {found['msg'].removeprefix('Value error, ')}"
+        return f"{where}: {str(error['input'])[:80]!r} {rule}"
+    if error["type"] in _WANTED:
+        return f"{where} {_WANTED[error['type']]}"
+    return f"{where}: {error['msg'].removeprefix('Value error, ')}"

@@ -120,8 +120,8 @@ async def advise(
         """The answer's text, and the ideas that its numbers mean."""
         detail = whole
         while True:
-            asked, begun = question(detail), now()
-            prompt = sampling.prompt(lease, purpose, asked.text, asked.cut_after)
+            query, begun = question(detail), now()
+            prompt = sampling.prompt(lease, purpose, query.text, query.cut_after)
             try:
                 call, finish = await advisor.ask(prompt)
                 break
@@ -130,10 +130,10 @@ async def advise(
                 if less is None:
                     raise
                 detail = less
-        calls.append(_read(call, asked.words, now() - begun))
-        if finish == "length" and asked.cut_after is None:
+        calls.append(_with_words(call, query.words, now() - begun))
+        if finish == "length" and query.cut_after is None:
             raise CandidateFault("unparsed", f"{purpose} {DID_NOT_END} {prompt.max_tokens} tokens")
-        return calls[-1].text, asked.ideas
+        return calls[-1].text, query.ideas
 
     draw = partial(generator, sampling.seed, lease, "propose", "menu")
 
@@ -152,8 +152,8 @@ async def advise(
         proposals = [hypothesis for hypothesis, _ in parse_propose(text)]
         text, ideas = await ask("assess", lambda detail: wording.assess(context, proposals, detail))
         places = parse_assess(text, len(proposals), len(ideas))
-        said = [None if place is None or wording.compares else ideas[place - 1].number for place in places]
-        admitted(recognised(context.ideas, proposals, said, next_idea))
+        numbers = [None if place is None or wording.compares else ideas[place - 1].number for place in places]
+        admitted(recognised(context.ideas, proposals, numbers, next_idea))
         # `replace` takes twice as long
         pooled = SearchContext(context.parent, context.best, pool, context.next_idea)
         text, ideas = await ask("select", lambda detail: wording.select(pooled, detail))
@@ -165,7 +165,7 @@ async def advise(
         return Advice(tuple(calls), notes, pool, next_idea, unparsed=fault.detail)
 
 
-def _read(call: AdvisorCall, words: Mapping[str, str], seconds: float) -> AdvisorCall:
+def _with_words(call: AdvisorCall, words: Mapping[str, str], seconds: float) -> AdvisorCall:
     """The call with the words that are meant. It took `seconds` if the advisor does not say how long."""
     if call.seconds and not words and not call.words:
         return call

@@ -70,44 +70,44 @@ class TokenSlots:
     shared: Mapping[str, str]
 
 
-def slots_of(given: Path, options: Options) -> TokenSlots:
+def slots_of(folder: Path, options: Options) -> TokenSlots:
     """Which spare entry stands for which word. Equal catalogues have equal slots."""
-    spare = spare_entries(given) or Spare(0, 0)
+    spare = spare_entries(folder) or Spare(0, 0)
     mechanisms = list(dict.fromkeys(target.split()[-1] for target in options))
     sites = list(dict.fromkeys(word for target in options for word in target.split()[:-1]))
     names = {*mechanisms, *sites}
     values = [word for word in dict.fromkeys(word for words in options.values() for word in words) if word not in names]
     first = len(mechanisms) if sites and len(mechanisms) <= spare.names // 2 else 0
-    named = _dealt([*mechanisms, *sites], spare.names, first, spare_name)
+    name_slots = _dealt([*mechanisms, *sites], spare.names, first, spare_name)
     valued = _dealt(values, spare.values, 0, spare_value)
-    return TokenSlots({**named.own, **valued.own}, {**named.shared, **valued.shared})
+    return TokenSlots({**name_slots.own, **valued.own}, {**name_slots.shared, **valued.shared})
 
 
-def bound_folder(given: Path, options: Options, folder: Path) -> Path:
-    """Make `folder` the advisor's folder of one run, unless it exists: links to the files of `given`, a tokenizer that
+def bound_folder(source: Path, options: Options, folder: Path) -> Path:
+    """Make `folder` the advisor's folder of one run, unless it exists: links to the files of `source`, a tokenizer that
     knows the catalogue's words, and weights that write no spare entry. Raises UsageError for a catalogue that the
     advisor cannot read."""
-    text = bound_tokenizer(given, options)
-    head = next(one for one in contents(given.resolve()) if one.name == _HEAD)
-    shared = set(slots_of(given, options).shared.values())
+    text = bound_tokenizer(source, options)
+    head = next(tensor for tensor in contents(source.resolve()) if tensor.name == _HEAD)
+    shared = set(slots_of(source, options).shared.values())
     folder.parent.mkdir(parents=True, exist_ok=True)
 
     def write(target: Path) -> None:
-        for file in given.resolve().iterdir():
+        for file in source.resolve().iterdir():
             if file.is_file() and file.name not in (_TOKENIZER, head.file.name):
                 (target / file.name).symlink_to(file)
         (target / _TOKENIZER).write_text(text, "utf-8")
-        (target / head.file.name).write_bytes(_silenced(head, text, given, shared))
+        (target / head.file.name).write_bytes(_silenced(head, text, source, shared))
 
     write_atomically(folder, write)
     return folder
 
 
-def bound_tokenizer(given: Path, options: Options) -> str:
+def bound_tokenizer(folder: Path, options: Options) -> str:
     """The text of tokenizer.json in which spare entries are renamed to the catalogue's words. Raises UsageError."""
-    tree = cast("dict[str, Any]", json.loads((given / _TOKENIZER).read_text("utf-8")))
+    tree = cast("dict[str, Any]", json.loads((folder / _TOKENIZER).read_text("utf-8")))
     vocabulary = cast("dict[str, int]", tree["model"]["vocab"])
-    slots = slots_of(given, options)
+    slots = slots_of(folder, options)
     renamed = {_entry(spare): _entry(word) for word, spare in slots.own.items()}
     taken = vocabulary.keys() - renamed.keys()
     for word in (*slots.own, *slots.shared):
@@ -122,10 +122,10 @@ def bound_tokenizer(given: Path, options: Options) -> str:
     return json.dumps(tree, ensure_ascii=False)
 
 
-def _silenced(head: Stored, tokenizer: str, given: Path, shared: Collection[str]) -> bytes:
+def _silenced(head: Stored, tokenizer: str, folder: Path, shared: Collection[str]) -> bytes:
     """The file of the output head, with the padding token's row in place of each entry that stands for no word."""
     vocabulary = cast("dict[str, int]", json.loads(tokenizer)["model"]["vocab"])
-    spare = spare_entries(given) or Spare(0, 0)
+    spare = spare_entries(folder) or Spare(0, 0)
     words = [*map(spare_name, range(spare.names)), *map(spare_value, range(spare.values))]
     data, width = bytearray(head.file.read_bytes()), head.length // head.shape[0]
 

@@ -39,13 +39,13 @@ class Edit:
     status: Status = "untried"
 
 
-def propose_text(offers: Sequence[Offer], tried: Sequence[Edit]) -> str:
+def propose_text(offers: Sequence[Offer], edits: Sequence[Edit]) -> str:
     """Asks for three ideas."""
     lines = ""
     for offer in offers:
         pairs = "".join(f" {offer.name} to {option}" for option in offer.options)
         lines += f"\n    {offer.name} = {offer.present or UNKNOWN}{pairs}"
-    ideas = "".join(f"\n    ({edit.status}): {edit.name} to {edit.option}" for edit in tried)
+    ideas = "".join(f"\n    ({edit.status}): {edit.name} to {edit.option}" for edit in edits)
     return f"Catalogue:{lines}\nIdeas:{ideas}\n\nPropose three ideas.\n"
 
 

@@ -107,22 +107,22 @@ class CatalogueWording:
     def propose(self, context: SearchContext, detail: Detail, draw: Callable[[], random.Random]) -> Question:
         present = present_values(self._options, context.parent.program, self._language)
         latest = [edit for edit in map(partial(self._edit, context), reversed(_latest(context, detail))) if edit]
-        words, tried, offers = self._beside(latest, present, draw())
+        words, edits, offers = self._beside(latest, present, draw())
         while latest and not offers:
             latest.pop()
-            words, tried, offers = self._beside(latest, present, draw())
+            words, edits, offers = self._beside(latest, present, draw())
         text = propose_text(
             [
                 Offer(
-                    self._ordered(words.spoken(one.name)),
-                    one.present and words.spoken(one.present),
-                    tuple(map(words.spoken, one.options)),
+                    self._ordered(words.spoken(offer.name)),
+                    offer.present and words.spoken(offer.present),
+                    tuple(map(words.spoken, offer.options)),
                 )
-                for one in offers
+                for offer in offers
             ],
             [
-                replace(said, name=self._ordered(said.name))
-                for said in (_worded(edit, words) for edit in reversed(tried))
+                replace(spoken_edit, name=self._ordered(spoken_edit.name))
+                for spoken_edit in (_worded(edit, words) for edit in reversed(edits))
             ],
         )
         return Question(text, (), words.meant)
@@ -132,8 +132,8 @@ class CatalogueWording:
     ) -> tuple[PromptVocabulary, list[Edit], list[Offer]]:
         """The words of a prompt that shows these ideas, the ideas that fit in it, and what it can offer beside them."""
         words = PromptVocabulary(self.shared)
-        tried = [edit for edit in latest if words.add(edit.name, edit.option)]
-        return words, tried, menu(self._options, present, draw, words)
+        edits = [edit for edit in latest if words.add(edit.name, edit.option)]
+        return words, edits, menu(self._options, present, draw, words)
 
     def only(self, context: SearchContext, detail: Detail, draw: Callable[[], random.Random]) -> Question:
         """The question for three ideas, whose answer is cut off after the first one: the advisor was trained on it."""
@@ -142,7 +142,7 @@ class CatalogueWording:
     def read_only(self, context: SearchContext, text: str) -> tuple[str, str]:
         """The experiment carries out the idea on the parent as it is."""
         idea = parse_first(text)
-        edit = self._named(idea)
+        edit = self._edit_of(idea)
         if edit is None:
             raise CandidateFault("unparsed", f"the catalogue has no such edit: {idea[:80]!r}")
         present = present_values(self._options, context.parent.program, self._language)
@@ -178,14 +178,14 @@ class CatalogueWording:
         return None
 
     def _edit(self, context: SearchContext, idea: Idea) -> Edit | None:
-        edit = self._named(idea.description)
+        edit = self._edit_of(idea.description)
         return edit and replace(edit, status=self._status(idea, context))
 
     def _ordered(self, target: str) -> str:
         """The target as a prompt names it."""
         return _turned(target) if self._mechanism_first else target
 
-    def _named(self, idea: str) -> Edit | None:
+    def _edit_of(self, idea: str) -> Edit | None:
         """The edit that an idea names, with the target's name in the order of the catalogue."""
         match = _IDEA.fullmatch(idea)
         if match is None:
@@ -218,8 +218,8 @@ def present_values(
         block = editable(program)[1]
     except ValueError:
         return {}
-    found = assignments(block, PYTHON if language is None else language.name)
-    values = ((target, words, found.get(target.replace(" ", "_"), ())) for target, words in options.items())
+    by_name = assignments(block, PYTHON if language is None else language.name)
+    values = ((target, words, by_name.get(target.replace(" ", "_"), ())) for target, words in options.items())
     return {target: _option(words, each[0]) for target, words, each in values if len(each) == 1}
 
 

@@ -60,10 +60,10 @@ def uses_template(advisor: AdvisorConfig, folder: Path) -> bool:
     """Whether questions go through a chat template. Raises UsageError."""
     if advisor.chat_template is False:
         return False
-    there = template_of(folder) is not None
-    if advisor.chat_template and not there:
+    has_template = template_of(folder) is not None
+    if advisor.chat_template and not has_template:
         raise UsageError(f"advisor.chat_template is true and {folder} has no chat template: leave the setting out.")
-    return there
+    return has_template
 
 
 def thinks(advisor: AdvisorConfig, folder: Path) -> bool:
@@ -80,12 +80,12 @@ def template_of(folder: Path) -> str | None:
         return own.read_text("utf-8")
     for name in ("chat_template.json", "tokenizer_config.json"):
         file = folder / name
-        found: Any = json.loads(file.read_text("utf-8")).get("chat_template") if file.is_file() else None
-        if isinstance(found, list):
-            named = cast("list[dict[str, str]]", found)
-            found = next((one["template"] for one in named if one["name"] == "default"), None)
-        if isinstance(found, str):
-            return found
+        template: Any = json.loads(file.read_text("utf-8")).get("chat_template") if file.is_file() else None
+        if isinstance(template, list):
+            templates = cast("list[dict[str, str]]", template)
+            template = next((entry["template"] for entry in templates if entry["name"] == "default"), None)
+        if isinstance(template, str):
+            return template
     return None
 
 
@@ -145,13 +145,13 @@ def _by(role: str, text: str) -> Message:
     return {"role": role, "content": text}
 
 
-def _around(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _around(tokens: tuple[int, ...], other: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The longest common beginning, and the longest common end of what is left."""
-    start = _common(one, other)
-    end = _common(one[start:][::-1], other[start:][::-1])
-    return one[:start], one[len(one) - end :]
+    start = _common(tokens, other)
+    end = _common(tokens[start:][::-1], other[start:][::-1])
+    return tokens[:start], tokens[len(tokens) - end :]
 
 
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    pairs = zip(one, other, strict=False)
-    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+def _common(tokens: Sequence[int], other: Sequence[int]) -> int:
+    pairs = zip(tokens, other, strict=False)
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(tokens), len(other)))

@@ -174,8 +174,8 @@ class HttpEngine:
         return tokens
 
     async def decode(self, token_ids: tuple[int, ...]) -> str:
-        kept = await self._mark() if self._special.intersection(token_ids) else None
-        tokens = [token for token in token_ids if token == kept or token not in self._special]
+        mark = await self._mark() if self._special.intersection(token_ids) else None
+        tokens = [token for token in token_ids if token == mark or token not in self._special]
         request = wire.DetokenizeRequest(tokens=tokens)
         return sound((await self._ask("POST", "/detokenize", wire.DetokenizeAnswer, request)).prompt)
 
@@ -284,7 +284,7 @@ class HttpEngine:
             kind_of_fault = "engine_refused" if response.status_code < 500 else "engine_error"
             raise InfrastructureFault(kind_of_fault, f"{path}: {response.status_code} {response.text[:300]}")
         try:
-            return _read(kind, response.content)
+            return _parse(kind, response.content)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])
@@ -298,7 +298,7 @@ def _without_end(tokens: tuple[int, ...], own: tuple[int, ...]) -> tuple[int, ..
     return tokens[: next(ends, len(tokens))]
 
 
-def _read(kind: type[Answer], content: bytes) -> Answer:
+def _parse(kind: type[Answer], content: bytes) -> Answer:
     """The answer, with texts made sound. Half of a surrogate pair is JSON, and pydantic takes it for a mistake. Raises
     ValidationError."""
     try:

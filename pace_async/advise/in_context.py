@@ -64,16 +64,16 @@ class _Rollout:
             self.calls.append(paid)
             return paid.text
         while True:
-            asked, begun = question(self.budget), self.now()
-            prompt = self.sampling.prompt(self.lease, purpose, asked.text, system=asked.system.strip())
+            rendering, begun = question(self.budget), self.now()
+            prompt = self.sampling.prompt(self.lease, purpose, rendering.text, system=rendering.system.strip())
             try:
                 call, finish = await self.advisor.ask(prompt)
                 break
             except PromptTooLong as fault:
-                size = len(asked.system) + len(asked.text)
+                size = len(rendering.system) + len(rendering.text)
                 excess = excess_of(fault, prompt)
                 smaller = int(size * FEWER) if excess is None else size - excess - MARGIN
-                if smaller <= 0 or len(question(smaller).text) >= len(asked.text):
+                if smaller <= 0 or len(question(smaller).text) >= len(rendering.text):
                     raise
                 self.budget = smaller
         self.calls.append(call if call.seconds else replace(call, seconds=self.now() - begun))
@@ -115,8 +115,8 @@ class _Rollout:
         listed, known = self.questions.context.choosable, self.questions.view.ideas
         idea = listed.get(number) or known.get(number)
         if idea is None:
-            told = f", and those listed are {', '.join(map(str, listed))}" if listed else ""
-            raise CandidateFault("unparsed", f"there is no idea {number}{told}")
+            hint = f", and those listed are {', '.join(map(str, listed))}" if listed else ""
+            raise CandidateFault("unparsed", f"there is no idea {number}{hint}")
         return Idea(number, idea.text)
 
     async def one(self) -> Advice:
@@ -171,24 +171,24 @@ class _Rollout:
         verdicts = [self.questions.repeats(text) for text in texts]
         near: list[Near] = []
         for place, (text, known) in enumerate(zip(texts, verdicts, strict=True), start=1):
-            found = nearest(view, text) if known is None else None
-            if found is not None:
-                near.append(Near(place, text, *found))
+            neighbour = nearest(view, text) if known is None else None
+            if neighbour is not None:
+                near.append(Near(place, text, *neighbour))
         if near:
             question = partial(self.questions.assess, near=near)
-            said = await self.read("assess", question, partial(_assessed, near=near, highest=view.ordered[-1]))
-            for each, known in zip(near, said, strict=True):
+            answers = await self.read("assess", question, partial(_assessed, near=near, highest=view.ordered[-1]))
+            for each, known in zip(near, answers, strict=True):
                 verdicts[each.proposal - 1] = known
         return verdicts
 
 
 def _assessed(text: str, near: Sequence[Near], highest: int) -> Sequence[int | None]:
     """Which of these proposals repeat the idea that they were compared with."""
-    said = parse_assess(text, len(near), highest)
-    for each, known in zip(near, said, strict=True):
+    verdicts = parse_assess(text, len(near), highest)
+    for each, known in zip(near, verdicts, strict=True):
         if known is not None and known != each.number:
             raise CandidateFault("unparsed", f"proposal {each.proposal} was compared with idea {each.number}")
-    return said
+    return verdicts
 
 
 async def advise_in_context(
@@ -222,6 +222,6 @@ def reasoning_of(calls: Sequence[AdvisorCall], one_call: bool, idea: str) -> str
     try:
         if one_call:
             return parse_one(last).reasoning
-        return next((why for hypothesis, why in parse_propose(last) if hypothesis == idea), "")
+        return next((reasoning for hypothesis, reasoning in parse_propose(last) if hypothesis == idea), "")
     except CandidateFault:
         return ""

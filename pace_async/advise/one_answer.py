@@ -75,14 +75,14 @@ def parse_one(text: str) -> OneAnswer:
     current: list[str] = []
     name = ""
     while at < len(clean):
-        line, idea, named = clean[at], _IDEA.fullmatch(clean[at]), _field(clean[at], name)
+        line, idea, field = clean[at], _IDEA.fullmatch(clean[at]), _field(clean[at], name)
         if idea is not None and not fields:
             ideas.append(_idea(idea, len(ideas)))
             current = [ideas[-1][1]]
-        elif named is not None:
-            name = named[1].capitalize()
+        elif field is not None:
+            name = field[1].capitalize()
             _refuse_out_of_order(name, fields)
-            fields[name] = " ".join([fields.get(name, ""), named[2]]).strip()
+            fields[name] = " ".join([fields.get(name, ""), field[2]]).strip()
             if name == "Specification":
                 rest, below = _without_optional(lines[at + 1 :])
                 fields[name] = "\n".join([fields[name], *rest])
@@ -140,10 +140,10 @@ def _idea(match: re.Match[str], known: int) -> tuple[str, str]:
 def _field(line: str, above: str) -> re.Match[str] | None:
     """The field that begins with this line, below the field `above`. A line `Base:` of other words is prose where prose
     may stand: in an idea, a reason or a specification."""
-    named = _FIELD.fullmatch(line)
-    if named is None or named[1].capitalize() != "Base" or above in ("Choice", "Base", "Covers"):
-        return named
-    return named if above and _BASE_ALONE.fullmatch(named[2].strip()) else None
+    match = _FIELD.fullmatch(line)
+    if match is None or match[1].capitalize() != "Base" or above in ("Choice", "Base", "Covers"):
+        return match
+    return match if above and _BASE_ALONE.fullmatch(match[2].strip()) else None
 
 
 def _refuse_out_of_order(name: str, fields: dict[str, str]) -> None:
@@ -157,22 +157,22 @@ def _refuse_out_of_order(name: str, fields: dict[str, str]) -> None:
 
 def _without_optional(lines: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
     """The lines of a specification, and the optional fields among them with their texts, except those of code."""
-    kept, said, in_code = list[str](), list[tuple[str, str]](), False
+    rest, fields, in_code = list[str](), list[tuple[str, str]](), False
     for line in lines:
         in_code ^= line.strip().startswith("```")
-        named = None if in_code else _field(_bare(line.strip()), "Specification")
-        if named is not None and named[1].capitalize() in OPTIONAL:
-            said.append((named[1].capitalize(), named[2]))
+        field = None if in_code else _field(_bare(line.strip()), "Specification")
+        if field is not None and field[1].capitalize() in OPTIONAL:
+            fields.append((field[1].capitalize(), field[2]))
         else:
-            kept.append(line)
-    return kept, said
+            rest.append(line)
+    return rest, fields
 
 
 def _covers(text: str, ideas: int) -> list[tuple[int | None, int | None]]:
     """The places and numbers that the line names. What else it says is passed over, and so is a letter without an idea:
     a remark must not cost the whole answer."""
-    named = [(None, int(number)) if number else (LETTERS.index(letter) + 1, None) for letter, number in _NAMED(text)]
-    return [(place, number) for place, number in named if place is None or place <= ideas]
+    mentions = [(None, int(number)) if number else (LETTERS.index(letter) + 1, None) for letter, number in _NAMED(text)]
+    return [(place, number) for place, number in mentions if place is None or place <= ideas]
 
 
 def _choice(text: str, ideas: int) -> tuple[int | None, int | None]:
@@ -190,14 +190,14 @@ def _choice(text: str, ideas: int) -> tuple[int | None, int | None]:
 
 
 def _specification(text: str) -> str:
-    kept = "\n".join(line.rstrip() for line in text.split("\n")).strip("\n")
-    said = [line for line in kept.split("\n") if _says_something(line)]
-    if not said:
+    specification = "\n".join(line.rstrip() for line in text.split("\n")).strip("\n")
+    lines = [line for line in specification.split("\n") if _says_something(line)]
+    if not lines:
         raise _unparsed("the specification is empty")
-    if len(said) > MOST_LINES:
-        raise _unparsed(f"the specification has {len(said)} lines, of {MOST_LINES} allowed")
-    _refuse_unreadable(kept, LONGEST_SPECIFICATION)
-    return kept
+    if len(lines) > MOST_LINES:
+        raise _unparsed(f"the specification has {len(lines)} lines, of {MOST_LINES} allowed")
+    _refuse_unreadable(specification, LONGEST_SPECIFICATION)
+    return specification
 
 
 def _refuse_unreadable(text: str, longest: int) -> None:

@@ -63,8 +63,8 @@ Experiment description: one sentence
 
 
 def _assess(proposals: Sequence[str], detail: Detail) -> str:
-    told = [_cut(one_line(text), detail.longest) for text in proposals]
-    lines = [f"Proposal {number}: {text}\n" for number, text in enumerate(told, start=1)]
+    texts = [_cut(one_line(text), detail.longest) for text in proposals]
+    lines = [f"Proposal {number}: {text}\n" for number, text in enumerate(texts, start=1)]
     return "Proposals:\n" + "".join(lines) + "\n" + _ASSESS
 
 
@@ -75,7 +75,7 @@ def one_line(text: str) -> str:
 
 
 def _beginning(task: Task, context: SearchContext, detail: Detail) -> str:
-    background = _cut(_told(task.spec.background, task.spec.coding_requirements), detail.longest)
+    background = _cut(_task_text(task.spec.background, task.spec.coding_requirements), detail.longest)
     goal = task.spec.fitness.told
     return (
         f"{background} {goal}\n"
@@ -116,8 +116,8 @@ def shorter(detail: Detail, ideas: int, longest: int, excess: int | None = None)
 def longest_text(task: Task, context: SearchContext, proposals: Sequence[str]) -> int:
     """Characters of the longest text in a prompt, without texts that can be omitted entirely."""
     block = sum(len(line) + 1 for line in _block(context.parent.program))
-    told = _told(task.spec.background, task.spec.coding_requirements)
-    return max(block, len(told), *map(len, proposals), *(len(idea.description) for idea in context.ideas))
+    task_text = _task_text(task.spec.background, task.spec.coding_requirements)
+    return max(block, len(task_text), *map(len, proposals), *(len(idea.description) for idea in context.ideas))
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -136,12 +136,12 @@ def _difference(parent_program: str, best_program: str) -> tuple[tuple[str, ...]
 
 
 def _pool(ideas: Sequence[Idea], fitness: Fitness, detail: Detail) -> str:
-    gone = detail.ideas_left_out
-    lines = [_idea(place, idea, fitness, detail) for place, idea in enumerate(ideas, start=1)][gone:]
+    omitted = detail.ideas_left_out
+    lines = [_idea(place, idea, fitness, detail) for place, idea in enumerate(ideas, start=1)][omitted:]
     if not detail.results and any(idea.trials for idea in ideas):
         lines.insert(0, "Results are left out.\n")
-    if gone:
-        lines.insert(0, "Idea 1 is left out.\n" if gone == 1 else f"Ideas 1 to {gone} are left out.\n")
+    if omitted:
+        lines.insert(0, "Idea 1 is left out.\n" if omitted == 1 else f"Ideas 1 to {omitted} are left out.\n")
     return "".join(lines) or "none yet\n"
 
 
@@ -195,7 +195,7 @@ def _cut(text: str, longest: int | None, apart: str = " ") -> str:
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _told(background: str, requirements: str) -> str:
+def _task_text(background: str, requirements: str) -> str:
     return one_line(f"{background} {requirements}")
 
 

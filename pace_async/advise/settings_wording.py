@@ -44,16 +44,16 @@ def settings_program(program: str, names: tuple[str, ...], language: str = PYTHO
     except ValueError:
         return program
     lines = block.split("\n")
-    kept = sorted(_assigning(block, names, language_of(language)))
-    if not kept:
+    numbers = sorted(_assigning(block, names, language_of(language)))
+    if not numbers:
         return program
-    if indentation(lines[kept[0]]) > min(indentation(line) for line in lines if line.strip()):
-        kept = [kept[0] - 1, *kept, kept[-1] + 1]
+    if indentation(lines[numbers[0]]) > min(indentation(line) for line in lines if line.strip()):
+        numbers = [numbers[0] - 1, *numbers, numbers[-1] + 1]
     start, end = marks(language_of(language).comment)
-    return "\n".join([start, *(lines[number] for number in kept if 0 <= number < len(lines)), end, ""])
+    return "\n".join([start, *(lines[number] for number in numbers if 0 <= number < len(lines)), end, ""])
 
 
 def _assigning(block: str, names: Iterable[str], language: Language) -> set[int]:
     """Numbers of the lines that assign a name."""
-    found = (line for name in names for line in assigned(block, language, name))
-    return {block.count("\n", 0, line.start()) for line in found}
+    matches = (line for name in names for line in assigned(block, language, name))
+    return {block.count("\n", 0, line.start()) for line in matches}

@@ -17,15 +17,15 @@ def text_model(model: Path) -> dict[str, Any]:
     text = whole.get_text_config()
     text.tie_word_embeddings = bool(whole.tie_word_embeddings or text.tie_word_embeddings)
     with torch.device("meta"):
-        made: Any = cast("Any", transformers.AutoModelForCausalLM).from_config(text)
-    config = json.loads(made.config.to_json_string())
+        skeleton: Any = cast("Any", transformers.AutoModelForCausalLM).from_config(text)
+    config = json.loads(skeleton.config.to_json_string())
     kind = text.dtype or whole.dtype
-    config |= {"architectures": [type(made).__name__], "dtype": str(kind or torch.float32).removeprefix("torch.")}
+    config |= {"architectures": [type(skeleton).__name__], "dtype": str(kind or torch.float32).removeprefix("torch.")}
     for name in ("bos_token_id", "eos_token_id", "pad_token_id"):
         if config.get(name) is None and getattr(whole, name, None) is not None:
             config[name] = getattr(whole, name)
-    shapes = {name: list(tensor.shape) for name, tensor in made.state_dict().items()}
-    return {"config": config, "shapes": shapes, "tied": list(made.all_tied_weights_keys)}
+    shapes = {name: list(tensor.shape) for name, tensor in skeleton.state_dict().items()}
+    return {"config": config, "shapes": shapes, "tied": list(skeleton.all_tied_weights_keys)}
 
 
 if __name__ == "__main__":

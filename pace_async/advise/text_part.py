@@ -42,19 +42,19 @@ def has_more_than_text(folder: Path) -> bool:
     read."""
     file = folder / CONFIG
     try:
-        given: object = json.loads(file.read_text("utf-8"))
+        config: object = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"{file} cannot be read ({error}): make the folder again.") from None
-    return isinstance(given, dict) and isinstance(cast("dict[str, Any]", given).get("text_config"), dict)
+    return isinstance(config, dict) and isinstance(cast("dict[str, Any]", config).get("text_config"), dict)
 
 
 def text_bytes(folder: Path) -> int:
     """Bytes of the text part's tensors, by their names. 0 for a folder without weights. Reads no tensor."""
     try:
-        held = contents(folder)
+        tensors = contents(folder)
     except (OSError, ValueError):
         return 0
-    return sum(tensor.length for tensor in held if "language_model." in tensor.name or "lm_head." in tensor.name)
+    return sum(tensor.length for tensor in tensors if "language_model." in tensor.name or "lm_head." in tensor.name)
 
 
 def text_part(model: Path, folder: Path) -> Path:
@@ -88,19 +88,19 @@ def _write(model: Path, target: Path) -> None:
     record_digests(target)
 
 
-def _stored_as(text: TextModel, held: Mapping[str, Stored]) -> Iterator[Stored]:
+def _stored_as(text: TextModel, stored: Mapping[str, Stored]) -> Iterator[Stored]:
     """The tensors of the text part as the files hold them, under their names in the text part. Raises ValueError."""
     for name, shape in text.shapes.items():
-        spelled = next((other for other in _spellings(name) if other in held), None)
+        spelled = next((other for other in _spellings(name) if other in stored), None)
         if spelled is None and name in text.tied:
             continue
         if spelled is None:
             raise ValueError(f"its files hold no tensor {name}")
-        if held[spelled].dtype not in _TYPES:
-            raise ValueError(f"{spelled} is of type {held[spelled].dtype}, which cannot be trained")
-        if list(held[spelled].shape) != shape:
-            raise ValueError(f"{spelled} has shape {list(held[spelled].shape)}, and its text part {shape}")
-        yield replace(held[spelled], name=name)
+        if stored[spelled].dtype not in _TYPES:
+            raise ValueError(f"{spelled} is of type {stored[spelled].dtype}, which cannot be trained")
+        if list(stored[spelled].shape) != shape:
+            raise ValueError(f"{spelled} has shape {list(stored[spelled].shape)}, and its text part {shape}")
+        yield replace(stored[spelled], name=name)
 
 
 def _spellings(name: str) -> tuple[str, ...]:

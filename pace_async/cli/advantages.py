@@ -17,7 +17,7 @@ _COLLAPSED = ("other_branch", "skip")
 def show(
     rewards: list[float] = typer.Argument(..., help="Rewards of one group.", metavar="R1 R2 ..."),
     objective: str = typer.Option(
-        "pace", "--objective", help=f"{', '.join(name for name, one in OBJECTIVES.items() if one.trains)}."
+        "pace", "--objective", help=f"{', '.join(name for name, entry in OBJECTIVES.items() if entry.trains)}."
     ),
     k: int | None = typer.Option(None, "--k", help="k of the best-of-k branch [default: 4, or the number of rewards]."),
     alpha: float = typer.Option(0.0, "--alpha", help="Weight of the best-of-k branch, 0 to 1."),
@@ -56,15 +56,15 @@ def show(
             document = {"advantages": list(result), "skipped": False}
         print_json(document)
     elif isinstance(result, Collapsed):
-        tell(f"skipped: {_why(result.branch, rewards)}")
+        tell(f"skipped: {_collapse_reason(result.branch, rewards)}")
     else:
-        shown = [f"{reward:g}" for reward in rewards]
-        width = max(map(len, shown))
-        for reward, value in zip(shown, result, strict=True):
+        labels = [f"{reward:g}" for reward in rewards]
+        width = max(map(len, labels))
+        for reward, value in zip(labels, result, strict=True):
             tell(f"{reward:<{width}}  {value:+.6f}")
 
 
-def _why(branch: str, rewards: list[float]) -> str:
+def _collapse_reason(branch: str, rewards: list[float]) -> str:
     """Why a branch collapsed: the rewards are too far apart for a finite spread, or too close together."""
     import numpy as np
 

@@ -61,11 +61,11 @@ def web(
     places = _places(runs or [])
     from pace_async.web.runs import opened
 
-    with opened({name: run.place for name, run in places.items()}) as shown, bound(host, port) as listening:
+    with opened({name: run.place for name, run in places.items()}) as open_runs, bound(host, port) as listening:
         secret = (os.environ.get(TOKEN) or new_token()) if token else None
         writing = _writing(places, secret) if write else None
         where = f"[{host}]" if ":" in host else host
-        page = f"/run/{next(iter(shown))}" if len(shown) == 1 else "/"
+        page = f"/run/{next(iter(open_runs))}" if len(open_runs) == 1 else "/"
         pages = f"http://{where}:{listening.getsockname()[1]}{page}"
         address = f"{pages}?token={secret}" if secret else pages
 
@@ -79,8 +79,8 @@ def web(
                 webbrowser.open(address)
 
         hosts = frozenset((*LOOPBACK, host.lower(), *name))
-        asker = partial(_asked, places)
-        serve(shown, listening, token=secret, hosts=hosts, asker=asker, writing=writing, begun=begun)
+        asker = partial(_prompts_and_answers, places)
+        serve(open_runs, listening, token=secret, hosts=hosts, asker=asker, writing=writing, begun=begun)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def _writing(runs: Mapping[str, _Run], reading: str | None) -> "Writing":
     return Writing(token, ACTIONS, {name: run.where for name, run in runs.items()})
 
 
-def _asked(runs: Mapping[str, _Run], name: str, candidate: int) -> list[tuple[str, str]]:
+def _prompts_and_answers(runs: Mapping[str, _Run], name: str, candidate: int) -> list[tuple[str, str]]:
     """The prompts and answers of a candidate, each text with its heading."""
     from pace_async.cli.prompt_history import asked_for
     from pace_async.population.reading.reader import open_readonly
@@ -117,28 +117,28 @@ def _asked(runs: Mapping[str, _Run], name: str, candidate: int) -> list[tuple[st
     if run.paths is None:
         raise UsageError("Prompts are read with the run's folder: name the run by it, not by the URL of a database.")
     with open_readonly(*run.place) as reader:
-        found = asked_for(run.paths, reader, candidate)
+        prompts = asked_for(run.paths, reader, candidate)
     texts: list[tuple[str, str]] = []
-    for prompt in found.advisor:
+    for prompt in prompts.advisor:
         tokens = f" ({prompt.tokens:,} tokens)" if prompt.tokens is not None else ""
         texts += [(f"Advisor, {prompt.purpose}{tokens}", prompt.text), ("Its answer", prompt.answer)]
-    texts += [(f"Implementer, {message['role']}", message["content"]) for message in found.messages]
-    texts += [(f"Implementer, before try {again.number}", again.content) for again in found.repairs]
-    return [*texts, ("Note", f"{found.note[0].upper()}{found.note[1:]}.")] if found.note else texts
+    texts += [(f"Implementer, {message['role']}", message["content"]) for message in prompts.messages]
+    texts += [(f"Implementer, before try {again.number}", again.content) for again in prompts.repairs]
+    return [*texts, ("Note", f"{prompts.note[0].upper()}{prompts.note[1:]}.")] if prompts.note else texts
 
 
-def _places(wanted: list[str]) -> dict[str, _Run]:
+def _places(locations: list[str]) -> dict[str, _Run]:
     """Where each run is, by a name that no other has."""
-    found: dict[str, _Run] = {}
-    for where in wanted or [str(RUNS)]:
+    runs: dict[str, _Run] = {}
+    for where in locations or [str(RUNS)]:
         for name, run in _at(where):
             unique, number = name, 2
-            while unique in found:
+            while unique in runs:
                 unique, number = f"{name}-{number}", number + 1
-            found[unique] = run
-    if not found:
+            runs[unique] = run
+    if not runs:
         raise UsageError("There is no run under ./runs yet: `pace run` makes one.")
-    return found
+    return runs
 
 
 def _at(where: str) -> list[tuple[str, _Run]]:

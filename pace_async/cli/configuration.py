@@ -50,16 +50,16 @@ def validate(
     """
     from pace_async.configure import mistakes
 
-    found = mistakes(file)
+    problems = mistakes(file)
     if as_json:
-        document: Validated = {"valid": not found, "mistakes": found}
+        document: Validated = {"valid": not problems, "mistakes": problems}
         print_json(document)
     else:
-        for line in found:
+        for line in problems:
             tell(f"pace: {shown(line)}", err=True)
-        if not found:
+        if not problems:
             tell(f"{file} is valid")
-    if found:
+    if problems:
         raise typer.Exit(2)
 
 

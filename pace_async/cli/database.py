@@ -47,9 +47,9 @@ def sql(
 
     Example: pace db sql "select * from progress"
     """
-    run, asked = _without_run(run, statement)
+    run, query = _without_run(run, statement)
     with open_anywhere(run) as (_, reader):
-        answer = reader.sql(asked, timeout)
+        answer = reader.sql(query, timeout)
     rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
     if as_json:
         print_json(rows)
@@ -114,12 +114,12 @@ def _sqlite3() -> str | None:
     import shutil
     import subprocess
 
-    found = shutil.which("sqlite3")
-    if found is None:
+    path = shutil.which("sqlite3")
+    if path is None:
         return None
-    said = subprocess.run([found, "--version"], check=False, capture_output=True, text=True).stdout
-    version = re.match(r"(\d+)\.(\d+)", said)
-    return found if version and (int(version[1]), int(version[2])) >= (3, 37) else None
+    output = subprocess.run([path, "--version"], check=False, capture_output=True, text=True).stdout
+    version = re.match(r"(\d+)\.(\d+)", output)
+    return path if version and (int(version[1]), int(version[2])) >= (3, 37) else None
 
 
 def _psql(url: str, *, write: bool) -> None:
@@ -149,19 +149,22 @@ def check(run: str = _RUN, as_json: bool = JSON_OPTION) -> None:
         from pace_async.observe.history import check_views  # only here: a mistake is refused without SQLAlchemy
         from pace_async.population.checking import check_population
 
-        found = check_population(reader)
-        found = (*found, *(check_views(reader) if found[0].ok else ()))
-    sound = all(one.ok for one in found)
+        results = check_population(reader)
+        results = (*results, *(check_views(reader) if results[0].ok else ()))
+    sound = all(result.ok for result in results)
     if as_json:
         checks: list[DatabaseFinding] = [
-            {"check": one.name, "ok": one.ok, "found": one.found, "wrong": list(one.wrong)} for one in found
+            {"check": result.name, "ok": result.ok, "found": result.found, "wrong": list(result.wrong)}
+            for result in results
         ]
-        damage = [line for one in found for line in one.wrong]
+        damage = [line for result in results for line in result.wrong]
         document: CheckedDatabase = {"sound": sound, "damage": damage, "checks": checks}
         print_json(document)
     else:
-        print_table([{"check": one.name, "ok": "yes" if one.ok else "NO", "found": one.found} for one in found])
-        for line in (line for one in found for line in one.wrong):
+        print_table(
+            [{"check": result.name, "ok": "yes" if result.ok else "NO", "found": result.found} for result in results]
+        )
+        for line in (line for result in results for line in result.wrong):
             tell(f"wrong: {shown(line)}")
         tell("sound" if sound else "not sound: restore it from a backup, or `pace db sql` shows the rows named")
     if not sound:
@@ -214,13 +217,20 @@ def copy(
     paths = find_run_paths(run)
     from pace_async.runtime.copy_run import copy_run
 
-    made = copy_run(paths, target, run_dir)
+    result = copy_run(paths, target, run_dir)
     if as_json:
-        given = {"folder": str(made.folder), "population": made.population, "files": made.files, "bytes": made.bytes}
-        print_json({**given, **asdict(made.rows)})
+        fields = {
+            "folder": str(result.folder),
+            "population": result.population,
+            "files": result.files,
+            "bytes": result.bytes,
+        }
+        print_json({**fields, **asdict(result.rows)})
         return
-    print_table([{**asdict(one), "digest": one.digest[:16]} for one in made.rows.tables if one.rows])
-    tell(f"{made.folder}: run {made.rows.run} in {made.population}, {made.files} files of {made.bytes:,} bytes")
+    print_table([{**asdict(table), "digest": table.digest[:16]} for table in result.rows.tables if table.rows])
+    tell(
+        f"{result.folder}: run {result.rows.run} in {result.population}, {result.files} files of {result.bytes:,} bytes"
+    )
 
 
 @app.command("upgrade")

@@ -50,12 +50,12 @@ def doctor(
     from pace_async.runtime.start.machine_checks import examine
     from pace_async.task import load_task
 
-    given: dict[str, object] = {
+    flags: dict[str, object] = {
         "implementer.model": implementer,
         "advisor.model": advisor,
         "evaluation.evaluators": evaluators,
     }
-    config = resolve(files, overrides_of(sets, given))
+    config = resolve(files, overrides_of(sets, flags))
     if files and advisor_of(config.advisor.model).chosen_for_task:
         config = with_advisor(config, load_task(config.task))
     findings = anyio.run(
@@ -66,15 +66,21 @@ def doctor(
     )
     if as_json:
         document: list[Finding] = [
-            {"check": one.name, "ok": one.ok, "found": one.found, "remedy": one.remedy} for one in findings
+            {"check": finding.name, "ok": finding.ok, "found": finding.found, "remedy": finding.remedy}
+            for finding in findings
         ]
         print_json(document)
     else:
         print_table(
             [
-                {"check": one.name, "ok": _WORDS[one.ok], "found": one.found, "remedy": one.remedy or None}
-                for one in findings
+                {
+                    "check": finding.name,
+                    "ok": _WORDS[finding.ok],
+                    "found": finding.found,
+                    "remedy": finding.remedy or None,
+                }
+                for finding in findings
             ]
         )
-    if any(one.ok is False for one in findings):
+    if any(finding.ok is False for finding in findings):
         raise typer.Exit(1)

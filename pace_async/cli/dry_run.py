@@ -66,11 +66,11 @@ def dry_run(config: Config, run_dir: Path | None, runs: int = 1) -> Planned:
         "writes": f"{run.paths.folder}/ (population, configuration, weights, groups, logs)",
         "search": f"{config.search.threads} threads, {evaluations}, "
         f"each at most {task.spec.timeout_s:g} s and {task.spec.memory_mb} MiB",
-        **({"resources": said} if (said := run.granted.in_words()) else {}),
+        **({"resources": text} if (text := run.granted.in_words()) else {}),
         "cards": _cards(run.cards, run.elsewhere),
         "advisor": run.advisor,
         "implementer": config.implementer.model,
-        **({"login": said} if (said := "; ".join(missing_logins(config.implementer))) else {}),
+        **({"login": text} if (text := "; ".join(missing_logins(config.implementer))) else {}),
         "learning": f"objective {config.learner.objective}, groups of {config.learner.group_size}, {staleness}"
         + (f", by {run.trainer.about}" if run.trainer.elsewhere else "")
         if run.trainer is not None
@@ -88,7 +88,7 @@ def dry_run(config: Config, run_dir: Path | None, runs: int = 1) -> Planned:
 
 def lines_of(planned: Planned) -> dict[str, str]:
     """The lines for a terminal: the plan, and what is missing, if anything is."""
-    missing = {f"missing {number}": said for number, said in enumerate(planned["missing"], 1)}
+    missing = {f"missing {number}": line for number, line in enumerate(planned["missing"], 1)}
     return {**planned["plan"], **missing}
 
 
@@ -96,7 +96,7 @@ def dry_run_text(planned: Planned) -> str:
     """The plan as comments over the configuration."""
     lines = lines_of(planned)
     width = max(len(name) for name in lines)
-    head = "".join(f"# {name:<{width}}  {said}\n" for name, said in lines.items())
+    head = "".join(f"# {name:<{width}}  {line}\n" for name, line in lines.items())
     return f"# A dry run: nothing was written, started or called.\n{head}{dump(planned['config'])}"
 
 
@@ -110,17 +110,17 @@ def _then(others: int) -> str:
     return f"; then {others} more program{'s are' if others > 1 else ' is'} evaluated" if others else ""
 
 
-def _cards(taken: Mapping[str, str], elsewhere: str) -> str:
+def _cards(owners: Mapping[str, str], elsewhere: str) -> str:
     """The cards found, and who owns which, or which are needed `elsewhere`. They have their names in
     CUDA_VISIBLE_DEVICES."""
     from pace_async.gpus import find_cards, in_words
 
-    owned = [f"card {name} goes to {owner}" for name, owner in taken.items()]
+    owned = [f"card {name} goes to {owner}" for name, owner in owners.items()]
     needed = [f"the run needs {elsewhere}"] if elsewhere else []
     return "; ".join((in_words(find_cards()), *owned, *needed))
 
 
 def _stops(stop: StopConfig) -> str:
     limits = {STOP_RULES[name]: getattr(stop, name) for name in StopConfig.model_fields if name in STOP_RULES}
-    given = [rule.planned.format(limit) for rule, limit in limits.items() if rule.planned and limit is not None]
-    return f"at {', or '.join(given)}" if given else "when interrupted"
+    conditions = [rule.planned.format(limit) for rule, limit in limits.items() if rule.planned and limit is not None]
+    return f"at {', or '.join(conditions)}" if conditions else "when interrupted"

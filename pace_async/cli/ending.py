@@ -28,7 +28,7 @@ class _Named:
         return f"{self.what} {self.folder.name}"
 
 
-def _named(run: str) -> _Named:
+def _target_of(run: str) -> _Named:
     """Raises UsageError if there is no such run or series."""
     from pace_async.runtime.series import series_folder
 
@@ -57,24 +57,24 @@ def stop(
     from pace_async.population.lock import is_driven, wait_until_free
     from pace_async.runtime.ending import ask_to_end
 
-    named = _named(run)
-    driven = is_driven(named.folder)  # by the process of the whole series, which gets one signal
-    folders = [named.folder] if driven else [paths.folder for paths in named.runs]
-    asked = {folder: process for folder in folders if (process := ask_to_end(folder, now=now)) is not None}
-    if not asked:
-        tell(f"No process drives {named}: there is nothing to stop.")
+    target = _target_of(run)
+    driven = is_driven(target.folder)  # by the process of the whole series, which gets one signal
+    folders = [target.folder] if driven else [paths.folder for paths in target.runs]
+    processes = {folder: process for folder in folders if (process := ask_to_end(folder, now=now)) is not None}
+    if not processes:
+        tell(f"No process drives {target}: there is nothing to stop.")
         return
     doing = "cancel what it runs" if now else "finish what it runs and begin nothing new (--now cancels it)"
-    for process in asked.values():
+    for process in processes.values():
         tell(f"Process {process} was asked to {doing}.")
     if not wait:
         return
     try:
-        for folder in asked:
+        for folder in processes:
             wait_until_free(folder)
     except KeyboardInterrupt:
         raise typer.Exit(Interrupted.exit_code) from None
-    tell(f"{named.what.capitalize()} {named.folder.name} has ended: `pace resume {run}` goes on with it.")
+    tell(f"{target.what.capitalize()} {target.folder.name} has ended: `pace resume {run}` goes on with it.")
 
 
 def remove(
@@ -91,40 +91,40 @@ def remove(
     from pace_async.population.lock import RunLock
     from pace_async.removal import remove_tree
 
-    named = _named(run)
-    folder = named.folder
+    target = _target_of(run)
+    folder = target.folder
     if folder.is_symlink():
-        raise UsageError(f"{folder} is a link: remove it, or the {named.what} that it leads to by its own name.")
+        raise UsageError(f"{folder} is a link: remove it, or the {target.what} that it leads to by its own name.")
     with ExitStack() as locks:
-        for place in dict.fromkeys((folder, *(paths.folder for paths in named.runs))):
+        for place in dict.fromkeys((folder, *(paths.folder for paths in target.runs))):
             locks.enter_context(RunLock(place))
-        contents, server = _contents(named), any(paths.pointer.exists() for paths in named.runs)
+        contents, server = _contents(target), any(paths.pointer.exists() for paths in target.runs)
         if not yes:
             if not sys.stdin.isatty():
                 raise UsageError(f"Nothing was removed: `pace rm {run} --yes` removes {folder} ({contents}).")
             typer.confirm(f"Remove {folder} ({contents})?", abort=True)
         remove_tree(folder)
-    for paths in named.runs:
+    for paths in target.runs:
         forget_run(paths.folder)
     if folder.exists():
         raise UsageError(f"Not all of {folder} could be removed: look at its owner and its permissions.")
     tell(f"Removed {folder} ({contents}).{' Its rows on the server stay there.' if server else ''}")
 
 
-def _contents(named: _Named) -> str:
+def _contents(target: _Named) -> str:
     """How many runs and candidates there are, and the size on the disk."""
     import os
     from contextlib import suppress
 
     size = 0
-    for folder, _, files in os.walk(named.folder):
+    for folder, _, files in os.walk(target.folder):
         for file in files:
             with suppress(OSError):
                 size += os.lstat(os.path.join(folder, file)).st_size  # noqa: PTH118 (thousands of files)
-    counts = [_candidates(paths) for paths in named.runs]
+    counts = [_candidates(paths) for paths in target.runs]
     known = [count for count in counts if count is not None]
     unread = len(counts) - len(known)
-    parts = [] if named.what == "run" else [f"{len(counts)} run{'' if len(counts) == 1 else 's'}"]
+    parts = [] if target.what == "run" else [f"{len(counts)} run{'' if len(counts) == 1 else 's'}"]
     parts += [f"{sum(known)} candidates"] if known or not counts else []
     parts += ["a population that cannot be read"] if unread == 1 else []
     parts += [f"{unread} populations that cannot be read"] if unread > 1 else []
@@ -139,6 +139,6 @@ def _candidates(paths: RunPaths) -> int | None:
     try:
         where, name = paths.population
         with open_readonly(where, name) as reader:
-            return sum(one.candidates for one in reader.summaries() if name in (None, one.run))
+            return sum(summary.candidates for summary in reader.summaries() if name in (None, summary.run))
     except UsageError:
         return None

@@ -42,7 +42,7 @@ def evaluate(flags: EvaluateFlags) -> None:
     """
     from pace_async.interface.evaluating import evaluate_program as scored
 
-    found = scored(
+    result = scored(
         flags.task,
         flags.file,
         overrides_of(flags.sets),
@@ -51,32 +51,32 @@ def evaluate(flags: EvaluateFlags) -> None:
         debug=flags.debug,
     )
     if flags.as_json:
-        print_json(found)
+        print_json(result)
         return
-    print_fields(_lines(found))
-    if found["feedback"]:
-        tell(f"\nfeedback, which the implementer is shown\n{indented(found['feedback'])}")
+    print_fields(_lines(result))
+    if result["feedback"]:
+        tell(f"\nfeedback, which the implementer is shown\n{indented(result['feedback'])}")
     if flags.debug:
-        tell(f"\nwhat the evaluator printed\n{indented(found.get('evaluator_log', '')) or '    nothing'}")
-    elif found["evaluator_error"]:
+        tell(f"\nwhat the evaluator printed\n{indented(result.get('evaluator_log', '')) or '    nothing'}")
+    elif result["evaluator_error"]:
         tell("\nThat is an error of the task's evaluator, not of the program: --debug shows its traceback.")
 
 
-def _lines(found: "EvaluationResult") -> dict[str, object]:
+def _lines(result: "EvaluationResult") -> dict[str, object]:
     """An evaluation as it is printed."""
-    score, error = found["score"], found["evaluator_error"]
+    score, error = result["score"], result["evaluator_error"]
     return {
-        "outcome": found["outcome"],
+        "outcome": result["outcome"],
         "score": None if score is None else f"{score:.10g}",
-        "seconds": found["seconds"],
-        **{f"stage {stage['stage']}": in_words(stage) for stage in found["cascade"]},
-        **{name: f"{value:.6g}" for name, value in found["metrics"].items()},
-        "detail": found["detail"] or None,
+        "seconds": result["seconds"],
+        **{f"stage {stage['stage']}": in_words(stage) for stage in result["cascade"]},
+        **{name: f"{value:.6g}" for name, value in result["metrics"].items()},
+        "detail": result["detail"] or None,
         **({"evaluator": f"failed: {error}"} if error else {}),
     }
 
 
 def in_words(stage: Mapping[str, Any]) -> str:
     """The result of a cheap stage, from the fields of a CascadeScore."""
-    came = stage["outcome"] if stage["score"] is None else f"{stage['score']:.10g}"
-    return f"{came} of {stage['threshold']:g}: {'passed' if stage['passed'] else 'stopped'}"
+    result = stage["outcome"] if stage["score"] is None else f"{stage['score']:.10g}"
+    return f"{result} of {stage['threshold']:g}: {'passed' if stage['passed'] else 'stopped'}"

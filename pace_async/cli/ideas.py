@@ -57,13 +57,13 @@ def _mark(run: str, numbers: list[int], mark: str, undo: bool) -> None:
     tell_marked("idea", numbers, mark, undo, when)
 
 
-def tell_marked(what: str, numbers: list[int], mark: str, undo: bool, when: str) -> None:
+def tell_marked(noun: str, numbers: list[int], mark: str, undo: bool, when: str) -> None:
     """Say what these are from now on by the word of a person."""
     from pace_async.interface.steering import DONE
     from pace_async.observe.formatting import count
 
-    told = f"not {DONE[mark]} any more" if undo else DONE[mark]
-    tell(f"{count(len(numbers), what)} {told} {when}")
+    status = f"not {DONE[mark]} any more" if undo else DONE[mark]
+    tell(f"{count(len(numbers), noun)} {status} {when}")
 
 
 @app.command("list")
@@ -81,12 +81,12 @@ def list_ideas(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> N
         print_json(ideas)
         return
     for each in ideas:
-        came = "not taken in yet" if each["after"] is None else "not tried yet"
+        outcome = "not taken in yet" if each["after"] is None else "not tried yet"
         if each["tried"]:
-            came = f"tried {count(each['tried'], 'time')}"
-            came += ", no score" if each["score"] is None else f", best {score(each['score'])} ({each['candidate']})"
+            outcome = f"tried {count(each['tried'], 'time')}"
+            outcome += ", no score" if each["score"] is None else f", best {score(each['score'])} ({each['candidate']})"
         if each["mark"]:
-            came += f", {DONE[each['mark']]}{'' if each['mark_after'] is not None else ' (not taken in yet)'}"
-        tell(f"{each['number']}  {came}: {clean(each['text'])}")
+            outcome += f", {DONE[each['mark']]}{'' if each['mark_after'] is not None else ' (not taken in yet)'}"
+        tell(f"{each['number']}  {outcome}: {clean(each['text'])}")
     if not ideas:
         tell("nobody has put an idea into this run: `pace idea add RUN IDEA`")

@@ -38,20 +38,20 @@ def list_runs(
     """
     now = time.time()
     if everywhere:
-        found = _of_this_machine(where)
+        rows = _of_this_machine(where)
     else:
-        found = _in_database(where) if where is not None and "://" in where else _in_folder(Path(where or RUNS))
-    found.sort(key=lambda one: one["last_at"] or 0.0, reverse=True)
+        rows = _in_database(where) if where is not None and "://" in where else _in_folder(Path(where or RUNS))
+    rows.sort(key=lambda row: row["last_at"] or 0.0, reverse=True)
     if as_json:
-        for one in found:
-            one["age_seconds"] = None if one["made_at"] is None else max(0.0, now - one["made_at"])
-        print_json(found)
+        for row in rows:
+            row["age_seconds"] = None if row["made_at"] is None else max(0.0, now - row["made_at"])
+        print_json(rows)
         return
-    if not found:
+    if not rows:
         place = "in the index of this machine" if everywhere else f"under {where or f'./{RUNS}'}"
         tell(f"There is no run {place} yet: `pace run` makes one.")
         return
-    print_table([{**_line(one, now), **({"folder": one["folder"]} if everywhere else {})} for one in found])
+    print_table([{**_line(row, now), **({"folder": row["folder"]} if everywhere else {})} for row in rows])
 
 
 def _of_this_machine(where: str | None) -> list[dict[str, Any]]:
@@ -62,7 +62,7 @@ def _of_this_machine(where: str | None) -> list[dict[str, Any]]:
     if where is not None:
         raise UsageError(f"--all lists the runs of this machine: leave {where!r} out.")
     paths = [RunPaths(run.folder) for run in indexed_runs()]
-    return [one for of_run in paths for one in (_of_folder(of_run) if of_run.exists else [_gone(of_run)])]
+    return [row for of_run in paths for row in (_of_folder(of_run) if of_run.exists else [_gone_row(of_run)])]
 
 
 def _in_database(url: str) -> list[dict[str, Any]]:
@@ -70,7 +70,7 @@ def _in_database(url: str) -> list[dict[str, Any]]:
     from pace_async.population.reading.reader import open_readonly
 
     with open_readonly(url) as reader:
-        return [_found(summary, summary.run, None, None) for summary in reader.summaries()]
+        return [_summary_row(summary, summary.run, None, None) for summary in reader.summaries()]
 
 
 def _in_folder(folder: Path) -> list[dict[str, Any]]:
@@ -81,7 +81,7 @@ def _in_folder(folder: Path) -> list[dict[str, Any]]:
     paths = [own] if own.exists else runs_under(folder)
     if not paths and folder != RUNS and not folder.is_dir():
         raise UsageError(f"There is no folder {str(folder)!r}.")
-    return [one for found in paths for one in _of_folder(found)]
+    return [row for run in paths for row in _of_folder(run)]
 
 
 def _of_folder(paths: RunPaths) -> list[dict[str, Any]]:
@@ -95,7 +95,7 @@ def _of_folder(paths: RunPaths) -> list[dict[str, Any]]:
         driven = is_driven(paths.folder)  # before the rows: a run that ends in between is never shown as cut off
         with open_readonly(where, name) as reader:
             return [
-                _found(summary, paths.name, str(paths.folder), driven)
+                _summary_row(summary, paths.name, str(paths.folder), driven)
                 for summary in reader.summaries()
                 if name is None or summary.run == name
             ]
@@ -103,7 +103,7 @@ def _of_folder(paths: RunPaths) -> list[dict[str, Any]]:
         return [_unknown(paths, str(error))]
 
 
-def _gone(paths: RunPaths) -> dict[str, Any]:
+def _gone_row(paths: RunPaths) -> dict[str, Any]:
     return {**_unknown(paths, f"There is no run in {paths.folder} any more."), "state": "gone"}
 
 
@@ -114,25 +114,25 @@ def _unknown(paths: RunPaths, problem: str) -> dict[str, Any]:
     return {**unknown, "run": paths.name, "folder": str(paths.folder), "driven": None, "problem": problem}
 
 
-def _found(summary: "RunSummary", run: str, folder: str | None, driven: bool | None) -> dict[str, Any]:
+def _summary_row(summary: "RunSummary", run: str, folder: str | None, driven: bool | None) -> dict[str, Any]:
     return {**asdict(summary), "run": run, "folder": folder, "driven": driven, "problem": None}
 
 
-def _line(found: dict[str, Any], now: float) -> dict[str, object]:
+def _line(row: dict[str, Any], now: float) -> dict[str, object]:
     from pace_async.observe.spending import in_usd
 
-    if found["problem"] is not None:
+    if row["problem"] is not None:
         names = ("candidates", "best", "spend", "age", "active")
-        return {"run": found["run"], "task": None, "state": found["state"] or "cannot be read", **dict.fromkeys(names)}
+        return {"run": row["run"], "task": None, "state": row["state"] or "cannot be read", **dict.fromkeys(names)}
     return {
-        "run": found["run"],
-        "task": found["task"],
-        "state": "cut off" if found["driven"] is False and found["state"] in _ALIVE else found["state"],
-        "candidates": found["candidates"],
-        "best": found["best_score"],
-        "spend": in_usd(found["spend_known_usd"], unpriced=found["spend_usd"] is None, digits=2),
-        "age": age(now - found["made_at"]),
-        "active": f"{age(now - found['last_at'])} ago",
+        "run": row["run"],
+        "task": row["task"],
+        "state": "cut off" if row["driven"] is False and row["state"] in _ALIVE else row["state"],
+        "candidates": row["candidates"],
+        "best": row["best_score"],
+        "spend": in_usd(row["spend_known_usd"], unpriced=row["spend_usd"] is None, digits=2),
+        "age": age(now - row["made_at"]),
+        "active": f"{age(now - row['last_at'])} ago",
     }
 
 

@@ -44,7 +44,7 @@ def log(run: str | None = RUN_ARGUMENT, to: list[str] = _TO, as_json: bool = JSO
         logged = LoggedRun(name, header.task, began, None if paths is None else paths.folder, header.config)
         written: dict[str, int] = {}
         for to_name, watcher in chosen:
-            with _told(to_name):
+            with _translate_errors(to_name):
                 watcher.begin(logged, replay=True)
                 writing = Writing(watcher, logged, reader, RunView(header))
                 writing.go_on()
@@ -59,7 +59,7 @@ def log(run: str | None = RUN_ARGUMENT, to: list[str] = _TO, as_json: bool = JSO
 
 
 @contextmanager
-def _told(name: str) -> Generator[None]:
+def _translate_errors(name: str) -> Generator[None]:
     """Raises GaveUp, in one sentence, for whatever a logger raises."""
     from pace_async.errors import GaveUp, PaceError
     from pace_async.observe.formatting import clean

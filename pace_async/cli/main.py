@@ -58,8 +58,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         from pace_async.cli.versions import versions
 
         tell("\n".join(versions()))
@@ -173,10 +173,10 @@ def _end_quietly() -> NoReturn:
 
 def _refuse(error: typer.TyperException) -> None:
     """Say in one sentence what is wrong with the arguments, or print the help text if a subcommand is missing."""
-    said, context = error.format_message(), getattr(error, "ctx", None)
-    if context is not None and said == context.get_help():
-        sys.stderr.write(f"{said}\n")
+    text, context = error.format_message(), getattr(error, "ctx", None)
+    if context is not None and text == context.get_help():
+        sys.stderr.write(f"{text}\n")
         return
-    words = " ".join(said.split()).rstrip(".").replace(": Value error, ", ": ").replace(": Input should", ": it should")
+    words = " ".join(text.split()).rstrip(".").replace(": Value error, ", ": ").replace(": Input should", ": it should")
     command = "pace" if context is None else context.command_path
     refused(UsageError.__name__, f"{words}: `{command} -h` shows what there is.", error.exit_code)

@@ -133,7 +133,7 @@ def _init_from(flags: InitFlags, target: Path) -> None:
     direction = direction_of(minimize=flags.minimize, maximize=flags.maximize)
     refuse_name(flags.name)
     assert flags.source is not None
-    made = make_repository_task(
+    task = make_repository_task(
         flags.name,
         flags.source,
         target,
@@ -145,8 +145,8 @@ def _init_from(flags: InitFlags, target: Path) -> None:
         hide=flags.hide or (),
     )
     if not flags.as_json:
-        tell(f"commit {made.revision[:12]} scores {made.score:.6g}")
-        for why in made.left_out[:MOST_LEFT_OUT]:
-            tell(f"left out: {shown(why)}")
-        if (more := len(made.left_out) - MOST_LEFT_OUT) > 0:
+        tell(f"commit {task.revision[:12]} scores {task.score:.6g}")
+        for reason in task.left_out[:MOST_LEFT_OUT]:
+            tell(f"left out: {shown(reason)}")
+        if (more := len(task.left_out) - MOST_LEFT_OUT) > 0:
             tell(f"left out: {more} more")

@@ -29,14 +29,14 @@ def note(
     if (text is not None) + (file is not None) + clear > 1:
         raise UsageError("Give a text, --file or --clear, and only one of them.")
     if not clear and file is None and text in (None, SHOW):
-        found = note_of(run)
+        document = note_of(run)
         if as_json:
-            print_json(found)
-        elif found["text"]:
-            group = found["from_group"]
-            taken = "not taken in yet" if found["after"] is None else f"from candidate {found['after'] + 1} on"
-            tell(taken if group is None else f"{taken}, and the end of group {group}")
-            tell(found["text"])
+            print_json(document)
+        elif document["text"]:
+            group = document["from_group"]
+            validity = "not taken in yet" if document["after"] is None else f"from candidate {document['after'] + 1} on"
+            tell(validity if group is None else f"{validity}, and the end of group {group}")
+            tell(document["text"])
         else:
             tell("nobody has written a page for this run: `pace note RUN TEXT`")
         return

@@ -114,7 +114,7 @@ def optimize(flags: OptimizeFlags) -> None:
             unsafe_no_sandbox=flags.unsafe,
         ),
     )
-    for line in _said(prepared, flags, direction):
+    for line in _report_lines(prepared, flags, direction):
         tell(line)
     try:
         code = _search(flags, prepared, run_dir)
@@ -131,13 +131,13 @@ def _search(flags: OptimizeFlags, prepared: "Prepared", run_dir: Path) -> int:
     from pace_async.interface.beginning import Asked, begin
 
     settings = {**overrides_of(flags.sets, flags.settings()), "task": str(prepared.folder.absolute())}
-    asked = Asked(settings=settings, run_dir=run_dir, display=flags.display)
+    request = Asked(settings=settings, run_dir=run_dir, display=flags.display)
     if flags.dry_run:
         from pace_async.cli.dry_run import dry_run, lines_of
 
-        print_fields(lines_of(dry_run(asked.config, asked.folder)))
+        print_fields(lines_of(dry_run(request.config, request.folder)))
         return 0
-    return begin(asked).code
+    return begin(request).code
 
 
 def _bounds(text: str | None) -> "Bounds | None":
@@ -166,7 +166,7 @@ def _repeated(prepared: "Prepared") -> str:
     return f"{again:.10g} the second time, {abs(again - prepared.score):.3g} apart, so scores are noisy"
 
 
-def _said(prepared: "Prepared", flags: OptimizeFlags, direction: Direction) -> list[str]:
+def _report_lines(prepared: "Prepared", flags: OptimizeFlags, direction: Direction) -> list[str]:
     """What was measured and guessed, a line each, with the flag that says otherwise."""
     best = fitness_of(direction, prepared.bounds.lower, prepared.bounds.upper).goal
     guessed_bounds = "" if flags.bounds else f", a guess: {best:g} may be out of reach (--bounds LOW,HIGH)"

@@ -22,12 +22,12 @@ CONFIG_OPTION: list[Path] | None = typer.Option(
 def known_in(registry: "Registry[Any]") -> Callable[[str | None], str | None]:
     """A callback that refuses a name outside the registry, like a flag with fixed choices."""
 
-    def known(name: str | None) -> str | None:
+    def check_name(name: str | None) -> str | None:
         if name is not None and name not in registry:
             raise typer.BadParameter(registry.unknown(name))
         return name
 
-    return known
+    return check_name
 
 
 DISPLAY_OPTION = typer.Option(
@@ -63,22 +63,22 @@ def overrides_of(sets: list[str] | None, flags: Mapping[str, object] | None = No
     from pace_async.errors import UsageError
     from pace_async.yaml_text import value_of
 
-    found: dict[str, object] = {}
+    overrides: dict[str, object] = {}
     for item in sets or []:
         key, equals, text = item.partition("=")
         if not equals or not key.strip():
             raise UsageError(f"--set takes KEY=VALUE, such as learner.k=2, not {item!r}.")
-        found[key.strip()] = value_of(text, f"--set {key.strip()}")
-    found.update({key: value for key, value in (flags or {}).items() if value is not None})
-    return found
+        overrides[key.strip()] = value_of(text, f"--set {key.strip()}")
+    overrides.update({key: value for key, value in (flags or {}).items() if value is not None})
+    return overrides
 
 
 def minutes(text: str) -> float:
     """The value of a flag that takes minutes. Raises BadParameter, with the number that was meant."""
     from pace_async.config.limits import why_no_minutes
 
-    if (why := why_no_minutes(text)) is not None:
-        raise typer.BadParameter(why)
+    if (message := why_no_minutes(text)) is not None:
+        raise typer.BadParameter(message)
     return float(text)
 
 

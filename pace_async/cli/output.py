@@ -40,7 +40,7 @@ def print_json(value: object) -> None:
 def json_text(value: object) -> str:
     """JSON with every character that a terminal may not show written as an escape."""
     text = json.dumps(value, ensure_ascii=False, default=str, allow_nan=False)
-    return _ODD.sub(lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], text)
+    return _ODD.sub(lambda match: match[0] if match[0].isprintable() else json.dumps(match[0])[1:-1], text)
 
 
 def colours(stream: TextIO | None = None) -> bool:

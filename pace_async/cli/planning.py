@@ -74,19 +74,21 @@ def plan(flags: PlanFlags) -> None:
         return
     folder, elsewhere = new_run_paths(task.name, None).folder, ""
     if flags.cards:
-        made = plan_for(resolved, [CardMemory(str(number), size * 2**30) for number, size in enumerate(flags.cards)])
+        run_plan = plan_for(
+            resolved, [CardMemory(str(number), size * 2**30) for number, size in enumerate(flags.cards)]
+        )
     elif visible_gpus():
-        made = plan_here(resolved, folder)
+        run_plan = plan_here(resolved, folder)
     else:
         without = without_cards(resolved, folder)
-        made, elsewhere = without.plan, without.in_words() if without.number else ""
+        run_plan, elsewhere = without.plan, without.in_words() if without.number else ""
     if flags.as_json:
-        print_json(as_fields(resolved, made, elsewhere))
+        print_json(as_fields(resolved, run_plan, elsewhere))
     else:
         if elsewhere:
             tell(f"No card can be seen here, and this processor does not hold the run. It needs {elsewhere}.")
-        tell("\n".join(lines_of(resolved, made)))
-    raise typer.Exit(DOES_NOT_FIT if made.faults else 0)
+        tell("\n".join(lines_of(resolved, run_plan)))
+    raise typer.Exit(DOES_NOT_FIT if run_plan.faults else 0)
 
 
 def lines_of(config: "Config", plan: "Plan") -> Iterator[str]:
@@ -106,8 +108,8 @@ def lines_of(config: "Config", plan: "Plan") -> Iterator[str]:
         yield from _place_lines(place)
     if plan.evaluation_cards:
         cards, slots = plan.evaluation_cards, config.evaluation.slots
-        said = f"{cards} more card{'s' * (cards > 1)} for {slots} evaluation{'s' * (slots > 1)} at once"
-        yield f"{said}; what they take there is not counted"
+        demand = f"{cards} more card{'s' * (cards > 1)} for {slots} evaluation{'s' * (slots > 1)} at once"
+        yield f"{demand}; what they take there is not counted"
     each = f", on each of the engine's {config.advisor.ranks} cards" if config.advisor.ranks > 1 else ""
     sizes = f"{_gib(needs.cache_one)} GiB for one longest call, {_gib(needs.cache_all)} for all at once"
     yield f"keys and values: {sizes}{each}"

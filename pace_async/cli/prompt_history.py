@@ -62,7 +62,7 @@ class Asked:
 def asked_for(paths: RunPaths, reader: Reader, candidate: int) -> Asked:
     """The prompts of a candidate of the run at `paths`. Raises UsageError if there is no such candidate, or if the
     advisor's tokenizer or the task is missing."""
-    header, found = reader.header(), reader.show(candidate)
+    header, details = reader.header(), reader.show(candidate)
     advice = reader.ask(advice_of, [candidate]).get(candidate)
     calls = advice.calls if advice is not None else ()
     advisor: tuple[Prompt, ...] = ()
@@ -75,46 +75,46 @@ def asked_for(paths: RunPaths, reader: Reader, candidate: int) -> Asked:
             Prompt(call.purpose, len(call.prompt_ids), read_words(text, call.words), call.text)
             for call, text in zip(calls, texts, strict=True)
         )
-    kinds = [implementer_of(call["model"]) for call in found["implementer_calls"]]
+    kinds = [implementer_of(call["model"]) for call in details["implementer_calls"]]
     prompts = next((kind.prompts for kind in kinds if kind.prompts), None)
     if prompts is None:
         by_advisor = recorded(header.config).advisor.writes_code
         note = "the advisor wrote the program itself" if by_advisor else "no model was asked to write the program"
         return Asked(advisor, (), note)
-    parent = reader.show(found["parent"])
+    parent = reader.show(details["parent"])
     practice = Practised(**parent["practice"]) if parent["practice"] is not None else None
-    member = Member(found["parent"], parent["program"], parent["score"], parent["feedback"], practice)
-    briefing = _briefing(reader, header, found, calls) if header.prompts_digest is not None else None
-    return Asked(advisor, *_messages(prompts(), header, found, member, briefing))
+    member = Member(details["parent"], parent["program"], parent["score"], parent["feedback"], practice)
+    briefing = _briefing(reader, header, details, calls) if header.prompts_digest is not None else None
+    return Asked(advisor, *_messages(prompts(), header, details, member, briefing))
 
 
-def _briefing(reader: Reader, header: RunHeader, found: Mapping[str, Any], calls: Sequence[AdvisorCall]) -> Briefing:
+def _briefing(reader: Reader, header: RunHeader, details: Mapping[str, Any], calls: Sequence[AdvisorCall]) -> Briefing:
     """What the author was told besides, without the errors of earlier experiments on the parent."""
     config = recorded(header.config)
     task = task_of_run(header)
     prompts = prompts_of(config, task, surroundings_of(task))
-    reasoning = reasoning_of(calls, config.advisor.calls == "one", found["idea"] or "")
-    named, missing = list[Member](), list[int]()
-    for candidate in named_candidates(found["experiment"] or ""):
-        row = reader.show(candidate) if candidate < found["candidate"] else None
-        if row is not None and row["score"] is not None and candidate != found["parent"]:
-            named.append(Member(candidate, row["program"], row["score"]))
-        elif candidate != found["parent"]:
+    reasoning = reasoning_of(calls, config.advisor.calls == "one", details["idea"] or "")
+    members, missing = list[Member](), list[int]()
+    for candidate in named_candidates(details["experiment"] or ""):
+        row = reader.show(candidate) if candidate < details["candidate"] else None
+        if row is not None and row["score"] is not None and candidate != details["parent"]:
+            members.append(Member(candidate, row["program"], row["score"]))
+        elif candidate != details["parent"]:
             missing.append(candidate)
-    told = tuple(named[:MOST_NAMED]), tuple(missing[:MOST_NAMED])
-    return Briefing(prompts, reasoning, *told, specification=found["experiment"] or "")
+    mentions = tuple(members[:MOST_NAMED]), tuple(missing[:MOST_NAMED])
+    return Briefing(prompts, reasoning, *mentions, specification=details["experiment"] or "")
 
 
 def _messages(
-    messages_for: MessagesFor, header: RunHeader, found: dict[str, Any], parent: Member, briefing: Briefing | None
+    messages_for: MessagesFor, header: RunHeader, details: dict[str, Any], parent: Member, briefing: Briefing | None
 ) -> tuple[tuple[Mapping[str, str], ...], str, tuple[Again, ...]]:
     task = task_of_run(header)
     changed = "" if task.digest == header.task_digest else "the task has changed since; its texts are the present ones"
     if briefing is not None:
         left_out = "errors of earlier experiments on the parent are left out"
         changed = f"{changed}; {left_out}" if changed else left_out
-    experiment = Experiment(found["candidate"], found["idea"] or "", found["experiment"], briefing=briefing)
-    tries = tuple(ImplementerTry(**tried) for tried in found["tries"])
+    experiment = Experiment(details["candidate"], details["idea"] or "", details["experiment"], briefing=briefing)
+    tries = tuple(ImplementerTry(**attempt) for attempt in details["tries"])
     repairs = (
         Again(number + 1, messages_for(task, parent, replace(experiment, tries=tries[:number]))[-1]["content"])
         for number in range(1, len(tries))

@@ -41,15 +41,15 @@ def show(
     from pace_async.configure import resolve
     from pace_async.runtime.start.asked import questions_of
 
-    found = questions_of(resolve(files, {**overrides_of(sets), "task": task}), run)
+    document = questions_of(resolve(files, {**overrides_of(sets), "task": task}), run)
     if as_json:
-        print_json(found)
+        print_json(document)
         return
-    for question in found["questions"]:
+    for question in document["questions"]:
         listed = ", ".join(f"{name} {tokens}" for name, tokens in question["sections"].items() if tokens)
         tell(f"== {question['call']}: about {question['tokens']} tokens ({listed})\n")
         tell(f"[system]\n{question['system']}\n[user]\n{question['text']}")
-    tell(f"digest of the templates: {found['digest']}")
+    tell(f"digest of the templates: {document['digest']}")
 
 
 @app.command("init")

@@ -30,74 +30,81 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
     Example: pace status circle_packing-1 --json
     """
     with open_run(run) as (paths, reader):
-        found, header = standing_of(paths, reader), reader.header()
+        standing, header = standing_of(paths, reader), reader.header()
         several = _on_front(reader, paths.folder) if header.aims and not as_json else {}
     if as_json:
-        print_json(found)
+        print_json(standing)
         return
     from pace_async.observe.formatting import SHARED_MEANS, saved  # only here: a mistake is refused without rich
 
-    fails = "; ".join(f"{one['stage']}: {one['why']}" for one in found["failing"])
-    leases = " ".join(f"{name} {found[name]}" for name in _CONSERVED[1:])
+    fails = "; ".join(f"{entry['stage']}: {entry['why']}" for entry in standing["failing"])
+    leases = " ".join(f"{name} {standing[name]}" for name in _CONSERVED[1:])
     print_fields(
         {
             "run": paths.folder,
-            "state": _standing(found, paths.folder),
+            "state": _standing(standing, paths.folder),
             **({"trust": f"shared: {SHARED_MEANS}"} if header.shares_trust else {}),
-            **({"rows lost": found["rows_lost"]} if found["rows_lost"] else {}),
-            **_waits(found["waiting"]),
-            "candidates": found["candidates"],
-            **({"few scores": found["few_scores"]} if found["few_scores"] else {}),
-            **({"answers": found["parse_alarm"] or f"parsed: {found['parse_share']}"} if found["parse_share"] else {}),
-            **({"saved": saved(found["evaluation_saved"])} if found["evaluation_saved"] is not None else {}),
-            **({"repeats": _repeats(found)} if found["repeats"] else {}),
-            "best score": found["best_score"],
-            **_stands(found["best_score"], found["best_fresh_score"], found["best_known"], header),
+            **({"rows lost": standing["rows_lost"]} if standing["rows_lost"] else {}),
+            **_waits(standing["waiting"]),
+            "candidates": standing["candidates"],
+            **({"few scores": standing["few_scores"]} if standing["few_scores"] else {}),
+            **(
+                {"answers": standing["parse_alarm"] or f"parsed: {standing['parse_share']}"}
+                if standing["parse_share"]
+                else {}
+            ),
+            **({"saved": saved(standing["evaluation_saved"])} if standing["evaluation_saved"] is not None else {}),
+            **({"repeats": _repeats(standing)} if standing["repeats"] else {}),
+            "best score": standing["best_score"],
+            **_stands(standing["best_score"], standing["best_fresh_score"], standing["best_known"], header),
             **several,
-            **_learned(found, header),
-            "leases": f"admitted {found['admitted']} = {leases}",
+            **_learned(standing, header),
+            "leases": f"admitted {standing['admitted']} = {leases}",
             **({"fails": fails} if fails else {}),
-            "speed": found["advice"],
-            "spend": _spent(found),
-            **_asked(header.advisor),
+            "speed": standing["advice"],
+            "spend": _spent(standing),
+            **_advisor_note(header.advisor),
         }
     )
-    if found["nodes"]:
+    if standing["nodes"]:
         tell("")
-        shown = ("node", "machine", "attempts", "lost", "seconds", "queue_seconds")
-        print_table([{name: _rounded(one[name]) for name in shown} for one in found["nodes"]])
-    if found["implementers"]:
+        columns = ("node", "machine", "attempts", "lost", "seconds", "queue_seconds")
+        print_table([{name: _rounded(entry[name]) for name in columns} for entry in standing["nodes"]])
+    if standing["implementers"]:
         tell("")
         print_table(
-            [{**one, "usd": "unknown" if one["usd"] is None else f"{one['usd']:.4f}"} for one in found["implementers"]]
+            [
+                {**entry, "usd": "unknown" if entry["usd"] is None else f"{entry['usd']:.4f}"}
+                for entry in standing["implementers"]
+            ]
         )
 
 
-def _repeats(found: Mapping[str, Any]) -> str:
-    made = found["repeats"]
-    return f"{made} further evaluations of noisy scores, {made / (made + found['candidates']):.0%} of all"
+def _repeats(standing: Mapping[str, Any]) -> str:
+    repeats = standing["repeats"]
+    return f"{repeats} further evaluations of noisy scores, {repeats / (repeats + standing['candidates']):.0%} of all"
 
 
 def _rounded(value: object) -> object:
     return f"{value:.1f}" if isinstance(value, float) else value
 
 
-def _spent(found: Mapping[str, Any]) -> str:
+def _spent(standing: Mapping[str, Any]) -> str:
     """What the run cost, and each role if others than the implementer are paid."""
     from pace_async.observe.spending import in_usd
 
-    roles = sorted(found["spend_by_role"].items())
+    roles = sorted(standing["spend_by_role"].items())
     paid = {role: usd for role, usd in roles if usd != 0 or role == "implementer"}
     parts = [f", {role} {'unknown' if usd is None else f'{usd:.4f}'}" for role, usd in paid.items()]
-    spent = in_usd(found["spend_known_usd"], unpriced=found["spend_usd"] is None)
+    spent = in_usd(standing["spend_known_usd"], unpriced=standing["spend_usd"] is None)
     return spent + ("".join(parts) if len(parts) > 1 else "")
 
 
-def _asked(advisor: str) -> dict[str, object]:
+def _advisor_note(advisor: str) -> dict[str, object]:
     from pace_async.registry.advisors import advisor_of
 
-    why = advisor_of(advisor).why_untrained
-    return {"advisor": f"{advisor}, which {why}: it learns nothing"} if why else {}
+    reason = advisor_of(advisor).why_untrained
+    return {"advisor": f"{advisor}, which {reason}: it learns nothing"} if reason else {}
 
 
 def _stands(score: float | None, fresh: float | None, known: float | None, header: "RunHeader") -> dict[str, object]:
@@ -118,20 +125,20 @@ def _stands(score: float | None, fresh: float | None, known: float | None, heade
 def _on_front(reader: "Reader", folder: Path) -> dict[str, object]:
     from pace_async.population.reading.front import front_of_run
 
-    found = reader.ask(front_of_run)
-    said = f"{len(found.programs)} programs, hypervolume {found.hypervolume:.4f}: `pace best {folder} --front`"
-    return {"front": said}
+    front = reader.ask(front_of_run)
+    summary = f"{len(front.programs)} programs, hypervolume {front.hypervolume:.4f}: `pace best {folder} --front`"
+    return {"front": summary}
 
 
 def _equal(candidates: "Sequence[int]", noise: float | None) -> dict[str, object]:
     """Which candidates are as good as the best, as far as two evaluations of one program tell."""
     if noise is None or not candidates:
         return {}
-    shown = ", ".join(map(str, candidates[:SHOWN_EQUAL])) + (" …" if len(candidates) > SHOWN_EQUAL else "")
-    return {"equal": f"{shown}, within {noise:.2g}: so much do two evaluations of one program differ"}
+    listing = ", ".join(map(str, candidates[:SHOWN_EQUAL])) + (" …" if len(candidates) > SHOWN_EQUAL else "")
+    return {"equal": f"{listing}, within {noise:.2g}: so much do two evaluations of one program differ"}
 
 
-def _learned(found: Mapping[str, Any], header: "RunHeader") -> dict[str, object]:
+def _learned(standing: Mapping[str, Any], header: "RunHeader") -> dict[str, object]:
     """What was trained, or why nothing is."""
     from pace_async.observe.formatting import learns_nothing
     from pace_async.registry.objectives import trains
@@ -139,11 +146,11 @@ def _learned(found: Mapping[str, Any], header: "RunHeader") -> dict[str, object]
     if not trains(header.objective):
         return {"learning": learns_nothing(header.advisor)}
     return {
-        "groups": f"{found['groups_trained']} trained, {found['groups_skipped']} skipped",
-        "versions": f"{found['versions_published']} published",
-        **_rollbacks(found["rollbacks"]),
-        "staleness": f"at most {found['max_trained_staleness']} in what was trained"
-        if found["trained"]
+        "groups": f"{standing['groups_trained']} trained, {standing['groups_skipped']} skipped",
+        "versions": f"{standing['versions_published']} published",
+        **_rollbacks(standing["rollbacks"]),
+        "staleness": f"at most {standing['max_trained_staleness']} in what was trained"
+        if standing["trained"]
         else "nothing was trained",
     }
 
@@ -156,18 +163,18 @@ def _waits(waiting: "Waiting | None") -> dict[str, object]:
     return {"waits": f"{waiting['for']}, since {strftime('%Y-%m-%d %H:%M:%S', localtime(waiting['since']))}"}
 
 
-def _standing(found: Mapping[str, Any], folder: object) -> str:
+def _standing(standing: Mapping[str, Any], folder: object) -> str:
     """The state, and what to do if the process has ended."""
-    if found["state"] in ("created", "running", "draining") and not found["driven"]:
-        return f"cut off while {found['state']}: `pace resume {folder}` goes on"
-    told = found["reason"] and found["reason"] != found["state"]
-    return f"{found['state']} ({found['reason']})" if told else found["state"]
+    if standing["state"] in ("created", "running", "draining") and not standing["driven"]:
+        return f"cut off while {standing['state']}: `pace resume {folder}` goes on"
+    has_reason = standing["reason"] and standing["reason"] != standing["state"]
+    return f"{standing['state']} ({standing['reason']})" if has_reason else standing["state"]
 
 
 def _rollbacks(rollbacks: "Sequence[Rollback]") -> dict[str, str]:
     """The versions that repeat an earlier one, empty if there is none."""
-    told = (f"version {one['version']} is version {one['restored']} again" for one in rollbacks)
-    return {"rollbacks": ", ".join(told)} if rollbacks else {}
+    clauses = (f"version {rollback['version']} is version {rollback['restored']} again" for rollback in rollbacks)
+    return {"rollbacks": ", ".join(clauses)} if rollbacks else {}
 
 
 def best(
@@ -194,26 +201,26 @@ def best(
     from pace_async.task import suffix_of_programs
 
     with open_run(run) as (paths, reader):
-        found, header = best_of(reader), reader.header()
+        candidate, header = best_of(reader), reader.header()
         seed = reader.show(0)["program"] or ""
     suffix = suffix_of_programs(header)
     try:
-        path = write_best(paths, suffix, found["program"], seed)
+        path = write_best(paths, suffix, candidate["program"], seed)
     except InfrastructureFault as fault:
         raise UsageError(f"Cannot write {paths.best(suffix)} ({fault}).") from None
-    committed = _branch(header, branch, seed, found) if branch is not None else ""
+    committed = _branch(header, branch, seed, candidate) if branch is not None else ""
     if as_json:
-        document: BestWithFile = {**found, "path": str(path)}
+        document: BestWithFile = {**candidate, "path": str(path)}
         print_json(document)
         return
     print_fields(
         {
-            "candidate": found["candidate"],
-            "score": f"{found['score']:.10g}",
-            **measured(found),
-            **_stands(found["score"], found["fresh_score"], found["best_known"], header),
-            **_equal(found["equal"], found["noise"]),
-            **origin(found),
+            "candidate": candidate["candidate"],
+            "score": f"{candidate['score']:.10g}",
+            **measured(candidate),
+            **_stands(candidate["score"], candidate["fresh_score"], candidate["best_known"], header),
+            **_equal(candidate["equal"], candidate["noise"]),
+            **origin(candidate),
         }
     )
     tell(f"\nThe program is in {path}")
@@ -225,26 +232,26 @@ def best(
 
 def _print_front(run: str | None, *, as_json: bool) -> None:
     with open_run(run) as (_, reader):
-        found = front_shown(reader)
+        front = front_shown(reader)
     if as_json:
-        print_json(found)
+        print_json(front)
         return
-    tell(", ".join(f"{metric}: {direction}" for metric, direction in found["objectives"].items()))
-    tell(f"{len(found['front'])} programs, which dominate {found['hypervolume']:.4f} of what lies between the bounds\n")
-    breaks = any(one["violation"] for one in found["front"])
+    tell(", ".join(f"{metric}: {direction}" for metric, direction in front["objectives"].items()))
+    tell(f"{len(front['front'])} programs, which dominate {front['hypervolume']:.4f} of what lies between the bounds\n")
+    breaks = any(program["violation"] for program in front["front"])
     print_table(
         [
             {
-                **{"candidate": one["candidate"], "score": f"{one['score']:.6g}"},
-                **({"violation": f"{one['violation']:.4g}"} if breaks else {}),
-                **{name: f"{value:.6g}" for name, value in one["metrics"].items()},
+                **{"candidate": program["candidate"], "score": f"{program['score']:.6g}"},
+                **({"violation": f"{program['violation']:.4g}"} if breaks else {}),
+                **{name: f"{value:.6g}" for name, value in program["metrics"].items()},
             }
-            for one in found["front"]
+            for program in front["front"]
         ]
     )
 
 
-def _branch(header: "RunHeader", name: str, seed: str, found: Mapping[str, Any]) -> str:
+def _branch(header: "RunHeader", name: str, seed: str, candidate: Mapping[str, Any]) -> str:
     """Commit the best program in a new branch. Returns what was done. Raises UsageError."""
     from pace_async.errors import UsageError
     from pace_async.task import task_of_run
@@ -253,7 +260,7 @@ def _branch(header: "RunHeader", name: str, seed: str, found: Mapping[str, Any])
     spec = task_of_run(header).spec
     if not spec.revision:
         raise UsageError(f"--branch: task {spec.name!r} was not made of a Git repository.")
-    about = found["idea"] or "The best program of a search"
-    message = f"{about}\n\nCandidate {found['candidate']}, score {found['score']:.10g}.\n"
-    made = make_branch(Path(spec.repository), spec.revision, name, seed, found["program"], message)
-    return f"Branch {name} of {spec.repository} has it as commit {made[:12]}; no checkout was touched"
+    about = candidate["idea"] or "The best program of a search"
+    message = f"{about}\n\nCandidate {candidate['candidate']}, score {candidate['score']:.10g}.\n"
+    commit = make_branch(Path(spec.repository), spec.revision, name, seed, candidate["program"], message)
+    return f"Branch {name} of {spec.repository} has it as commit {commit[:12]}; no checkout was touched"

@@ -159,7 +159,7 @@ def run(flags: RunFlags) -> None:
     from pace_async.errors import UsageError
     from pace_async.interface.beginning import Asked, begin
 
-    asked = Asked(
+    request = Asked(
         settings=overrides_of(flags.sets, flags.settings()),
         files=flags.config or (),
         run_dir=flags.run_dir,
@@ -167,16 +167,16 @@ def run(flags: RunFlags) -> None:
         display=flags.display,
         logs=flags.logs or (),
     )
-    if asked.config.staleness.mode == "sync" and flags.max_staleness:
+    if request.config.staleness.mode == "sync" and flags.max_staleness:
         raise UsageError(f"--sync trains nothing stale: --max-staleness {flags.max_staleness} goes with --async.")
     if flags.dry_run:
-        _planned(asked, flags.verbose, flags.as_json)
+        _planned(request, flags.verbose, flags.as_json)
         return
     if flags.verbose:
         raise UsageError("--verbose goes with --dry-run: `pace config show` prints the settings.")
     if flags.as_json:
         raise UsageError("--json goes with --dry-run: `pace status RUN --json` reads a run, also while it goes on.")
-    _tell_end(begin(asked), flags.display)
+    _tell_end(begin(request), flags.display)
 
 
 def _tell_end(ended: "Ended", display: str) -> None:
@@ -218,14 +218,14 @@ def _row(seed: int, paths: "RunPaths") -> dict[str, object]:
     return {"seed": seed, "run": paths.name, "state": status["state"], **dict(zip(names, values, strict=True))}
 
 
-def _planned(asked: "Asked", verbose: bool, as_json: bool) -> None:
+def _planned(request: "Asked", verbose: bool, as_json: bool) -> None:
     """Print what a run or a series of them would do."""
     from pace_async.cli.dry_run import Planned, dry_run, dry_run_of_series, dry_run_text, lines_of
 
-    if asked.runs is None:
-        planned = dry_run(asked.config, asked.folder)
+    if request.runs is None:
+        planned = dry_run(request.config, request.folder)
     else:
-        planned = dry_run_of_series(asked.config, asked.folder, asked.runs)
+        planned = dry_run_of_series(request.config, request.folder, request.runs)
     if as_json:
         from pydantic import TypeAdapter
 
@@ -301,11 +301,11 @@ def resume(flags: ResumeFlags) -> None:
         "staleness.max_staleness": flags.max_staleness,
         "search.threads": flags.threads,
     }
-    asked = AskedOn(
+    request = AskedOn(
         run=flags.run,
         settings=overrides_of(flags.sets, changes),
         display=flags.display,
         logs=flags.logs or (),
         despite_loss=flags.despite_loss,
     )
-    _tell_end(go_on(asked), flags.display)
+    _tell_end(go_on(request), flags.display)

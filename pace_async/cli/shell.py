@@ -38,9 +38,9 @@ def built_in(path: Path, *, write: bool) -> None:
             try:
                 _answer(connection, statement)
             except sqlite3.Error as error:
-                why = f"{not_allowed(refused)} (readonly: --write allows changes)" if refused else error
+                reason = f"{not_allowed(refused)} (readonly: --write allows changes)" if refused else error
                 refused.clear()
-                tell(f"error: {shown(why)}", err=True)
+                tell(f"error: {shown(reason)}", err=True)
 
 
 def _answer(connection: sqlite3.Connection, statement: str) -> None:

@@ -70,26 +70,26 @@ def show(
             if as_json:
                 print_json(now)
             else:
-                print_table([_island(one) for one in now])
+                print_table([_island(island) for island in now])
         elif prompts:
             _show_prompts(paths, reader, find_candidate(reader, candidate or BEST)["candidate"], as_json)
         else:
-            found = find_candidate(reader, candidate or BEST)
-            parent = None if program or as_json or found["parent"] is None else reader.show(found["parent"])
-            _show_candidate(found, parent, as_json)
+            details = find_candidate(reader, candidate or BEST)
+            parent = None if program or as_json or details["parent"] is None else reader.show(details["parent"])
+            _show_candidate(details, parent, as_json)
 
 
-def _show_notes(found: "list[NotesShown]", as_json: bool) -> None:
+def _show_notes(pages: "list[NotesShown]", as_json: bool) -> None:
     from pace_async.errors import UsageError
 
     if as_json:
-        print_json(found)
+        print_json(pages)
         return
     from pace_async.observe.spending import cost_of
 
-    if not found:
+    if not pages:
         raise UsageError("The run has no notes yet: with search.notes_every a model writes them.")
-    page = found[-1]
+    page = pages[-1]
     print_fields(
         {
             "candidates": f"{page['candidates']}, of which {page['newest']} is the newest",
@@ -97,84 +97,86 @@ def _show_notes(found: "list[NotesShown]", as_json: bool) -> None:
             "tokens": f"{page['prompt_tokens']} in, {page['completion_tokens']} out",
             "cost": cost_of(page["cost_usd"]),
             **({"shown": f"from the end of group {page['from_group']} on"} if page["from_group"] is not None else {}),
-            **({"earlier": f"{len(found) - 1} (--json prints every page)"} if len(found) > 1 else {}),
+            **({"earlier": f"{len(pages) - 1} (--json prints every page)"} if len(pages) > 1 else {}),
         }
     )
     tell(f"\n{indented(page['text'])}")
 
 
-def _island(found: "IslandNow") -> dict[str, object]:
-    acted = found["last_action"]
+def _island(island: "IslandNow") -> dict[str, object]:
+    acted = island["last_action"]
     return {
-        "island": found["island"],
-        "rollouts": found["rollouts"],
-        "best": found["best_score"],
-        "progress": f"{found['progress']:.2f}",
-        "momentum": f"{found['momentum']:.2g}",
-        "ideas": found["ideas"],
-        "last action": None if acted is None else _action(found, acted),
-        "since": None if acted is None else found["since_action"],
+        "island": island["island"],
+        "rollouts": island["rollouts"],
+        "best": island["best_score"],
+        "progress": f"{island['progress']:.2f}",
+        "momentum": f"{island['momentum']:.2g}",
+        "ideas": island["ideas"],
+        "last action": None if acted is None else _action(island, acted),
+        "since": None if acted is None else island["since_action"],
         "why": None if acted is None else acted["why"],
     }
 
 
-def _action(found: "IslandNow", acted: "LastAction") -> str:
+def _action(island: "IslandNow", acted: "LastAction") -> str:
     if acted["action"] == "crossover":
         return f"crossover with island {acted['partner']}, from candidate {acted['candidate']}"
-    left = f" (its later ideas return in {found['staying']})" if found["staying"] else ""
+    left = f" (its later ideas return in {island['staying']})" if island["staying"] else ""
     return f"backtrack to candidate {acted['candidate']}{left}"
 
 
-def _show_candidate(found: dict[str, Any], parent: dict[str, Any] | None, as_json: bool) -> None:
+def _show_candidate(candidate: dict[str, Any], parent: dict[str, Any] | None, as_json: bool) -> None:
     """`parent` is the candidate that the program is compared with, None to show the whole program."""
     from pace_async.cli.evaluation import in_words
 
     if as_json:
-        print_json(found)
+        print_json(candidate)
         return
-    waited = found["queue_seconds"]
+    waited = candidate["queue_seconds"]
     print_fields(
         {
-            "candidate": found["candidate"],
-            "outcome": f"{found['outcome']}: {found['detail']}" if found["detail"] else found["outcome"],
-            "score": found["score"],
-            **_marked(found),
-            **measured(found),
-            "reward": found["reward"],
+            "candidate": candidate["candidate"],
+            "outcome": f"{candidate['outcome']}: {candidate['detail']}"
+            if candidate["detail"]
+            else candidate["outcome"],
+            "score": candidate["score"],
+            **_marked(candidate),
+            **measured(candidate),
+            "reward": candidate["reward"],
             **({"queued": f"{waited:.1f} s for an evaluation slot"} if waited and waited >= 0.05 else {}),
-            **_practised(found["practice"]),
-            **{f"stage {stage['stage']}": in_words(stage) for stage in found["cascade"]},
-            **reported(found["curve"], found["reported_by"]),
-            "fresh scores": _fresh(found["fresh_scores"]),
-            **_chosen(found["chosen"]),
-            **origin(found),
-            **_corrected(found["tries"]),
+            **_practised(candidate["practice"]),
+            **{f"stage {stage['stage']}": in_words(stage) for stage in candidate["cascade"]},
+            **reported(candidate["curve"], candidate["reported_by"]),
+            "fresh scores": _fresh(candidate["fresh_scores"]),
+            **_implementer_choice(candidate["chosen"]),
+            **origin(candidate),
+            **_corrected(candidate["tries"]),
         }
     )
-    if found["practice"] and found["practice"]["printed"]:
-        tell(f"\nprinted in practice\n{indented(found['practice']['printed'])}")
-    for call in found["calls"]:
-        counted = _counted(call)
+    if candidate["practice"] and candidate["practice"]["printed"]:
+        tell(f"\nprinted in practice\n{indented(candidate['practice']['printed'])}")
+    for call in candidate["calls"]:
+        counted = _token_counts(call)
         tell(f"\n{call['purpose']}{f' ({counted})' if counted else ''}")
         tell(indented(call["text"]))
-    for tried in found["tries"] if len(found["tries"]) > 1 else ():
-        tell(f"\ntry {tried['number']} of {tried['model']}: {_tried(tried, found)}")
-    if found["program"]:
-        _show_program(found, parent)
+    for attempt in candidate["tries"] if len(candidate["tries"]) > 1 else ():
+        tell(f"\ntry {attempt['number']} of {attempt['model']}: {_try_result(attempt, candidate)}")
+    if candidate["program"]:
+        _show_program(candidate, parent)
 
 
-def _marked(found: dict[str, Any]) -> dict[str, str]:
+def _marked(candidate: dict[str, Any]) -> dict[str, str]:
     """What a person said of the candidate last, and since when it holds."""
     from pace_async.interface.steering import DONE
 
-    if not found["mark"]:
+    if not candidate["mark"]:
         return {}
-    after = found["mark_after"]
+    after = candidate["mark_after"]
     when = "not taken in yet" if after is None else f"from candidate {after + 1} on"
-    return {"by a person": f"{DONE[found['mark']]}, {when}"}
+    return {"by a person": f"{DONE[candidate['mark']]}, {when}"}
 
 
-def _counted(call: Mapping[str, Any]) -> str:
+def _token_counts(call: Mapping[str, Any]) -> str:
     """The tokens of an advisor's call, nothing if they are not known. Only an advisor that the run serves has
     versions."""
     versions = [f"version {version} tokens {start}-{end}" for version, start, end in call["versions"]]
@@ -182,14 +184,14 @@ def _counted(call: Mapping[str, Any]) -> str:
     return ", ".join(part for part in (tokens, *versions) if part)
 
 
-def _show_program(found: Mapping[str, Any], parent: Mapping[str, Any] | None) -> None:
+def _show_program(candidate: Mapping[str, Any], parent: Mapping[str, Any] | None) -> None:
     """Its difference to the parent's, or the whole program where there is nothing to compare it with."""
     from pace_async.report.difference import difference
 
     if parent is None or not parent["program"]:
-        tell(f"\nprogram\n{indented(found['program'])}")
+        tell(f"\nprogram\n{indented(candidate['program'])}")
         return
-    lines = difference(parent["program"], found["program"], f"candidate {parent['candidate']}", "this program")
+    lines = difference(parent["program"], candidate["program"], f"candidate {parent['candidate']}", "this program")
     tell(f"\nchanges of candidate {parent['candidate']} (--program shows the whole program)")
     tell(indented("\n".join(line.text for line in lines)) if lines else indented("none"))
 
@@ -214,38 +216,40 @@ def reported(curve: list[tuple[int, float]], reporter: str | None) -> dict[str, 
     return {"reported": f"{points} (step: value, {len(curve)} in all, by {by})"}
 
 
-def _chosen(chosen: dict[str, Any] | None) -> dict[str, object]:
+def _implementer_choice(chosen: dict[str, Any] | None) -> dict[str, object]:
     """The model that a bandit chose for the candidate, and why."""
     from pace_async.observe.spending import cost_of
 
     if chosen is None:
         return {}
-    why = f"a sampled rate of gains of {chosen['rate']:.2f} at {cost_of(chosen['usd'])}"
-    return {"implementer": f"{chosen['model']}, chosen for {chosen['kind']}: {why}"}
+    reason = f"a sampled rate of gains of {chosen['rate']:.2f} at {cost_of(chosen['usd'])}"
+    return {"implementer": f"{chosen['model']}, chosen for {chosen['kind']}: {reason}"}
 
 
-def _tried(tried: dict[str, Any], found: dict[str, Any]) -> str:
+def _try_result(attempt: dict[str, Any], candidate: dict[str, Any]) -> str:
     """The result of a model's answer."""
-    if tried["outcome"] != "ok":
-        return shown(f"{tried['outcome'].replace('_', ' ')}: {tried['detail']}")
-    if tried["evaluation"] is not None:
-        return shown(f"a program, {tried['evaluation']}: {tried['evaluation_detail']}")
-    return f"a program, {found['outcome']}"
+    if attempt["outcome"] != "ok":
+        return shown(f"{attempt['outcome'].replace('_', ' ')}: {attempt['detail']}")
+    if attempt["evaluation"] is not None:
+        return shown(f"a program, {attempt['evaluation']}: {attempt['evaluation_detail']}")
+    return f"a program, {candidate['outcome']}"
 
 
 def _corrected(tries: list[dict[str, Any]]) -> dict[str, object]:
     """What the implementer corrected in the experiment, in its words."""
     from pace_async.events import ImplementerTry, deviation_of
 
-    said = deviation_of([ImplementerTry(**tried) for tried in tries])
-    return {"corrected": said} if said else {}
+    deviation = deviation_of([ImplementerTry(**attempt) for attempt in tries])
+    return {"corrected": deviation} if deviation else {}
 
 
 def _fresh(tries: list[dict[str, Any]]) -> str | None:
     """The result of a claimed new best on fresh instances, None without a claim."""
     if not tries:
         return None
-    scores = ", ".join(one["outcome"] if one["score"] is None else f"{one['score']:.10g}" for one in tries)
+    scores = ", ".join(
+        evaluation["outcome"] if evaluation["score"] is None else f"{evaluation['score']:.10g}" for evaluation in tries
+    )
     return f"{scores}: {'confirmed' if tries[-1]['held'] else 'not confirmed'} (claimed {tries[0]['claimed']:.10g})"
 
 
@@ -254,39 +258,39 @@ def _show_prompts(paths: "RunPaths", reader: "Reader", candidate: int, as_json: 
 
     from pace_async.cli.prompt_history import asked_for
 
-    found = asked_for(paths, reader, candidate)
+    prompts = asked_for(paths, reader, candidate)
     if as_json:
-        print_json(cast("PromptsShown", {"candidate": candidate, **asdict(found)}))
+        print_json(cast("PromptsShown", {"candidate": candidate, **asdict(prompts)}))
         return
-    for prompt in found.advisor:
+    for prompt in prompts.advisor:
         tokens = f" ({prompt.tokens} tokens)" if prompt.tokens is not None else ""
         tell(f"advisor, {prompt.purpose}{tokens}\n{indented(prompt.text)}\n")
         tell(f"its answer\n{indented(prompt.answer)}\n")
-    for message in found.messages:
+    for message in prompts.messages:
         tell(f"implementer, {message['role']}\n{indented(message['content'])}\n")
-    for again in found.repairs:
+    for again in prompts.repairs:
         tell(f"implementer, try {again.number}, user\n{indented(again.content)}\n")
-    if found.note:
-        tell(f"{found.note[0].upper()}{found.note[1:]}.")
+    if prompts.note:
+        tell(f"{prompts.note[0].upper()}{prompts.note[1:]}.")
 
 
-def measured(found: Mapping[str, Any]) -> dict[str, object]:
+def measured(candidate: Mapping[str, Any]) -> dict[str, object]:
     """How many evaluations a score is the mean of, if of several."""
-    if found["standard_error"] is None:
+    if candidate["standard_error"] is None:
         return {}
-    return {"measured": f"the mean of {found['evaluations']} evaluations, ± {found['standard_error']:.2g}"}
+    return {"measured": f"the mean of {candidate['evaluations']} evaluations, ± {candidate['standard_error']:.2g}"}
 
 
-def origin(found: Mapping[str, Any]) -> dict[str, object]:
+def origin(candidate: Mapping[str, Any]) -> dict[str, object]:
     """The origin of a candidate."""
     from pace_async.observe.spending import cost_of
 
     return {
-        "idea": found["idea"],
-        "experiment": found["experiment"],
-        "parent": found["parent"],
-        "island": found["island"],
-        "policy version": found["policy_version"],
-        "staleness": found["staleness"],
-        "cost": cost_of(found["cost_usd"]),
+        "idea": candidate["idea"],
+        "experiment": candidate["experiment"],
+        "parent": candidate["parent"],
+        "island": candidate["island"],
+        "policy version": candidate["policy_version"],
+        "staleness": candidate["staleness"],
+        "cost": cost_of(candidate["cost_usd"]),
     }

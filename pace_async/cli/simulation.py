@@ -101,19 +101,19 @@ def simulate(flags: SimulateFlags) -> None:
 
     Example: pace simulate --nodes 8 --slots-per-node 4 --threads 32 --node-mtbf 6h --preempt 0.05 --eval-mean 1800
     """
-    given = asdict(flags)
-    shape = cast("Shape", {name: given[name] for name in Shape.__annotations__})
+    settings = asdict(flags)
+    shape = cast("Shape", {name: settings[name] for name in Shape.__annotations__})
     scenario = scenario_of(flags.like, shape, _flag)
     from pace_async.observe import formatting
 
     # Both cancel it, as Ctrl-C does, so that nothing is cut off wherever it is and its folder in memory is removed.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _like_ctrl_c)
-    found = predicted(scenario)
+    prediction = predicted(scenario)
     if flags.as_json:
-        print_json(found)
+        print_json(prediction)
         return
-    print_fields(_in_words(found, formatting.bound(scenario.policy, scenario.bound)))
+    print_fields(_in_words(prediction, formatting.bound(scenario.policy, scenario.bound)))
 
 
 def _like_ctrl_c(_number: int, _frame: FrameType | None) -> None:
@@ -124,45 +124,47 @@ def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _in_words(found: "Prediction", bound: str) -> dict[str, object]:
-    ages = {int(age): amount for age, amount in found["staleness"].items()}
+def _in_words(prediction: "Prediction", bound: str) -> dict[str, object]:
+    ages = {int(age): amount for age, amount in prediction["staleness"].items()}
     total = sum(ages.values())
     shares = ", ".join(f"{age}: {100 * amount / total:.0f} %" for age, amount in ages.items()) or "nothing trained"
-    terms = ", ".join(f"{name} {_rate(value)}" for name, value in found["terms"].items())
-    thrown = f" ({found['trained_speedup']:.2f} without discarded rollouts)" if found["expired"] else ""
+    terms = ", ".join(f"{name} {_rate(value)}" for name, value in prediction["terms"].items())
+    thrown = f" ({prediction['trained_speedup']:.2f} without discarded rollouts)" if prediction["expired"] else ""
     return {
-        "speed-up over sync": f"{found['speedup']:.2f}{thrown}",
-        "slot utilisation": f"{100 * found['slot_utilisation']:.0f} % of the threads' time",
+        "speed-up over sync": f"{prediction['speedup']:.2f}{thrown}",
+        "slot utilisation": f"{100 * prediction['slot_utilisation']:.0f} % of the threads' time",
         "staleness": f"{shares} (updates; {bound})",
-        "expired": f"{found['expired']} of {found['candidates']} finished rollouts",
-        "candidates an hour": f"{_rate(found['candidates_per_hour'])}; sync {_rate(found['sync_candidates_per_hour'])}",
-        "roofline": f"{_rate(found['roofline'])} an hour, bound by {found['binding']} ({terms})",
-        "advice": found["advice"],
-        **({"repeats": _repeats_in_words(found)} if found["repeats"] else {}),
-        **(_saved_in_words(found, saved) if (saved := found["evaluation_saved"]) is not None else {}),
-        **(_nodes_in_words(found["nodes"]) if found["nodes"] is not None else {}),
+        "expired": f"{prediction['expired']} of {prediction['candidates']} finished rollouts",
+        "candidates an hour": "; sync ".join(
+            _rate(prediction[key]) for key in ("candidates_per_hour", "sync_candidates_per_hour")
+        ),
+        "roofline": f"{_rate(prediction['roofline'])} an hour, bound by {prediction['binding']} ({terms})",
+        "advice": prediction["advice"],
+        **({"repeats": _repeats_in_words(prediction)} if prediction["repeats"] else {}),
+        **(_saved_in_words(prediction, saved) if (saved := prediction["evaluation_saved"]) is not None else {}),
+        **(_nodes_in_words(prediction["nodes"]) if prediction["nodes"] is not None else {}),
     }
 
 
-def _saved_in_words(found: "Prediction", saved: float) -> dict[str, object]:
-    stopped = f"{found['pruned']:,} of {found['candidates']:,} stopped"
+def _saved_in_words(prediction: "Prediction", saved: float) -> dict[str, object]:
+    stopped = f"{prediction['pruned']:,} of {prediction['candidates']:,} stopped"
     return {"early ends": f"save {100 * saved:.1f} % of the evaluations' seconds; {stopped}"}
 
 
-def _repeats_in_words(found: "Prediction") -> str:
-    share = found["repeats"] / (found["repeats"] + found["candidates"])
-    return f"{found['repeats']:,} further evaluations of programs, {100 * share:.0f} % of all"
+def _repeats_in_words(prediction: "Prediction") -> str:
+    share = prediction["repeats"] / (prediction["repeats"] + prediction["candidates"])
+    return f"{prediction['repeats']:,} further evaluations of programs, {100 * share:.0f} % of all"
 
 
-def _nodes_in_words(found: "NodesPart") -> dict[str, object]:
+def _nodes_in_words(nodes: "NodesPart") -> dict[str, object]:
     """The part of the printed result about nodes."""
-    lost = f"{found['lost_to_node_deaths']:,} by {found['node_deaths']:,} node failures"
+    lost = f"{nodes['lost_to_node_deaths']:,} by {nodes['node_deaths']:,} node failures"
     return {
-        "nodes": f"{found['nodes']:,} with {found['slots']:,} slots, away {100 * found['away']:.1f} % of the time",
-        "lost attempts": f"{lost}, {found['lost_to_preemption']:,} preempted, of {found['attempts']:,}",
-        "waste": f"{100 * found['waste']:.1f} % of the used slot seconds ({found['lost_slot_seconds']:,.0f} s)",
-        "wait for a slot": f"{found['queue_seconds']:,.1f} s in the mean",
-        "aborted": f"{found['aborted']:,} rollouts",
+        "nodes": f"{nodes['nodes']:,} with {nodes['slots']:,} slots, away {100 * nodes['away']:.1f} % of the time",
+        "lost attempts": f"{lost}, {nodes['lost_to_preemption']:,} preempted, of {nodes['attempts']:,}",
+        "waste": f"{100 * nodes['waste']:.1f} % of the used slot seconds ({nodes['lost_slot_seconds']:,.0f} s)",
+        "wait for a slot": f"{nodes['queue_seconds']:,.1f} s in the mean",
+        "aborted": f"{nodes['aborted']:,} rollouts",
     }
 
 

@@ -56,9 +56,9 @@ def list_tasks(
             spec = load_task(str(folder)).spec
         except UsageError as error:
             if group is None:
-                said = f"broken: {error}"
+                problem = f"broken: {error}"
                 rows.append(
-                    {"task": name, "group": None, "direction": "-", "lower": None, "upper": None, "about": said}
+                    {"task": name, "group": None, "direction": "-", "lower": None, "upper": None, "about": problem}
                 )
             continue
         if group not in (None, spec.group):
@@ -139,28 +139,28 @@ def import_task(flags: ImportFlags) -> None:
     if flags.example is None:
         _import_all(flags)
         return
-    wanted = Wanted(flags.program, flags.config, flags.score, flags.evaluator, tuple(flags.include or ()))
-    made = import_example(flags.peer, flags.example, flags.to, wanted, flags.try_seed, install=flags.install)
+    hints = Wanted(flags.program, flags.config, flags.score, flags.evaluator, tuple(flags.include or ()))
+    result = import_example(flags.peer, flags.example, flags.to, hints, flags.try_seed, install=flags.install)
     if flags.as_json:
-        print_json(_imported(made))
+        print_json(_imported(result))
         return
-    tell(f"{made.folder} is a task made of {flags.example}:")
-    for line in made.lines:
+    tell(f"{result.folder} is a task made of {flags.example}:")
+    for line in result.lines:
         tell(f"    {shown(line)}")
-    for line in made.left:
+    for line in result.left:
         tell(f"not taken over: {shown(line)}")
-    where = str(made.folder) if made.folder.is_absolute() or "/" in str(made.folder) else f"./{made.folder}"
+    where = str(result.folder) if result.folder.is_absolute() or "/" in str(result.folder) else f"./{result.folder}"
     tell("Next:")
     for line in (f"pace task check {where}", f"pace run {where} --implementer MODEL --candidates 16"):
         tell(f"    {line}")
 
 
-def _imported(made: "Imported") -> "ImportedTask":
+def _imported(result: "Imported") -> "ImportedTask":
     return {
-        "task": made.name,
-        "folder": str(made.folder),
-        "taken_over": list(made.lines),
-        "not_taken_over": list(made.left),
+        "task": result.name,
+        "folder": str(result.folder),
+        "taken_over": list(result.lines),
+        "not_taken_over": list(result.left),
     }
 
 
@@ -173,12 +173,12 @@ def _import_all(flags: ImportFlags) -> None:
         raise UsageError(
             "--program, --config, --score, --evaluator and --include are for one example: leave out --all."
         )
-    made: list[ImportedTask] = []
+    imported: list[ImportedTask] = []
     failed: list[str] = []
 
     def say(name: str, result: "Imported | PaceError") -> None:
         if isinstance(result, Imported):
-            made.append(_imported(result))
+            imported.append(_imported(result))
         else:
             failed.append(name)
         if not flags.as_json:
@@ -187,10 +187,10 @@ def _import_all(flags: ImportFlags) -> None:
     folder = flags.to or Path(flags.peer)
     import_all(flags.peer, folder, flags.try_seed, install=flags.install, say=say)
     if flags.as_json:
-        document: ImportedTasks = {"imported": made, "failed": failed}
+        document: ImportedTasks = {"imported": imported, "failed": failed}
         print_json(document)
     else:
-        tell(f"{len(made)} imported into {folder}, {len(failed)} not")
+        tell(f"{len(imported)} imported into {folder}, {len(failed)} not")
     if failed:
         raise typer.Exit(2)
 
@@ -226,10 +226,10 @@ def check(
 
     chosen = settings_of_evaluator(sets)
     settings = resolve(None, {"evaluation.seed": seed, **chosen}, environment={}).evaluation
-    found: list[Check] = []
+    results: list[Check] = []
 
     def say(one: Check) -> None:
-        found.append(one)
+        results.append(one)
         if not as_json:
             tell(f"{'FAIL' if not one.ok else 'warn' if one.warns else 'pass'}  {one.name}: {shown(one.found)}")
             if one.remedy:
@@ -238,38 +238,48 @@ def check(
                 tell(f"      what the evaluator printed:\n{indented(one.printed, 10)}")
 
     anyio.run(examine, task, settings.seed, say, settings.settings)
-    if found[0].ok and (advisor or implementer):
+    if results[0].ok and (advisor or implementer):
         _say_served(task, {"advisor.model": advisor, "implementer.model": implementer}, say)
-    failed = sum(not one.ok for one in found)
+    failed = sum(not entry.ok for entry in results)
     if as_json:
         checks: list[TaskFinding] = [
             {
-                "check": one.name,
-                "ok": one.ok,
-                "warning": one.warns,
-                "found": one.found,
-                "remedy": one.remedy,
-                "evaluator_log": one.printed or None,
+                "check": entry.name,
+                "ok": entry.ok,
+                "warning": entry.warns,
+                "found": entry.found,
+                "remedy": entry.remedy,
+                "evaluator_log": entry.printed or None,
             }
-            for one in found
+            for entry in results
         ]
         document: CheckedTask = {"sound": failed == 0, "checks": checks}
         print_json(document)
     else:
-        passed = f"sound: {len(found)} checks passed{', with a warning' if any(one.warns for one in found) else ''}"
-        tell(f"{failed} of {len(found)} checks failed" if failed else passed)
+        passed = (
+            f"sound: {len(results)} checks passed{', with a warning' if any(entry.warns for entry in results) else ''}"
+        )
+        tell(f"{failed} of {len(results)} checks failed" if failed else passed)
     if failed:
         raise typer.Exit(2)
 
 
-def _say_served(task: str, named: Mapping[str, str | None], say: "Callable[[Check], None]") -> None:
+def _say_served(task: str, models: Mapping[str, str | None], say: "Callable[[Check], None]") -> None:
     """Check the advisor and the implementer that a run with these flags would have."""
     from pace_async.configure import resolve
     from pace_async.runtime.children.advisor_choice import served_by
     from pace_async.runtime.start.task_check import Check
     from pace_async.task import load_task
 
-    config = resolve(None, {key: value for key, value in named.items() if value}, environment={})
-    for one in served_by(config, load_task(task)):
-        remedy = "" if one.ok and not one.doubtful else "name another"
-        say(Check(f"{one.role} {one.model} can serve it", one.ok, one.found, remedy, warns=one.doubtful))
+    config = resolve(None, {key: value for key, value in models.items() if value}, environment={})
+    for verdict in served_by(config, load_task(task)):
+        remedy = "" if verdict.ok and not verdict.doubtful else "name another"
+        say(
+            Check(
+                f"{verdict.role} {verdict.model} can serve it",
+                verdict.ok,
+                verdict.found,
+                remedy,
+                warns=verdict.doubtful,
+            )
+        )

@@ -64,8 +64,8 @@ def watch(
         finally:
             output.close()
         if view.state == "cut_off":
-            named = paths.folder if paths is not None else view.header.name
-            tell(f"The process that drove this run has ended: `pace resume {named}` goes on.")
+            name = paths.folder if paths is not None else view.header.name
+            tell(f"The process that drove this run has ended: `pace resume {name}` goes on.")
 
 
 def _screen(output: "Output", reader: "Reader") -> "Screen":

@@ -96,13 +96,13 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _one_author(self) -> Self:
-        named = names_in(self.implementer.model)
+        implementers = names_in(self.implementer.model)
         if not self.advisor.writes_code:
-            if BY_ADVISOR.name in named:
+            if BY_ADVISOR.name in implementers:
                 raise ValueError("implementer advisor comes with advisor.role end_to_end: set that, and leave it out")
             return self
         author = "with advisor.role end_to_end the advisor writes the code itself"
-        if named != [BY_ADVISOR.name]:
+        if implementers != [BY_ADVISOR.name]:
             raise ValueError(f"{author}: leave --implementer {self.implementer.model} out")
         if self.advisor.calls != "one":
             raise ValueError(f"{author}, in one call: leave advisor.calls {self.advisor.calls} out")
@@ -136,8 +136,8 @@ class Config(Section):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.learner.cpu_ranks > 1 and (self.learner.gpus is not None or self.advisor.transport == "nccl"):
-            asked = "learner.gpus" if self.learner.gpus is not None else "advisor.transport nccl"
-            raise ValueError(f"learner.cpu_ranks divides a learner on the processor, and {asked} needs a card for it")
+            setting = "learner.gpus" if self.learner.gpus is not None else "advisor.transport nccl"
+            raise ValueError(f"learner.cpu_ranks divides a learner on the processor, and {setting} needs a card for it")
         if self.learner.k > self.learner.group_size:
             raise ValueError(
                 f"learner.k ({self.learner.k}) must not exceed learner.group_size ({self.learner.group_size})"
@@ -175,20 +175,20 @@ class Config(Section):
         return self
 
     def _refuse_unless_in_one_memory(self) -> None:
-        asked = f"advisor.transport {self.advisor.transport} is for one card of learner and engine"
+        requirement = f"advisor.transport {self.advisor.transport} is for one card of learner and engine"
         if not engine_of(self.advisor.engine).opens_memory:
-            raise ValueError(f"{asked}, with advisor.engine vllm; it is {self.advisor.engine}")
+            raise ValueError(f"{requirement}, with advisor.engine vllm; it is {self.advisor.engine}")
         for owner, ranks in (("learner", self.learner.ranks), ("engine", self.advisor.ranks)):
             if ranks > 1:
-                raise ValueError(f"{asked}, and the {owner} is divided among {ranks} ranks")
+                raise ValueError(f"{requirement}, and the {owner} is divided among {ranks} ranks")
         if (argument := self._divides_engine()) is not None:
-            raise ValueError(f"{asked}: leave {argument} out of advisor.engine_arguments")
+            raise ValueError(f"{requirement}: leave {argument} out of advisor.engine_arguments")
 
     def _divides_engine(self) -> str | None:
         """The argument of vLLM's server that divides it, if one is given. vLLM takes `_` for `-` in a name."""
         names = ("--tensor-parallel-size", "-tp", "--pipeline-parallel-size", "-pp", "--data-parallel-size", "-dp")
         arguments = self.advisor.engine_arguments
-        return next((given for given in arguments if given.partition("=")[0].replace("_", "-") in names), None)
+        return next((argument for argument in arguments if argument.partition("=")[0].replace("_", "-") in names), None)
 
     def _refuse_unless_divisible(self) -> None:
         cards = f"advisor.gpus divides the engine among {self.advisor.ranks} cards"

@@ -20,12 +20,12 @@ class OneOf:
     registry: Registry[Any]
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(self._known, handler(source))
+        return core_schema.no_info_after_validator_function(self._check_name, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {**handler(schema), "enum": list(self.registry)}
 
-    def _known(self, name: str) -> str:
+    def _check_name(self, name: str) -> str:
         if name not in self.registry:
             raise PydanticCustomError(UNKNOWN_NAME, "{sentence}", {"sentence": self.registry.unknown(name)})
         return name

@@ -11,15 +11,15 @@ IN_WORDS = (
 )
 
 
-def number_of(given: int | list[int | str] | None) -> int:
+def number_of(setting: int | list[int | str] | None) -> int:
     """How many cards a setting asks for."""
-    return len(given) if isinstance(given, list) else given or 1
+    return len(setting) if isinstance(setting, list) else setting or 1
 
 
-def _each_once(given: int | list[int | str] | None) -> int | list[int | str] | None:
-    if isinstance(given, list) and (not given or len(set(given)) < len(given)):
+def _each_once(setting: int | list[int | str] | None) -> int | list[int | str] | None:
+    if isinstance(setting, list) and (not setting or len(set(setting)) < len(setting)):
         raise ValueError("a list names at least one card, and each once")
-    return given
+    return setting
 
 
 _Place = Annotated[int, Field(ge=0)]

@@ -67,8 +67,8 @@ class StopConfig(Section):
     @field_validator("minutes", "patience_minutes", mode="before")
     @classmethod
     def _number_of_minutes(cls, given: Any) -> Any:
-        if isinstance(given, str) and (why := why_no_minutes(given)) is not None:
-            raise ValueError(why)
+        if isinstance(given, str) and (reason := why_no_minutes(given)) is not None:
+            raise ValueError(reason)
         return given
 
     @model_validator(mode="before")

@@ -24,14 +24,14 @@ REMOVED: Mapping[str, Mapping[str, object]] = {
 """By section: the value at which each did nothing."""
 
 
-def without_removed(section: str, given: object) -> object:
+def without_removed(section: str, values: object) -> object:
     """What a section is given, without the settings that are gone. Raises PydanticCustomError for other values."""
     idle = REMOVED[section]
-    if not isinstance(given, Mapping):
-        return given
-    settings = cast("Mapping[str, Any]", given)
+    if not isinstance(values, Mapping):
+        return values
+    settings = cast("Mapping[str, Any]", values)
     for name in settings.keys() & idle:
         if settings[name] != idle[name]:
-            said = {"name": name, "value": str(settings[name])}
-            raise PydanticCustomError(UNKNOWN_NAME, "{name} {value} is gone: it gained nothing that showed", said)
+            context = {"name": name, "value": str(settings[name])}
+            raise PydanticCustomError(UNKNOWN_NAME, "{name} {value} is gone: it gained nothing that showed", context)
     return {name: value for name, value in settings.items() if name not in idle}

@@ -20,9 +20,9 @@ MAY_CHANGE = OnResume()
 MAY_BE_RAISED = OnResume(how="may be raised")
 
 
-def stays(why: str) -> OnResume:
+def stays(reason: str) -> OnResume:
     """It may not change, because of this."""
-    return OnResume(why, f"stays: {why}")
+    return OnResume(reason, f"stays: {reason}")
 
 
 class Section(BaseModel):

@@ -61,30 +61,30 @@ def refuse_unless_at_service(learner: LearnerConfig, advisor: AdvisorConfig, ser
         if advisor.engine in {other.engine for other in TRAINERS.values() if other.engine}:
             raise ValueError(f"advisor.engine {advisor.engine} needs learner.trainer {advisor.engine}")
         return
-    asked = f"learner.trainer {kind.name}"
+    trainer = f"learner.trainer {kind.name}"
     if not trains(learner.objective):
-        raise ValueError(f"{asked} trains, and learner.objective {learner.objective} trains nothing: leave one out")
+        raise ValueError(f"{trainer} trains, and learner.objective {learner.objective} trains nothing: leave one out")
     if advisor.engine != kind.engine:
-        raise ValueError(f"{asked} serves its own versions: leave advisor.engine {advisor.engine} out")
-    named = advisor_of(advisor.model)
-    if named.packaged or named.chosen_for_task:
-        raise ValueError(f"{asked} trains a model of the service: name the folder of its tokenizer by --advisor")
+        raise ValueError(f"{trainer} serves its own versions: leave advisor.engine {advisor.engine} out")
+    advisor_kind = advisor_of(advisor.model)
+    if advisor_kind.packaged or advisor_kind.chosen_for_task:
+        raise ValueError(f"{trainer} trains a model of the service: name the folder of its tokenizer by --advisor")
     if advisor.temperature != 1.0:
         raise ValueError(
-            f"{asked} has logprobs at temperature 1 only, and advisor.temperature is {advisor.temperature}"
+            f"{trainer} has logprobs at temperature 1 only, and advisor.temperature is {advisor.temperature}"
         )
     if learner.lora_rank is None:
-        raise ValueError(f"{asked} trains LoRA adapters only: give learner.lora_rank, or leave it out")
+        raise ValueError(f"{trainer} trains LoRA adapters only: give learner.lora_rank, or leave it out")
     for name in _LIMITS:
         if getattr(learner, name) is not None:
-            raise ValueError(f"{asked} cannot halve or undo a step: leave learner.{name} out, or set it to null")
+            raise ValueError(f"{trainer} cannot halve or undo a step: leave learner.{name} out, or set it to null")
     penalty = OBJECTIVES[learner.objective].kl_penalty if learner.kl_penalty is None else learner.kl_penalty
     if penalty > 0:
-        raise ValueError(f"{asked} has no KL penalty: set learner.kl_penalty to 0")
+        raise ValueError(f"{trainer} has no KL penalty: set learner.kl_penalty to 0")
     for room, section in (("learner", learner), ("advisor", advisor)):
         for name in _changed(section):
             if name in _OF_THIS_MACHINE[room]:
-                raise ValueError(f"{room}.{name} is for weights on this machine, and {asked} has none: leave it out")
+                raise ValueError(f"{room}.{name} is for weights on this machine, and {trainer} has none: leave it out")
 
 
 def _changed(section: Section) -> Iterator[str]:

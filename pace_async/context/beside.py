@@ -44,34 +44,34 @@ def member_levels(context: Context, member: Member | None, spec: TaskSpec, *, al
         if alone:
             parent = context.parent
             change = _shorter_difference(parent.program, member.program) or ""
-            if _has_outline(spec) and len(told := _outline(parent.program, member.program)) <= OUTLINED * len(change):
-                change = told
+            if _has_outline(spec) and len(sketch := _outline(parent.program, member.program)) <= OUTLINED * len(change):
+                change = sketch
                 yield f"{head}, {_outlined(change, parent)}"
             for share in BEGINNINGS if len(change) >= LONG_DIFFERENCE else ():
                 yield f"{head}, {_beginning(change, share, parent)}"
             yield f"{head}. Its text has no room here."
 
-    made, left = list[str](), texts(member) if member is not None else iter(())
+    forms, left = list[str](), texts(member) if member is not None else iter(())
 
     def text(level: int) -> str | None:
         if member is None:
             return ""
-        made.extend(islice(left, max(0, level + 1 - len(made))))
-        return made[level] if level < len(made) else None
+        forms.extend(islice(left, max(0, level + 1 - len(forms))))
+        return forms[level] if level < len(forms) else None
 
     return text
 
 
-def beside(program: str, parent: Member, spec: TaskSpec, wanted: Collection[str] = ()) -> str:
-    """The program whole, or what leads to it from the parent if that is shorter. Where functions with the names
-    `wanted` differ, only these are shown, with what they use, and the others are named."""
+def beside(program: str, parent: Member, spec: TaskSpec, names: Collection[str] = ()) -> str:
+    """The program whole, or what leads to it from the parent if that is shorter. Where functions with these `names`
+    differ, only these are shown, with what they use, and the others are named."""
     difference = _shorter_difference(parent.program, program)
     if difference is None and spec.has_folder:
         return "another program, whose difference has no room here."
-    if wanted and _has_outline(spec):
-        told = _outline(parent.program, program, frozenset(wanted))
-        if len(told) < len(program if difference is None else difference):
-            return _outlined(told, parent)
+    if names and _has_outline(spec):
+        sketch = _outline(parent.program, program, frozenset(names))
+        if len(sketch) < len(program if difference is None else difference):
+            return _outlined(sketch, parent)
     if difference is None:
         return f"whole:\n{fenced(program, spec.written_in.fences[0])}"
     return f"as a difference from candidate {parent.candidate}:\n{fenced(difference, 'diff')}"
@@ -81,8 +81,8 @@ def _has_outline(spec: TaskSpec) -> bool:
     return spec.language == PYTHON and not spec.has_folder
 
 
-def _outlined(told: str, parent: Member) -> str:
-    return f"as an outline of its difference from candidate {parent.candidate}:\n{fenced(told, 'diff')}"
+def _outlined(sketch: str, parent: Member) -> str:
+    return f"as an outline of its difference from candidate {parent.candidate}:\n{fenced(sketch, 'diff')}"
 
 
 @lru_cache(maxsize=256)
@@ -99,10 +99,10 @@ def _shorter_difference(before: str, after: str) -> str | None:
 def _beginning(difference: str, share: float, parent: Member) -> str:
     """The first lines of a difference, at most this share of its characters, with what is left out."""
     lines, room = difference.split("\n"), int(len(difference) * share)
-    shown = list(takewhile(lambda end: end <= room, accumulate(len(line) + 1 for line in lines)))
-    kept = "\n".join(lines[: len(shown)])
-    of = f"as the first {len(shown)} of {len(lines)} lines of a difference from candidate {parent.candidate}"
-    return f"{of}, the others have no room here:\n{fenced(kept, 'diff')}"
+    ends = list(takewhile(lambda end: end <= room, accumulate(len(line) + 1 for line in lines)))
+    beginning = "\n".join(lines[: len(ends)])
+    of = f"as the first {len(ends)} of {len(lines)} lines of a difference from candidate {parent.candidate}"
+    return f"{of}, the others have no room here:\n{fenced(beginning, 'diff')}"
 
 
 @lru_cache(maxsize=256)

@@ -63,16 +63,16 @@ def bill(
     where one is asked, else by the advisor's. `own` are the limits of the advisor's calls."""
     others = ("implement", "notes", "pool") if "implement" in first else ()
     return [
-        _call(prompts, call, asked, implementer, NO_LIMITS)
+        _call(prompts, call, question, implementer, NO_LIMITS)
         if call in others
-        else _call(prompts, call, asked, advisor, own)
-        for call, asked in first.items()
+        else _call(prompts, call, question, advisor, own)
+        for call, question in first.items()
     ]
 
 
-def _call(prompts: Prompts, call: str, asked: Rendered, rate: Rate | None, limits: OwnLimits) -> CallBill:
+def _call(prompts: Prompts, call: str, rendering: Rendered, rate: Rate | None, limits: OwnLimits) -> CallBill:
     often = 1 / prompts.notes_every if call == "notes" else OFTEN.get(call, 1.0)
-    first = tokens_in(asked.system + asked.text)
+    first = tokens_in(rendering.system + rendering.text)
     later = first if call == "implement" else first * FULLER
     question = round(often * min(later, max(first, prompts.tokens), limits.question or math.inf))
     answer = round(often * max(ANSWERS[call], limits.thinking.get(call, 0)))

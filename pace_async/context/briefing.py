@@ -61,7 +61,7 @@ class Briefing:
             return lambda level: text if level == 0 else None
 
         def named(level: int) -> str | None:
-            return self._named(parent, digits, whole=level == 0) if level <= 1 else None
+            return self._named_programs(parent, digits, whole=level == 0) if level <= 1 else None
 
         levels: dict[str, Levels] = {
             "task": whole(task_text(spec)),
@@ -87,10 +87,10 @@ class Briefing:
         if needs is None or self.prompts.task.spec.language != PYTHON or self.prompts.task.spec.has_folder:
             return program
         others = [(member.program, wanted_of(program, member.program, specification)) for member in self.named]
-        whole = [other for other, wanted in others if not wanted]
-        needs |= changed_names(program, whole).union(*(wanted for _, wanted in others))
-        seen = folded(program, needs, mentioned_in(specification))
-        return seen if len(program) - len(seen) >= LEAST_SAVED else program
+        whole = [other for other, names in others if not names]
+        needs |= changed_names(program, whole).union(*(names for _, names in others))
+        excerpt = folded(program, needs, mentioned_in(specification))
+        return excerpt if len(program) - len(excerpt) >= LEAST_SAVED else program
 
     def page(self, parent: Member) -> str:
         """The same as a file for an author who works in a folder, without the task and the program."""
@@ -98,12 +98,12 @@ class Briefing:
         parts = {
             "How a program is scored": measured_text(self.prompts.task.spec),
             "Why": one_line(self.reasoning),
-            "Programs that the experiment may use": self._named(parent, digits, whole=True),
+            "Programs that the experiment may use": self._named_programs(parent, digits, whole=True),
             "Failed on this program and its ancestors": self._failed(digits)(0) or "",
         }
         return "\n\n".join(f"# {name}\n\n{text}" for name, text in parts.items() if text) + "\n"
 
-    def _named(self, parent: Member, digits: int, *, whole: bool) -> str:
+    def _named_programs(self, parent: Member, digits: int, *, whole: bool) -> str:
         parts = [
             f"Candidate {member.candidate}, score {score_text(member.score, digits)}"
             + (f", {self._beside(member, parent)}" if whole else ": its text is left out.")
@@ -113,8 +113,8 @@ class Briefing:
         return "\n\n".join(parts)
 
     def _beside(self, member: Member, parent: Member) -> str:
-        wanted = wanted_of(parent.program, member.program, self.specification)
-        return beside(member.program, parent, self.prompts.task.spec, wanted)
+        names = wanted_of(parent.program, member.program, self.specification)
+        return beside(member.program, parent, self.prompts.task.spec, names)
 
     def _failed(self, digits: int) -> Levels:
         return listed([line_of(row, digits) for row in self.failed])
@@ -130,7 +130,7 @@ def briefing_of(
     idea: str = "",
 ) -> Briefing:
     """The briefing for a decided experiment. Programs are named by its specification or by its idea."""
-    named, missing = list[Member](), list[int]()
+    members, missing = list[Member](), list[int]()
     for candidate in named_candidates(f"{specification}\n{idea}"):
         if candidate == parent.candidate or candidate > state.last_lease:
             continue  # "candidate 5, 600 steps" names no candidate 600
@@ -138,9 +138,9 @@ def briefing_of(
         if member is None:
             missing.append(candidate)
         else:
-            named.append(member)
+            members.append(member)
     failed = failed_on(view_of(state, island), parent, prompts.task.spec)
-    return Briefing(prompts, reasoning, tuple(named[:MOST_NAMED]), tuple(missing[:MOST_NAMED]), failed, specification)
+    return Briefing(prompts, reasoning, tuple(members[:MOST_NAMED]), tuple(missing[:MOST_NAMED]), failed, specification)
 
 
 def without_needs(specification: str) -> str:

@@ -34,23 +34,23 @@ def first_questions(prompts: Prompts, calls: str) -> dict[str, Rendered]:
     questions = Questions(prompts, _first(seed), view)
     ideas = [KnownIdea(place, EXAMPLE, 1, 1) for place in (1, 2, 3)]
     if prompts.end_to_end:
-        asked = {"write": questions.write(prompts.budget)}
+        by_call = {"write": questions.write(prompts.budget)}
     elif calls == "one":
-        asked = {"one": questions.one(prompts.budget)}
+        by_call = {"one": questions.one(prompts.budget)}
     else:
-        asked = {
+        by_call = {
             "propose": questions.propose(prompts.budget),
             "assess": questions.assess(prompts.budget, [Near(1, EXAMPLE, 1, EXAMPLE)]),
             "select": questions.select(prompts.budget, ideas),
         }
     if not prompts.end_to_end:
-        asked["implement"] = _implement(prompts, seed)
+        by_call["implement"] = _implement(prompts, seed)
     if prompts.notes_every:
-        asked["notes"] = asked_for_notes(prompts, _first(seed))
+        by_call["notes"] = asked_for_notes(prompts, _first(seed))
     if prompts.drop_ideas:
         pool = [KnownIdea(place, EXAMPLE, 1, 1) for place in range(1, prompts.drop_ideas + 2)]
-        asked["pool"] = pool_question(prompts, view, pool)
-    return asked
+        by_call["pool"] = pool_question(prompts, view, pool)
+    return by_call
 
 
 def check(templates: Templates, task: Task, around: Surroundings = NOT_KNOWN) -> None:
@@ -93,10 +93,10 @@ def _implement(prompts: Prompts, seed: Member) -> Rendered:
     spec = prompts.task.spec
     briefing = Briefing(prompts, EXAMPLE)
     specification = f"{EXAMPLE}\nNeeds: {spec.entry or 'none'}"
-    seen = briefing.seen(seed.program, specification)
-    note = HIDDEN if seen != seed.program else ""
+    excerpt = briefing.seen(seed.program, specification)
+    note = HIDDEN if excerpt != seed.program else ""
     head = f"It is candidate 0, with {size_text(spec, seed.program)}.{note}"
-    shown = f"{head}\n{fenced(seen, spec.written_in.fences[0])}"
+    text = f"{head}\n{fenced(excerpt, spec.written_in.fences[0])}"
     values: dict[str, Any] = {
         **answer_form(spec, seed.program),
         "idea": EXAMPLE,
@@ -104,4 +104,4 @@ def _implement(prompts: Prompts, seed: Member) -> Rendered:
         "request": "Carry out the specification.",
     }
     whole = files_levels(seed.program, seed.program, spec, head) if spec.has_folder else None
-    return briefing.render(whole or (lambda level: shown if level == 0 else None), seed, values)
+    return briefing.render(whole or (lambda level: text if level == 0 else None), seed, values)

@@ -23,12 +23,12 @@ _SHARES = (0.75, 0.5, 0.35, 0.25, 0.15, 0.08, 0.0)
 """Shares of the characters of all files that each further level shows whole at most."""
 
 
-def files_levels(program: str, seed: str, spec: TaskSpec, head: str, asked: str = "") -> Levels:
-    """The program after `head`, at each level of detail. `asked` is the text whose files come first after the changed
-    ones."""
+def files_levels(program: str, seed: str, spec: TaskSpec, head: str, experiment: str = "") -> Levels:
+    """The program after `head`, at each level of detail. `experiment` is the text whose files come first after the
+    changed ones."""
     files = Program.of(program).files
-    ranks = _by_need(Program.of(program), Program.of(seed), spec, asked)
-    shown = {path for path in files if ranks[path] < FIXED or not _is_much_data(path, files[path])}
+    ranks = _by_need(Program.of(program), Program.of(seed), spec, experiment)
+    eligible = {path for path in files if ranks[path] < FIXED or not _is_much_data(path, files[path])}
     total = sum(map(len, files.values()))
 
     def text(level: int) -> str | None:
@@ -37,13 +37,13 @@ def files_levels(program: str, seed: str, spec: TaskSpec, head: str, asked: str 
         room = total if level == 0 else int(total * _SHARES[level - 1])
         whole, rest = list[str](), list[str]()
         for path in sorted(files, key=lambda path: (ranks[path], path)):
-            if path in shown and (level == 0 or len(files[path]) <= room):
+            if path in eligible and (level == 0 or len(files[path]) <= room):
                 room -= len(files[path])
                 whole.append(_whole(path, files[path], spec))
             else:
                 rest.append(_in_short(path, files[path], spec))
-        told = ["Files that are not shown here, with their signatures or first lines:", *rest] if rest else []
-        return "\n".join([head, *whole, *told])
+        summary = ["Files that are not shown here, with their signatures or first lines:", *rest] if rest else []
+        return "\n".join([head, *whole, *summary])
 
     return text
 
@@ -76,14 +76,16 @@ FIXED = 3
 """The rank of a file that may not change and that nothing asks for."""
 
 
-def _by_need(program: Program, seed: Program, spec: TaskSpec, asked: str) -> dict[str, int]:
+def _by_need(program: Program, seed: Program, spec: TaskSpec, experiment: str) -> dict[str, int]:
     """The rank of each file, from 0: what is needed most."""
     changed = set(changed_paths(seed, program))
 
     def rank(path: str) -> int:
         if path in changed:
             return 0
-        if asked and (path in asked or re.search(rf"(?<![\w/.]){re.escape(PurePosixPath(path).name)}\b", asked)):
+        if experiment and (
+            path in experiment or re.search(rf"(?<![\w/.]){re.escape(PurePosixPath(path).name)}\b", experiment)
+        ):
             return 1
         return 2 if spec.may_change(path) else FIXED
 
@@ -92,7 +94,7 @@ def _by_need(program: Program, seed: Program, spec: TaskSpec, asked: str) -> dic
 
 def _is_much_data(path: str, text: str) -> bool:
     suffix = PurePosixPath(path).suffix.removeprefix(".").lower()
-    return len(text) > FEW_DATA and all(one.suffix != suffix for one in LANGUAGES.values())
+    return len(text) > FEW_DATA and all(language.suffix != suffix for language in LANGUAGES.values())
 
 
 def _whole(path: str, text: str, spec: TaskSpec) -> str:
@@ -107,12 +109,12 @@ def _in_short(path: str, text: str, spec: TaskSpec) -> str:
     head = f"{path} ({1 + text.count(chr(10))} lines{note})"
     if note and _is_much_data(path, text):
         return "\n".join([head, *(f"    {line[:200]}" for line in text.split("\n")[:FIRST_LINES])])
-    found = [match[0].rstrip() for match in _SIGNATURE.finditer(text)] if path.endswith(".py") else []
-    more = [f"    … and {len(found) - MOST_SIGNATURES} more"] if len(found) > MOST_SIGNATURES else []
-    return "\n".join([head, *(f"    {line[:200]}" for line in found[:MOST_SIGNATURES]), *more])
+    signatures = [match[0].rstrip() for match in _SIGNATURE.finditer(text)] if path.endswith(".py") else []
+    more = [f"    … and {len(signatures) - MOST_SIGNATURES} more"] if len(signatures) > MOST_SIGNATURES else []
+    return "\n".join([head, *(f"    {line[:200]}" for line in signatures[:MOST_SIGNATURES]), *more])
 
 
 def _fence_name(path: str) -> str:
     suffix = PurePosixPath(path).suffix.removeprefix(".").lower()
-    known = (one.fences[0] for one in LANGUAGES.values() if one.suffix == suffix and one.fences)
+    known = (language.fences[0] for language in LANGUAGES.values() if language.suffix == suffix and language.fences)
     return next(known, suffix if suffix.isalnum() else "")

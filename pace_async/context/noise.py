@@ -46,14 +46,14 @@ def _of_equal_programs(view: Results, first: TriedOut | None) -> Iterator[float]
         tested = [view.tested[candidate] for candidate in view.by_program[program]]
         if program == own and first is not None:
             tested.insert(0, first)
-        scores = [one.score for one in tested if one.score is not None and one.seconds]
+        scores = [result.score for result in tested if result.score is not None and result.seconds]
         yield from (abs(score - scores[0]) for score in scores[1:])
 
 
 def _of_second_evaluations(view: Results) -> Iterator[float]:
-    for one in view.best(CONFIRMED):
-        if one.score is not None and one.again is not None:
-            yield abs(one.score - one.again)
+    for result in view.best(CONFIRMED):
+        if result.score is not None and result.again is not None:
+            yield abs(result.score - result.again)
 
 
 def noise_text(spec: TaskSpec, noise: Noise | None) -> str:

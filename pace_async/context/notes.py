@@ -24,8 +24,8 @@ def notes_question(prompts: Prompts, state: RunState) -> Rendered:
 def asked_for_notes(prompts: Prompts, context: Context) -> Rendered:
     """The question in this context: what an advisor is told of the task, the results, the ideas and other threads, and
     the last page."""
-    asked = replace(context, most=prompts.candidates, asked=0)
-    every = levels_of(asked, prompts.task, prompts.around)
+    notes_context = replace(context, most=prompts.candidates, asked=0)
+    every = levels_of(notes_context, prompts.task, prompts.around)
     levels = {name: every[name] for name in SECTIONS}
     frame = Frame(prompts.templates, ("notes_system", "notes"), {"longest": LONGEST})
     return frame.within(levels, prompts.budget)

@@ -43,12 +43,12 @@ def shorter(page: str, longest: int) -> str:
 
 def _parts(lines: list[str]) -> list[str]:
     """The texts under the headings, as far as these stand there in their order."""
-    named = [_HEADING.fullmatch(line.strip()) for line in lines]
-    starts = [at for at, found in enumerate(named) if found is not None and found[1].capitalize() == HEADINGS[0]]
+    matches = [_HEADING.fullmatch(line.strip()) for line in lines]
+    starts = [at for at, match in enumerate(matches) if match is not None and match[1].capitalize() == HEADINGS[0]]
     parts: list[list[str]] = []
-    for line, found in zip(lines[starts[-1] :], named[starts[-1] :], strict=True) if starts else ():
-        if found is not None and found[1].capitalize() in HEADINGS[len(parts) : len(parts) + 1]:
-            parts.append([found[2] or ""])
+    for line, match in zip(lines[starts[-1] :], matches[starts[-1] :], strict=True) if starts else ():
+        if match is not None and match[1].capitalize() in HEADINGS[len(parts) : len(parts) + 1]:
+            parts.append([match[2] or ""])
         else:
             parts[-1].append(line)
     return ["\n".join(line.rstrip() for line in part if line.strip()) for part in parts]
@@ -67,5 +67,5 @@ def _bounded(texts: list[str], longest: int) -> str:
         if size > cap:
             break
         left -= size
-    kept = (text if len(text) <= cap else f"{text[: cap - 3].rstrip()}..." for text in texts)
-    return "\n".join(f"{heading}:\n{text}" for heading, text in zip(HEADINGS, kept, strict=True))
+    bodies = (text if len(text) <= cap else f"{text[: cap - 3].rstrip()}..." for text in texts)
+    return "\n".join(f"{heading}:\n{text}" for heading, text in zip(HEADINGS, bodies, strict=True))

@@ -41,12 +41,14 @@ def pool_question(prompts: Prompts, view: Results, ideas: Sequence[KnownIdea]) -
 
 def _pool_levels(view: Results, ideas: Sequence[KnownIdea], spec: TaskSpec) -> Levels:
     """Each idea with its newest experiments, the newest first."""
-    digits = digits_for([one.score for one in view.tested.values() if one.score is not None])
+    digits = digits_for([experiment.score for experiment in view.tested.values() if experiment.score is not None])
 
     def told(idea: KnownIdea, longest: int, most: int) -> str:
-        tried = [view.tested[candidate] for candidate in reversed(view.of_idea.get(idea.number, ()))]
-        count = f"experiments: {len(tried)}" if tried else "not tried"
-        rows = [row_text(row_of(view, one, spec), digits, BRIEF, (), bare=True) for one in tried[:most]]
+        experiments = [view.tested[candidate] for candidate in reversed(view.of_idea.get(idea.number, ()))]
+        count = f"experiments: {len(experiments)}" if experiments else "not tried"
+        rows = [
+            row_text(row_of(view, experiment, spec), digits, BRIEF, (), bare=True) for experiment in experiments[:most]
+        ]
         return "\n".join([f"Idea {idea.number} ({count}): {in_short(idea.text, longest)}", *rows])
 
     def text(level: int) -> str | None:
@@ -59,13 +61,13 @@ def changes_in(answer: str, ideas: Collection[int]) -> tuple[tuple[int, str], ..
     """What becomes of these ideas: by number, the new words of those that get any, and none for those that leave.
     Raises CandidateFault("unparsed") if none leaves, all do, or one is not of the pool."""
     lines = [sound(line).strip() for line in answer.splitlines()]
-    asked = [(place, found[1]) for place, line in enumerate(lines) if (found := _LEAVE.fullmatch(line))]
-    place, named = asked[-1] if asked else (0, "")
-    leaving = {int(number) for number in re.findall(r"\d+", named)}
+    leave_lines = [(place, matched[1]) for place, line in enumerate(lines) if (matched := _LEAVE.fullmatch(line))]
+    place, numbers = leave_lines[-1] if leave_lines else (0, "")
+    leaving = {int(number) for number in re.findall(r"\d+", numbers)}
     if not leaving or leaving >= set(ideas) or not leaving <= set(ideas):
-        raise CandidateFault("unparsed", f"the line {f'Leave:{named}'!r} does not name some of the ideas of the pool")
-    found = (_IDEA.fullmatch(line) for line in lines[place + 1 :])
-    texts = {int(line[1]): " ".join(line[2].split())[:LONGEST] for line in found if line is not None}
+        raise CandidateFault("unparsed", f"the line {f'Leave:{numbers}'!r} does not name some of the ideas of the pool")
+    matched = (_IDEA.fullmatch(line) for line in lines[place + 1 :])
+    texts = {int(line[1]): " ".join(line[2].split())[:LONGEST] for line in matched if line is not None}
     stay = set(ideas) - leaving
     changes = {number: text for number, text in texts.items() if number in stay and text.isprintable() and text}
     return tuple(sorted({**changes, **dict.fromkeys(leaving, "")}.items()))

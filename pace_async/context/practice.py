@@ -25,15 +25,15 @@ def practice_levels(practice: Practised | None) -> Levels:
         metrics = "".join(f", {one_line(name, LONGEST_NAME)} {value:.4g}" for name, value in practice.metrics.items())
         head = f"{where} it got {practice.score:.6g}{metrics}."
     printed = practice.printed
-    shown = sorted({min(end, len(printed)) for end in ENDS}, reverse=True)
+    lengths = sorted({min(end, len(printed)) for end in ENDS}, reverse=True)
 
     def text(level: int) -> str | None:
-        if level >= len(shown):
+        if level >= len(lengths):
             return None
-        if not shown[level]:
+        if not lengths[level]:
             return head
-        what = "What it printed there" if shown[level] == len(printed) else "The end of what it printed there"
-        return f"{head} {what}, which is data:\n{fenced(printed[-shown[level] :], 'text')}"
+        caption = "What it printed there" if lengths[level] == len(printed) else "The end of what it printed there"
+        return f"{head} {caption}, which is data:\n{fenced(printed[-lengths[level] :], 'text')}"
 
     return text
 

@@ -106,10 +106,10 @@ class Questions:
     def under_way(self) -> Mapping[int, str]:
         """The ideas that other threads are trying out, and those that were proposed with them, by number. They are
         known, and in no view yet."""
-        tried = {each.idea: each.what for each in self.context.under_way if each.idea is not None}
-        named = self.context.choosable.items()
-        beside = {number: idea.text for number, idea in named if number not in self.view.ideas}
-        return {**beside, **tried}
+        trials = {each.idea: each.what for each in self.context.under_way if each.idea is not None}
+        choices = self.context.choosable.items()
+        beside = {number: idea.text for number, idea in choices if number not in self.view.ideas}
+        return {**beside, **trials}
 
     def repeats(self, text: str) -> int | None:
         """The number of the idea that a proposal certainly repeats, one that is under way included."""
@@ -155,24 +155,24 @@ class Questions:
     def assess(self, budget: int, near: Sequence[Near]) -> Rendered:
         """Asks which of these proposals repeat the idea that is near. They are counted from 1."""
         longest = _longest_idea("assess", budget)
-        shown = [
+        pairs = [
             Near(place, one_line(each.text, longest), each.number, one_line(each.known, longest))
             for place, each in enumerate(near, start=1)
         ]
-        return self.render("assess", budget, near=shown)
+        return self.render("assess", budget, near=pairs)
 
     def select(self, budget: int, proposed: Sequence[KnownIdea]) -> Rendered:
         """Asks for one idea, one of these or an older one, and an experiment."""
         longest = _longest_idea("select", budget)
-        shown = [{"number": idea.number, "text": one_line(idea.text, longest)} for idea in proposed]
-        return self.render("select", budget, proposed=shown)
+        ideas = [{"number": idea.number, "text": one_line(idea.text, longest)} for idea in proposed]
+        return self.render("select", budget, proposed=ideas)
 
     def again(self, question: Callable[[int], Rendered], budget: int, answer: str, wrong: str) -> Rendered:
         """A question once more, with an answer to it that could not be used and what is `wrong` with it."""
-        shown = fenced(answer[-LONGEST_ANSWER:])
-        more = self.prompts.templates.render("again", answer=shown, wrong=one_line(wrong))
-        asked = question(budget - len(more))
-        return replace(asked, text=f"{asked.text}\n{more}")
+        quote = fenced(answer[-LONGEST_ANSWER:])
+        more = self.prompts.templates.render("again", answer=quote, wrong=one_line(wrong))
+        rendered = question(budget - len(more))
+        return replace(rendered, text=f"{rendered.text}\n{more}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ def fit_of(frames: Sequence[Frame], levels: Mapping[str, Levels], budget: int) -
 
 def _size(frames: Sequence[Frame], fit: Fitted) -> int:
     """Characters of the longest of these questions."""
-    return max(len(asked.system) + len(asked.text) for asked in (frame.filled(fit) for frame in frames))
+    return max(len(rendered.system) + len(rendered.text) for rendered in (frame.filled(fit) for frame in frames))
 
 
 def _longest_idea(name: str, budget: int) -> int:

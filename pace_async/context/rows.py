@@ -92,13 +92,13 @@ def columns_of(rows: Iterable[Row]) -> Mapping[str, float]:
             values.setdefault(name, []).append((value, row.tested.score))
     most = max(map(len, values.values()), default=0)
     return {
-        name: _told(pairs)
+        name: _relevance(pairs)
         for name, pairs in values.items()
         if most < 2 or len(pairs) < most or len({value for value, _ in pairs}) > 1
     }
 
 
-def _told(pairs: Sequence[tuple[float, float | None]]) -> float:
+def _relevance(pairs: Sequence[tuple[float, float | None]]) -> float:
     """How much a metric says of the score, in [0, 1]."""
     scored = [(value, score) for value, score in pairs if score is not None]
     x, y = (_centred(column) for column in zip(*scored, strict=True)) if len(scored) > 2 else ((), ())

@@ -88,17 +88,17 @@ def results_levels(context: Context, digits: int) -> Levels:
             return None
         size = SIZES[level]
         tops = context.best_rows[: size.best]
-        shown = {row.tested.candidate for row in tops}
-        news = _newest(context, shown)[: size.recent]
+        candidates = {row.tested.candidate for row in tops}
+        news = _newest(context, candidates)[: size.recent]
         columns = most_telling(context.columns, size.columns) if tops else []
         practised = any(row.tested.practice is not None for row in (*tops, *news))
         names = [one_line(name, LONGEST_METRIC) for name in columns]
-        named = "".join(f" | {name}" for name in [*([PRACTICE] if practised else []), *names])
+        header = "".join(f" | {name}" for name in [*([PRACTICE] if practised else []), *names])
         lines: list[str] = []
         again = any(row.says_again and row.tested.again is not None for row in (*tops, *news))
         ranked = again or any(row.doubted for row in tops)
-        told = {"ranked": RANKED if ranked else "", "again": " (again)" if again else ""}
-        best = BEST_HEAD.format(columns=named, more="" if size.bare else MORE, **told)
+        remarks = {"ranked": RANKED if ranked else "", "again": " (again)" if again else ""}
+        best = BEST_HEAD.format(columns=header, more="" if size.bare else MORE, **remarks)
         for head, rows in ((best, tops), ("Others, the latest first:", news)):
             if rows:
                 lengths = (size.long if place < WHOLE else size.short for place in range(len(rows)))
@@ -150,9 +150,9 @@ def _left_out(context: Context, columns: Sequence[str]) -> str:
     names = [one_line(name, LONGEST_METRIC) for name in context.columns if name not in columns]
     if not names or not columns:
         return ""
-    told = ", ".join(names[:MOST_LEFT_OUT])
+    listing = ", ".join(names[:MOST_LEFT_OUT])
     more = f" and {len(names) - MOST_LEFT_OUT} more" if len(names) > MOST_LEFT_OUT else ""
-    return f" Metrics without a column: {told}{more}."
+    return f" Metrics without a column: {listing}{more}."
 
 
 def what_of(row: Row, longest: int) -> str:
@@ -185,13 +185,13 @@ def _outcome(row: Row, digits: int, *, bare: bool = False) -> str:
     return f"{score_text(tested.score, digits)}{again}{gain}{best}{same}{took}"
 
 
-def _counts(context: Context, shown: int) -> str:
+def _counts(context: Context, row_count: int) -> str:
     ends = f"; the run ends after {context.most}" if context.most is not None else ""
     if not context.tested:
         return f"Nothing has been tried yet{ends}{' candidates' if ends else ''}."
     causes = ", ".join(f"{cause} {times}" for cause, times in counted(context.failures)[:6])
     failed = f" Without a score: {causes}." if causes else ""
-    rest = context.tested - shown
+    rest = context.tested - row_count
     hidden = f", {rest} not shown" if rest > 0 else ""
     return f"{context.tested} tried in all, {context.scored} with a score{hidden}{ends}.{failed}"
 
@@ -200,13 +200,13 @@ def listed(
     lines: Sequence[Callable[[int], str]],
     more: int = 0,
     what: str = "",
-    one: str = "",
+    singular: str = "",
     levels: tuple[tuple[int, int, int], ...] = LISTED,
     kept: int = 0,
 ) -> Levels:
-    """A list of lines, each made for a longest length. `more` of them are not among these. `what` ends
-    the sentence that counts those left out, `one` where it is a single one. The first `kept` lines go with the whole
-    list only."""
+    """A list of lines, each made for a longest length. `more` of them are not among these. `what` ends the sentence
+    that counts those left out, `singular` where it is a single one. The first `kept` lines go with the whole list
+    only."""
 
     def text(level: int) -> str | None:
         if not lines:
@@ -215,10 +215,10 @@ def listed(
             return None
         count, long, short = levels[level]
         count = max(count, kept)
-        gone = more + max(0, len(lines) - count)
-        shown = [line(long if place < FIRST else short) for place, line in enumerate(lines[:count])]
-        told = what if gone > 1 else one or what
-        return "\n".join([*shown, *([f"{gone} more{f' {told}' if told else ''}."] if gone else [])])
+        remainder = more + max(0, len(lines) - count)
+        texts = [line(long if place < FIRST else short) for place, line in enumerate(lines[:count])]
+        ending = what if remainder > 1 else singular or what
+        return "\n".join([*texts, *([f"{remainder} more{f' {ending}' if ending else ''}."] if remainder else [])])
 
     return text
 
@@ -268,8 +268,8 @@ def lineage_levels(context: Context) -> Levels:
         ]
         + [str(each.tested.parent or FIRST_PROGRAM) for each in context.lineage[-1:]]
     )
-    shown = _in_table(context)
-    others = [row for row in context.lineage if row.tested.candidate not in shown]
+    table_candidates = _in_table(context)
+    others = [row for row in context.lineage if row.tested.candidate not in table_candidates]
     rows = listed([_step_of(row) for row in others])
 
     def text(level: int) -> str | None:
@@ -292,10 +292,10 @@ def _step_of(row: Row) -> Callable[[int], str]:
 
 def failed_levels(context: Context, digits: int) -> Levels:
     """What failed on the parent and its line. Of what the table shows only the cause is said again."""
-    shown = _in_table(context)
+    table_candidates = _in_table(context)
 
     def line(row: Row) -> Callable[[int], str]:
-        if row.tested.candidate in shown:
+        if row.tested.candidate in table_candidates:
             return lambda _: f"- candidate {row.tested.candidate}: {_outcome(row, digits)}"
         return line_of(row, digits)
 
@@ -309,9 +309,9 @@ def _in_table(context: Context) -> set[int]:
     return {*tops, *(row.tested.candidate for row in _newest(context, tops)[: size.recent])}
 
 
-def _newest(context: Context, shown: Collection[int]) -> list[Row]:
-    """The rows that are not `shown`, the newest first."""
-    rows = (row for row in (*context.best_rows, *context.recent_rows) if row.tested.candidate not in shown)
+def _newest(context: Context, excluded: Collection[int]) -> list[Row]:
+    """The rows that are not `excluded`, the newest first."""
+    rows = (row for row in (*context.best_rows, *context.recent_rows) if row.tested.candidate not in excluded)
     return sorted(rows, key=lambda row: -row.tested.candidate)
 
 
@@ -350,14 +350,14 @@ def _whose(idea: KnownIdea, context: Context) -> str:
         return " (pinned by a person)"
     if idea.by_person:
         return " (from a person)"
-    told = ["of the earlier run"] if idea.by_earlier_run else []
+    remarks = ["of the earlier run"] if idea.by_earlier_run else []
     if idea.number in context.close:
-        told.append(f"close to candidate {context.close[idea.number]}")
+        remarks.append(f"close to candidate {context.close[idea.number]}")
     if like := context.like.get(idea.number):
         numbers = ", ".join(str(each.number) for each in like[:MOST_ALIKE])
         more = f" and {len(like) - MOST_ALIKE} more" if len(like) > MOST_ALIKE else ""
-        told.append(f"much the same: {numbers}{more}")
-    return f" ({'; '.join(told)})" if told else ""
+        remarks.append(f"much the same: {numbers}{more}")
+    return f" ({'; '.join(remarks)})" if remarks else ""
 
 
 def under_way_levels(context: Context) -> Levels:
@@ -369,7 +369,7 @@ def under_way_levels(context: Context) -> Levels:
         below = rows(level)
         if below is None or (level and not lines):
             return None
-        return "\n".join(part for part in (below, _asked(context.asked, context.left)) if part)
+        return "\n".join(part for part in (below, _request_to_differ(context.asked, context.left)) if part)
 
     return text
 
@@ -383,7 +383,7 @@ def _try_of(each: UnderWay) -> Callable[[int], str]:
     return line
 
 
-def _asked(others: int, left: int) -> str:
+def _request_to_differ(others: int, left: int) -> str:
     """What keeps threads that are asked the same from choosing the same."""
     if not others or not left:
         return ""

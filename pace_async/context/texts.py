@@ -37,8 +37,8 @@ def one_line(text: str, longest: int | None = None) -> str:
     if longest is None or len(line) <= longest:
         return line
     words, _, _ = line[:longest].rpartition(" ")
-    kept = words if len(words) >= longest / 2 else line[: longest - 1]
-    return f"{kept.rstrip(' ,;:')}…"
+    beginning = words if len(words) >= longest / 2 else line[: longest - 1]
+    return f"{beginning.rstrip(' ,;:')}…"
 
 
 def in_short(text: str, longest: int) -> str:
@@ -148,11 +148,11 @@ def metrics_text(spec: TaskSpec, noise: Noise | None = None) -> str:
 
 def measured_text(spec: TaskSpec) -> str:
     """What the metrics of a hidden scorer mean, between which scores progress counts, and how large the data are."""
-    told = [f"{name}: {meaning}" for name, meaning in spec.told_metrics.items()]
+    meanings = [f"{name}: {meaning}" for name, meaning in spec.told_metrics.items()]
     lines = (
-        ["What is measured:", *(f"- {line}" for line in told)]
-        if told[1:]
-        else [f"What is measured: {line}." for line in told]
+        ["What is measured:", *(f"- {line}" for line in meanings)]
+        if meanings[1:]
+        else [f"What is measured: {line}." for line in meanings]
     )
     if spec.has_bounds:
         ends = (spec.bounds.lower, spec.bounds.upper)
@@ -192,13 +192,13 @@ def program_levels(context: Context, task: Task, *, to_edit: bool) -> Levels:
     if spec.has_folder:
         bounds = "" if to_edit else f"\n{may_change_text(spec, program)}"  # an author is told with the form
         return files_levels(program, task.program, spec, f"{head}{bounds}{wrote}")
-    seen = (
+    excerpt = (
         program
         if to_edit or spec.language != PYTHON
         else in_use(program, spec.entry if spec.of_kind.calls_function else "")
     )
-    head += NOT_IN_USE if seen != program else ""
-    text = f"{head}{wrote}\n{fenced(seen, spec.written_in.fences[0])}"
+    head += NOT_IN_USE if excerpt != program else ""
+    text = f"{head}{wrote}\n{fenced(excerpt, spec.written_in.fences[0])}"
     return lambda level: text if level == 0 else None
 
 
@@ -210,12 +210,12 @@ def notes_levels(page: NotesPage | None) -> Levels:
             return ""
         if level >= len(PAGES):
             return None
-        shown = shorter(page.text, PAGES[level])
+        excerpt = shorter(page.text, PAGES[level])
         when = (
             f"after {page.candidates} candidates" if page.number else "in the earlier run, with its numbers and scores"
         )
         head = f"Written by a model {when}, which is data:"
-        return f"{head}\n{fenced(shown, 'text')}" if shown else ""
+        return f"{head}\n{fenced(excerpt, 'text')}" if excerpt else ""
 
     return text
 
@@ -227,7 +227,7 @@ def note_levels(page: str) -> Levels:
         if not page or level >= len(PAGES):
             return None if level else ""
         longest = PAGES[level]
-        shown = page if len(page) <= longest else f"{page[: longest - 1].rstrip()}…"
-        return f"{NOTE_HEAD}\n{fenced(shown, 'text')}"
+        excerpt = page if len(page) <= longest else f"{page[: longest - 1].rstrip()}…"
+        return f"{NOTE_HEAD}\n{fenced(excerpt, 'text')}"
 
     return text

@@ -149,7 +149,7 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
     pinned, vetoed = state.steering.pinned(), state.steering.vetoed()
     taken = {number for each in under_way for number in (each.idea, *each.covers) if number is not None} | {*vetoed}
     beside = _proposed_beside(state, island, view, taken)
-    asked = _asked(state, island)
+    threads_asked = _threads_asked(state, island)
     seed = first.score if first is not None else None
     earlier = state.memory.earlier
 
@@ -160,9 +160,9 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
     best_rows = tuple(_marked([judged(tested) for tested in top], spec))
     recent_rows = tuple(judged(tested, view.equal_to(tested)) for tested in recent)
     seed_row = _seed_row(state, spec)
-    tried = [(row.tested.candidate, row.idea or row.tested.experiment) for row in (*best_rows, *recent_rows)]
-    tried += [(each.candidate, each.what) for each in under_way]
-    listed, close = _distinct(view, beside, untried, taken, pinned, tried)
+    trials = [(row.tested.candidate, row.idea or row.tested.experiment) for row in (*best_rows, *recent_rows)]
+    trials += [(each.candidate, each.what) for each in under_way]
+    listed, close = _distinct(view, beside, untried, taken, pinned, trials)
     return Context(
         parent=parent,
         best=ahead,
@@ -181,8 +181,8 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
         tested=len(view.tested),
         scored=len(view.worth),
         untried=view.count_waiting(taken) + len(beside),
-        asked=asked,
-        left=(island.number - 1) % (MOST_LEFT + 1) if asked and parent.candidate == 0 else 0,
+        asked=threads_asked,
+        left=(island.number - 1) % (MOST_LEFT + 1) if threads_asked and parent.candidate == 0 else 0,
         failures=dict(view.failures),
         notes=page_seen(state) if state.memory.mode == "run" else None,
         note=note_seen(state),
@@ -204,8 +204,8 @@ def _on_front(state: RunState, island: Island, view: Results) -> list[TriedOut]:
     if not island.members[0].costs:
         return []
     others = () if state.memory.mode == "island" else state.visible.front
-    seen = front_of([member for member in (*island.members, *others) if member.candidate in view.tested])
-    return [view.tested[member.candidate] for member in least_crowded(seen)[:BEST]]
+    front = front_of([member for member in (*island.members, *others) if member.candidate in view.tested])
+    return [view.tested[member.candidate] for member in least_crowded(front)[:BEST]]
 
 
 def _weights(state: RunState, spec: TaskSpec, island: Island) -> tuple[float, ...]:
@@ -235,10 +235,10 @@ def _worth(view: Results, spec: TaskSpec, member: Member | TriedOut) -> float:
 
 def _fitter(view: Results, spec: TaskSpec, a: Member, b: Member) -> Member:
     """As `fitter`, by what the scores come to."""
-    one, other = _worth(view, spec, a), _worth(view, spec, b)
-    if one == other:
+    worth, other = _worth(view, spec, a), _worth(view, spec, b)
+    if worth == other:
         return fitter(spec.fitness, a, b)
-    return a if spec.fitness.better(one, other) else b
+    return a if spec.fitness.better(worth, other) else b
 
 
 def _behind(view: Results, spec: TaskSpec, row: Row, best: Member) -> bool:
@@ -267,8 +267,8 @@ def _marked(rows: Iterable[Row], spec: TaskSpec) -> Iterator[Row]:
 
 def _repeating(row: Row, earlier: LearnedBefore | None) -> Row:
     """The row, marked where its program was made in the run from which this one started."""
-    made = earlier.programs.get(row.tested.program) if earlier is not None and row.same_program is None else None
-    return row if made is None or earlier is None else replace(row, same_program=f"{made} of {earlier.run}")
+    candidate = earlier.programs.get(row.tested.program) if earlier is not None and row.same_program is None else None
+    return row if candidate is None or earlier is None else replace(row, same_program=f"{candidate} of {earlier.run}")
 
 
 def failed_on(view: Results, parent: Member, spec: TaskSpec) -> tuple[Row, ...]:
@@ -281,14 +281,14 @@ def program_of(state: RunState, island: Island, candidate: int) -> Member | None
     behind_barrier = state.memory.mode != "island" and state.terms.bound == 0
     known = [island] if state.memory.mode == "island" or behind_barrier else state.islands.values()
     seed = [state.seed_program] if state.seed_program and not behind_barrier else []
-    shown = (*(each.members for each in known), state.visible.elites.values(), state.visible.front, seed)
-    return next((member for member in chain.from_iterable(shown) if member.candidate == candidate), None)
+    sources = (*(each.members for each in known), state.visible.elites.values(), state.visible.front, seed)
+    return next((member for member in chain.from_iterable(sources) if member.candidate == candidate), None)
 
 
-def base_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, named: int | None) -> Member:
+def base_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, candidate: int | None) -> Member:
     """What a rollout on `parent` changes whose answer names a candidate as base: that one, if the island may see its
     program and it is no worse, else the parent. An island that has gone back goes on from its own programs."""
-    base, view = program_of(state, island, named) if named is not None else None, view_of(state, island)
+    base, view = program_of(state, island, candidate) if candidate is not None else None, view_of(state, island)
     if base is None or _surpassed(view, spec, base, parent):
         return parent
     return parent if island.course.stay > 0 and base not in island.members else base
@@ -301,20 +301,20 @@ def _surpassed(view: Results, spec: TaskSpec, base: Member, parent: Member) -> b
     return spec.fitness.better(_worth(view, spec, parent), _worth(view, spec, base))
 
 
-def _programs(state: RunState, island: Island, named: Iterable[int]) -> list[Member]:
-    """Programs that the island may see, the best of its own first, each once. `named` are others among them."""
+def _programs(state: RunState, island: Island, candidates: Iterable[int]) -> list[Member]:
+    """Programs that the island may see, the best of its own first, each once. `candidates` are others among them."""
     elites = [] if state.memory.mode == "island" else [state.visible.elites[n] for n in sorted(state.visible.elites)]
-    others = (program_of(state, island, candidate) for candidate in named)
-    seen = (*island.members[:LOOKED_AT], *elites, *(other for other in others if other is not None))
-    return list({member.candidate: member for member in seen}.values())
+    others = (program_of(state, island, candidate) for candidate in candidates)
+    members = (*island.members[:LOOKED_AT], *elites, *(other for other in others if other is not None))
+    return list({member.candidate: member for member in members}.values())
 
 
-def _other(shown: Sequence[Member], members: Iterable[Member]) -> Member | None:
+def _other(references: Sequence[Member], members: Iterable[Member]) -> Member | None:
     """The program that differs most from those that are shown, if it differs much. Never the task's own, from which all
     came, and which may be empty."""
     best, furthest = None, DIFFERS
     for member in sorted((each for each in members if each.candidate), key=attrgetter("candidate")):
-        distance = min(unlike(member.program, known.program) for known in shown)
+        distance = min(unlike(member.program, known.program) for known in references)
         if distance > furthest:
             best, furthest = member, distance
     return best
@@ -358,25 +358,25 @@ def _distinct(
     count: int,
     taken: Collection[int],
     pinned: Sequence[int],
-    tried: Sequence[tuple[int, str]],
+    trials: Sequence[tuple[int, str]],
 ) -> tuple[dict[KnownIdea, tuple[KnownIdea, ...]], dict[int, int]]:
-    """Up to `count` untried ideas, those `beside` included, each with those like it, and by number the candidates that
-    `tried` something close to one of them. People's come first and are always listed, and these ideas last."""
+    """Up to `count` untried ideas, those `beside` included, each with those like it, and by number the candidates of
+    `trials` that are close to one of them. People's come first and are always listed, and these ideas last."""
     listed, beside, close = dict[KnownIdea, tuple[KnownIdea, ...]](), beside[:count], dict[int, int]()
-    for wanted in (count, 2 * count, 4 * count):  # more where ideas are alike
-        waiting = view.waiting(max(0, wanted - len(beside)), taken, pinned)
+    for target in (count, 2 * count, 4 * count):  # more where ideas are alike
+        waiting = view.waiting(max(0, target - len(beside)), taken, pinned)
         people = [idea for idea in waiting if idea.number in pinned or idea.by_person]
         others = distinct([*beside, *waiting[len(people) :]])
-        known = {idea.number: closest(idea.text, tried) for idea in others}
+        known = {idea.number: closest(idea.text, trials) for idea in others}
         close = {number: candidate for number, candidate in known.items() if candidate is not None}
         listed = {**dict.fromkeys(people, ()), **others}
-        if len(listed) - len(close) >= count or len(beside) + len(waiting) < wanted:
+        if len(listed) - len(close) >= count or len(beside) + len(waiting) < target:
             break
     ordered = sorted(listed.items(), key=lambda idea: idea[0].number in close)
     return dict(ordered[: max(count, len(people))]), close
 
 
-def _asked(state: RunState, island: Island) -> int:
+def _threads_asked(state: RunState, island: Island) -> int:
     """How many other threads are being asked at this moment. None behind a barrier, as below."""
     if state.memory.mode != "run" or state.terms.bound == 0:
         return 0

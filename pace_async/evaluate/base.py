@@ -60,8 +60,10 @@ class Limits:
     @classmethod
     def of(cls, spec: TaskSpec, stage: str = FULL) -> "Limits":
         """The limits of a task's evaluation, of one stage of its cascade, or of practice."""
-        given = next((one.timeout_s for one in spec.cascade if one.name == stage), None) if spec.cascade else None
-        seconds = spec.timeout_s if given is None else given
+        timeout = (
+            next((entry.timeout_s for entry in spec.cascade if entry.name == stage), None) if spec.cascade else None
+        )
+        seconds = spec.timeout_s if timeout is None else timeout
         if stage == PRACTICE:
             seconds = PRACTICE_SHARE * spec.timeout_s
         processor_s = None if spec.cpus is None else int(spec.cpus * seconds) + 2
@@ -195,10 +197,10 @@ class UnknownEvaluation(KeyError):
         self.identity = identity
 
     def __str__(self) -> str:
-        one = self.identity
-        fresh = f", fresh seed {one.fresh}" if one.fresh != HIDDEN else ""
+        key = self.identity
+        fresh = f", fresh seed {key.fresh}" if key.fresh != HIDDEN else ""
         return (
-            f"No evaluation is known by run {one.run}, lease {one.lease}, stage {one.stage}, attempt {one.attempt}"
+            f"No evaluation is known by run {key.run}, lease {key.lease}, stage {key.stage}, attempt {key.attempt}"
             f"{fresh}: it was not submitted, was cancelled, or ended long ago."
         )
 
@@ -260,13 +262,15 @@ async def evaluate(evaluator: Evaluator, request: EvaluationRequest) -> Evaluati
         raise
 
 
-def _bounded(found: Evaluation) -> Evaluation:
+def _bounded(evaluation: Evaluation) -> Evaluation:
     """An evaluation that the tables take, whichever evaluator, node or memo it came from."""
-    if (found.score is None or is_bounded(found.score)) and all(map(is_bounded, found.metrics.values())):
-        if len(found.metrics) <= MOST_METRICS and all(len(name) <= LONGEST_NAME for name in found.metrics):
-            return found
-        short = ((name, value) for name, value in found.metrics.items() if len(name) <= LONGEST_NAME)
-        return replace(found, metrics=dict(islice(short, MOST_METRICS)))
-    why = f"the score or a metric is not between -{LARGEST:g} and {LARGEST:g}"
-    attempts = tuple(replace(one, outcome="invalid_score") if one.accepted else one for one in found.attempts)
-    return replace(found, outcome="invalid_score", score=None, metrics={}, detail=why, attempts=attempts)
+    if (evaluation.score is None or is_bounded(evaluation.score)) and all(map(is_bounded, evaluation.metrics.values())):
+        if len(evaluation.metrics) <= MOST_METRICS and all(len(name) <= LONGEST_NAME for name in evaluation.metrics):
+            return evaluation
+        short = ((name, value) for name, value in evaluation.metrics.items() if len(name) <= LONGEST_NAME)
+        return replace(evaluation, metrics=dict(islice(short, MOST_METRICS)))
+    detail = f"the score or a metric is not between -{LARGEST:g} and {LARGEST:g}"
+    attempts = tuple(
+        replace(attempt, outcome="invalid_score") if attempt.accepted else attempt for attempt in evaluation.attempts
+    )
+    return replace(evaluation, outcome="invalid_score", score=None, metrics={}, detail=detail, attempts=attempts)

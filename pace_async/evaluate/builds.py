@@ -67,13 +67,13 @@ class Builds(AbstractContextManager["Builds"]):
         return Process(self._spec.run, self._environment(), files, one_thread=not self._spec.written_in.needs_threads)
 
     async def _built(self, digest: str, source: bytes, run: Run) -> bytes:
-        kept = self._kept.get(digest)
-        if isinstance(kept, BuildFailed):
-            raise kept
-        if kept is not None:
+        entry = self._kept.get(digest)
+        if isinstance(entry, BuildFailed):
+            raise entry
+        if entry is not None:
             self._sizes[digest] = self._sizes.pop(digest)
             with suppress(FileNotFoundError):  # it was removed for another meanwhile, or by a clean-up
-                return await anyio.Path(kept).read_bytes()
+                return await anyio.Path(entry).read_bytes()
         try:
             files = await self._build(source, run)
         except BuildFailed as failed:
@@ -106,17 +106,19 @@ class Builds(AbstractContextManager["Builds"]):
             case "out_of_memory":
                 raise BuildFailed("out_of_memory", f"it took more than {spec.build_memory_mb} MiB", ended.seconds)
             case _:
-                said = self._said(ended.answers.reason) if ended.answers.failure == "error" else verdict.detail
-                raise BuildFailed("candidate_error", said or "it ended without a message", ended.seconds)
+                message = (
+                    self._build_error(ended.answers.reason) if ended.answers.failure == "error" else verdict.detail
+                )
+                raise BuildFailed("candidate_error", message or "it ended without a message", ended.seconds)
 
-    def _said(self, reason: bytes) -> str:
+    def _build_error(self, reason: bytes) -> str:
         """The first error of the build command, or how it ended without one."""
         try:
             value: object = json.loads(reason)
         except (ValueError, RecursionError):
             return ""
-        how, _, said = value.partition("\n") if isinstance(value, str) else ("", "", "")
-        return first_error(self._spec.written_in, said) or how
+        how, _, output = value.partition("\n") if isinstance(value, str) else ("", "", "")
+        return first_error(self._spec.written_in, output) or how
 
     async def _keep(self, digest: str, files: bytes) -> None:
         """Nothing is kept where the disk is full: the program is built again."""

@@ -36,17 +36,17 @@ async def cascaded(
     result."""
     scores, before = list(done), Evaluation("ok", None, 0.0)
     for stage in spec.cascade[len(done) :]:
-        found = _after(before, await evaluate(evaluator, _of_stage(request, spec, stage.name, number)))
-        if found.outcome == "infrastructure_error":
-            return found
-        score = _score(stage, found, spec.fitness)
+        evaluation = _after(before, await evaluate(evaluator, _of_stage(request, spec, stage.name, number)))
+        if evaluation.outcome == "infrastructure_error":
+            return evaluation
+        score = _score(stage, evaluation, spec.fitness)
         scores.append(score)
         if not score.passed:
-            return _summed(_stopped(stage, found), scores[:-1], scores)
+            return _summed(_stopped(stage, evaluation), scores[:-1], scores)
         if passed is not None:
-            await passed(score, found.attempts)
-            found = replace(found, attempts=())
-        before = found
+            await passed(score, evaluation.attempts)
+            evaluation = replace(evaluation, attempts=())
+        before = evaluation
     full = await evaluate(evaluator, _of_stage(request, spec, FULL, number))
     return _summed(_after(before, full), scores, scores)
 
@@ -61,31 +61,31 @@ def _of_stage(
     return replace(request, id=replace(identity, attempt=number(identity)), limits=limits, bar=bar)
 
 
-def _after(before: Evaluation, found: Evaluation) -> Evaluation:
+def _after(before: Evaluation, evaluation: Evaluation) -> Evaluation:
     """The evaluation with the unreported attempts of the stages before it, and their wait."""
     if not before.attempts and not before.queue_seconds:
-        return found
-    waited = before.queue_seconds + found.queue_seconds
-    return replace(found, attempts=(*before.attempts, *found.attempts), queue_seconds=waited)
+        return evaluation
+    waited = before.queue_seconds + evaluation.queue_seconds
+    return replace(evaluation, attempts=(*before.attempts, *evaluation.attempts), queue_seconds=waited)
 
 
-def _score(stage: CascadeStage, found: Evaluation, fitness: Fitness) -> CascadeScore:
+def _score(stage: CascadeStage, evaluation: Evaluation, fitness: Fitness) -> CascadeScore:
     return CascadeScore(
         stage=stage.name,
-        outcome=found.outcome,
-        score=found.score,
+        outcome=evaluation.outcome,
+        score=evaluation.score,
         threshold=stage.threshold,
-        passed=found.score is not None and fitness.reaches(found.score, stage.threshold),
-        seconds=found.seconds,
-        memoised=found.memoised,
+        passed=evaluation.score is not None and fitness.reaches(evaluation.score, stage.threshold),
+        seconds=evaluation.seconds,
+        memoised=evaluation.memoised,
     )
 
 
-def _stopped(stage: CascadeStage, found: Evaluation) -> Evaluation:
-    if found.score is None:
-        return found
-    detail = f"stage {stage.name}: {found.score:.6g}, and {stage.threshold:g} is asked for"
-    return replace(found, outcome="below_threshold", score=None, detail=detail, metrics={}, evaluator_error="")
+def _stopped(stage: CascadeStage, evaluation: Evaluation) -> Evaluation:
+    if evaluation.score is None:
+        return evaluation
+    detail = f"stage {stage.name}: {evaluation.score:.6g}, and {stage.threshold:g} is asked for"
+    return replace(evaluation, outcome="below_threshold", score=None, detail=detail, metrics={}, evaluator_error="")
 
 
 def _summed(last: Evaluation, before: Sequence[CascadeScore], scores: Sequence[CascadeScore]) -> Evaluation:

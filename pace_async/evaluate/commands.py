@@ -89,17 +89,17 @@ class Commands(AbstractContextManager["Commands"]):
 
     def evaluation(self, ended: Ended) -> Evaluation:
         """The evaluation of a run, with what its evaluator reported."""
-        found = self._evaluation(ended)
-        return found if ended.curve is None else replace(found, curve=ended.curve)
+        evaluation = self._evaluation(ended)
+        return evaluation if ended.curve is None else replace(evaluation, curve=ended.curve)
 
     def _evaluation(self, ended: Ended) -> Evaluation:
         verdict, spec = judge(ended), self._task.spec
         if verdict.outcome != "ok":
-            said = _last_lines(ended.stderr) if verdict.outcome == "candidate_error" else ""
-            last = said.rpartition("\n")[2]
+            tail = _last_lines(ended.stderr) if verdict.outcome == "candidate_error" else ""
+            last = tail.rpartition("\n")[2]
             detail = one_line(f"{verdict.detail}: {last}" if last else verdict.detail)
-            told = cut(f"{verdict.detail}\n{said}") if spec.feedback and said else ""
-            return Evaluation(verdict.outcome, None, ended.seconds, detail, feedback=told)
+            feedback = cut(f"{verdict.detail}\n{tail}") if spec.feedback and tail else ""
+            return Evaluation(verdict.outcome, None, ended.seconds, detail, feedback=feedback)
         try:
             left = Left(_files(verdict.outputs[0]), ended.stdout)
         except Invalid:
@@ -109,15 +109,15 @@ class Commands(AbstractContextManager["Commands"]):
         reading = read(spec, left)
         if reading.score is None:
             detail = one_line(reading.wrong)
-            told = cut(f"{detail}\n\n{reading.feedback}".strip()) if spec.feedback else ""
-            return Evaluation("invalid_score", None, ended.seconds, detail, feedback=told)
+            feedback = cut(f"{detail}\n\n{reading.feedback}".strip()) if spec.feedback else ""
+            return Evaluation("invalid_score", None, ended.seconds, detail, feedback=feedback)
         return Evaluation("ok", reading.score, ended.seconds, "", reading.metrics, feedback=reading.feedback)
 
     def _argv(self, stage: str) -> tuple[str, ...]:
         spec = self._task.spec
         if not spec.python_function:
             return tuple(word.replace("{stage}", stage) for word in spec.evaluate)
-        function = {one.name: one.function for one in spec.cascade}.get(stage, spec.python_function)
+        function = {entry.name: entry.function for entry in spec.cascade}.get(stage, spec.python_function)
         return (PYTHONS[0], str(self._runner), spec.evaluator, function, "{program}", "{results}")
 
     def _environment(self) -> Mapping[str, str]:
@@ -161,9 +161,12 @@ def _files(output: bytes) -> Mapping[str, str | int]:
     value: Any = parse(output)
     if not isinstance(value, dict):
         raise Invalid("not a mapping of files")
-    found = cast("dict[str, Any]", value)
-    read = {name: one for name, one in found.items() if isinstance(one, str | int)}
-    return {name: len(one) if isinstance(one, str) and len(one) > LONGEST_FILE else one for name, one in read.items()}
+    files = cast("dict[str, Any]", value)
+    read = {name: entry for name, entry in files.items() if isinstance(entry, str | int)}
+    return {
+        name: len(entry) if isinstance(entry, str) and len(entry) > LONGEST_FILE else entry
+        for name, entry in read.items()
+    }
 
 
 def _last_lines(stderr: bytes) -> str:

@@ -32,7 +32,7 @@ ENDED_KEPT = 1000
 """How many evaluations that have ended can still be asked for."""
 
 
-def _asked(request: EvaluationRequest) -> dict[str, object]:
+def _values_of(request: EvaluationRequest) -> dict[str, object]:
     """The values that one identity names, by their plural for an error. The hashes are short and reveal no secret
     seed."""
     seed = hash(request.seed)
@@ -80,16 +80,16 @@ class Identities:
 
     def submit(self, request: EvaluationRequest) -> None:
         """See `Evaluator.submit`."""
-        asked = _asked(request)
+        values = _values_of(request)
         known = self._entries.get(request.id)
         if known is not None:
-            if known.asked != asked:
-                different = next(name for name in asked if asked[name] != known.asked[name])
+            if known.asked != values:
+                different = next(name for name in values if values[name] != known.asked[name])
                 raise PaceBug(f"{request.id} names two {different}")
             if not isinstance(known.result, Exception):
                 return
             self._ended.pop(request.id, None)
-        entry = self._entries[request.id] = _Entry(asked, request)
+        entry = self._entries[request.id] = _Entry(values, request)
         if self._start is not None:
             try:
                 self._start(lambda: self._run(entry))
@@ -205,7 +205,7 @@ class Attempts:
     reporter: Reporter | None = None
     made: list[EvaluationAttempted] = field(default_factory=list[EvaluationAttempted])
 
-    def add(self, came: Evaluation, started_at: float, ended_at: float, *, accepted: bool) -> None:
+    def add(self, evaluation: Evaluation, started_at: float, ended_at: float, *, accepted: bool) -> None:
         identity = self.request.id
         self.made.append(
             EvaluationAttempted(
@@ -213,23 +213,23 @@ class Attempts:
                 stage=identity.stage,
                 fresh=identity.fresh,
                 attempt=identity.attempt + len(self.made),
-                outcome=came.outcome,
-                seconds=came.seconds,
-                queue_seconds=came.queue_seconds,
+                outcome=evaluation.outcome,
+                seconds=evaluation.seconds,
+                queue_seconds=evaluation.queue_seconds,
                 started_at=started_at,
                 ended_at=ended_at,
-                detail=came.detail,
+                detail=evaluation.detail,
                 accepted=accepted,
-                curve=came.curve,
-                reported_by=self.reporter if came.curve is not None else None,
+                curve=evaluation.curve,
+                reported_by=self.reporter if evaluation.curve is not None else None,
             )
         )
 
-    def end(self, attempt: Attempt, came: Evaluation, *, accepted: bool) -> Evaluation:
+    def end(self, attempt: Attempt, evaluation: Evaluation, *, accepted: bool) -> Evaluation:
         """Add an attempt that ends now. Returns its result with its wait."""
-        came = replace(came, queue_seconds=attempt.queue_seconds)
-        self.add(came, attempt.started_at, time.time(), accepted=accepted)
-        return came
+        evaluation = replace(evaluation, queue_seconds=attempt.queue_seconds)
+        self.add(evaluation, attempt.started_at, time.time(), accepted=accepted)
+        return evaluation
 
     def result(self, last: Evaluation) -> Evaluation:
         """The result of the last attempt, with all attempts and their total wait."""
@@ -237,12 +237,12 @@ class Attempts:
         return replace(last, attempts=tuple(self.made), queue_seconds=waited)
 
 
-def attempted_once(request: EvaluationRequest, came: Evaluation, ended_at: float) -> Evaluation:
+def attempted_once(request: EvaluationRequest, evaluation: Evaluation, ended_at: float) -> Evaluation:
     """An evaluation whose one attempt has just ended."""
     attempts = Attempts(request)
-    accepted = came.outcome != "infrastructure_error"
-    attempts.add(came, ended_at - came.seconds, ended_at, accepted=accepted)
-    return came.with_attempts(tuple(attempts.made))
+    accepted = evaluation.outcome != "infrastructure_error"
+    attempts.add(evaluation, ended_at - evaluation.seconds, ended_at, accepted=accepted)
+    return evaluation.with_attempts(tuple(attempts.made))
 
 
 class IdentifiedEvaluator(ABC):
@@ -313,7 +313,7 @@ class InTaskEvaluator(IdentifiedEvaluator):
 
     async def _evaluated(self, request: EvaluationRequest) -> Evaluation:
         try:
-            came = await self.run(request)
+            evaluation = await self.run(request)
         except InfrastructureFault as fault:
-            came = Evaluation("infrastructure_error", None, 0.0, str(fault))
-        return came if came.attempts else attempted_once(request, came, self.clock())
+            evaluation = Evaluation("infrastructure_error", None, 0.0, str(fault))
+        return evaluation if evaluation.attempts else attempted_once(request, evaluation, self.clock())

@@ -99,17 +99,17 @@ class LocalEvaluator(BackgroundEvaluator):
             return _unrun(request, Evaluation("candidate_error", None, 0.0, read.fault))
         memo = self.parts.memo
         if memo is None or request.seed >= SECRET_SEEDS:
-            return await self._tried(request)
+            return await self._evaluate_with_retries(request)
         setting = self.parts.setting if request.stage == FULL else f"stage={request.stage} {self.parts.setting}"
         key = Key(self.task.digest, request.seed, digest_as_it_is(request.program), setting)
         known = await memo.get(key)
         if known is not None:
             return _unrun(request, known)
-        result = await self._tried(request)
+        result = await self._evaluate_with_retries(request)
         await memo.put(key, result)
         return result
 
-    async def _tried(self, request: EvaluationRequest) -> Evaluation:
+    async def _evaluate_with_retries(self, request: EvaluationRequest) -> Evaluation:
         """Evaluate, and again after a failure of the machine."""
         attempts = Attempts(request, "evaluator" if self.parts.scorers is None else "scorer")
         result = await self._try(request, attempts)
@@ -143,16 +143,16 @@ class LocalEvaluator(BackgroundEvaluator):
                     attempt.ran = ended.seconds
                 if doubt(ended, 1.0) not in (None, doubted):
                     raise InfrastructureFault("evaluation_disturbed", "it was starved once and killed once")
-            came = await self._scored(request, ended)
+            evaluation = await self._evaluation_of(request, ended)
         except BuildFailed as failed:
-            came = failed.evaluation
+            evaluation = failed.evaluation
         except InfrastructureFault as fault:
             if fault.kind == "scorer_died":
                 await self._say(fault.kind, f"{one_line(fault.detail)}; another is started for the next score")
             error = one_line(fault.detail) if isinstance(fault, EvaluatorFailed) else ""
             detail = one_line(str(fault))
-            came = Evaluation("infrastructure_error", None, attempt.seconds, detail, evaluator_error=error)
-        return attempts.end(attempt, came, accepted=came.outcome != "infrastructure_error")
+            evaluation = Evaluation("infrastructure_error", None, attempt.seconds, detail, evaluator_error=error)
+        return attempts.end(attempt, evaluation, accepted=evaluation.outcome != "infrastructure_error")
 
     async def _job(self, request: EvaluationRequest) -> Job:
         if self.parts.commands is not None:
@@ -214,13 +214,15 @@ class LocalEvaluator(BackgroundEvaluator):
         if self.parts.say is not None:
             await self.parts.say(kind, detail)
 
-    async def _scored(self, request: EvaluationRequest, ended: Ended) -> Evaluation:
+    async def _evaluation_of(self, request: EvaluationRequest, ended: Ended) -> Evaluation:
         if self.parts.commands is not None:
             return come_to(self.task.spec, request.stage, self.parts.commands.evaluation(ended))
         verdict = judge(ended)
-        said = printed(ended) if request.stage == PRACTICE else ""
+        feedback = printed(ended) if request.stage == PRACTICE else ""
         if verdict.outcome != "ok":
-            return Evaluation(verdict.outcome, None, ended.seconds, verdict.detail, feedback=said, curve=ended.curve)
+            return Evaluation(
+                verdict.outcome, None, ended.seconds, verdict.detail, feedback=feedback, curve=ended.curve
+            )
         outputs = _outputs(request, verdict.outputs, ended.calls, ended.echoes)
         scored = await score_fairly(self._scorers, self.turns, outputs, self._disturbed)
         if scored.score is None:
@@ -231,11 +233,13 @@ class LocalEvaluator(BackgroundEvaluator):
                 ended.seconds,
                 detail,
                 evaluator_error=error,
-                feedback=said,
+                feedback=feedback,
                 curve=ended.curve,
             )
-        found = Evaluation("ok", scored.score, ended.seconds, "", scored.metrics, feedback=said, curve=ended.curve)
-        return come_to(self.task.spec, request.stage, found)
+        evaluation = Evaluation(
+            "ok", scored.score, ended.seconds, "", scored.metrics, feedback=feedback, curve=ended.curve
+        )
+        return come_to(self.task.spec, request.stage, evaluation)
 
 
 class Slots:
@@ -338,8 +342,8 @@ async def score_fairly(
         try:
             scored = await fresh.score(outputs)
         except OverBound as again:
-            said = f"scoring its outputs {again.detail}"
-            return Scored(None, {}, said, said)
+            reason = f"scoring its outputs {again.detail}"
+            return Scored(None, {}, reason, reason)
     if disturbed is not None:
         await disturbed(doubted)
     return scored
@@ -352,8 +356,8 @@ def _outputs(
     return Outputs(request.seed, texts, [max(0.0, call - overhead) for call in calls], overhead, request.stage)
 
 
-def _unrun(request: EvaluationRequest, came: Evaluation) -> Evaluation:
-    return attempted_once(request, came, time.time())
+def _unrun(request: EvaluationRequest, evaluation: Evaluation) -> Evaluation:
+    return attempted_once(request, evaluation, time.time())
 
 
 def refused(program: str, task: Task) -> str:

@@ -69,9 +69,9 @@ class ScoreMemo:
     async def get(self, key: Key) -> Evaluation | None:
         """The known result, marked as memoised, with seconds 0 because nothing was run."""
         if key not in self._known:
-            found = await self._ask(_select, key)
-            if found is not None:
-                self._keep(key, found)
+            evaluation = await self._ask(_select, key)
+            if evaluation is not None:
+                self._keep(key, evaluation)
         known = self._known.get(key)
         if known is not None:
             self._known.move_to_end(key)
@@ -141,15 +141,26 @@ def _select(connection: sqlite3.Connection, key: Key) -> Evaluation | None:
     if row is None:
         return None
     outcome, score, detail, metrics, seconds = row
-    said = connection.execute(f"SELECT feedback FROM score_memo_feedback WHERE {_WHERE}", key).fetchone()
-    return Evaluation(outcome, score, seconds, detail, json.loads(metrics), feedback=said[0] if said else "")
+    feedback_row = connection.execute(f"SELECT feedback FROM score_memo_feedback WHERE {_WHERE}", key).fetchone()
+    return Evaluation(
+        outcome, score, seconds, detail, json.loads(metrics), feedback=feedback_row[0] if feedback_row else ""
+    )
 
 
-def _insert(connection: sqlite3.Connection, key: Key, found: Evaluation) -> None:
+def _insert(connection: sqlite3.Connection, key: Key, evaluation: Evaluation) -> None:
     """The feedback first: an entry without it would be taken as one that has none."""
-    if found.feedback:
-        connection.execute("INSERT OR IGNORE INTO score_memo_feedback VALUES (?, ?, ?, ?, ?)", (*key, found.feedback))
+    if evaluation.feedback:
+        connection.execute(
+            "INSERT OR IGNORE INTO score_memo_feedback VALUES (?, ?, ?, ?, ?)", (*key, evaluation.feedback)
+        )
     connection.execute(
         "INSERT OR IGNORE INTO score_memo VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*key, found.outcome, found.score, found.detail, json.dumps(dict(found.metrics)), found.seconds),
+        (
+            *key,
+            evaluation.outcome,
+            evaluation.score,
+            evaluation.detail,
+            json.dumps(dict(evaluation.metrics)),
+            evaluation.seconds,
+        ),
     )

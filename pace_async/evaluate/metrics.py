@@ -71,21 +71,21 @@ def wanted(spec: TaskSpec) -> tuple[str, ...]:
 
 def read(spec: TaskSpec, left: Left) -> Reading:
     """The evaluation of a program whose evaluator ended well."""
-    said: Mapping[str, Any] = {}
+    metrics: Mapping[str, Any] = {}
     try:
-        said = _metrics(spec, left)
-        _refuse_unless_valid(spec, said, left)
-        score = _score(spec, said)
+        metrics = _metrics(spec, left)
+        _refuse_unless_valid(spec, metrics, left)
+        score = _score(spec, metrics)
     except _Wrong as wrong:
-        return Reading(None, str(wrong), feedback=_feedback(spec, said, left))
-    return Reading(score, "", _numbers(said), _feedback(spec, said, left))
+        return Reading(None, str(wrong), feedback=_feedback(spec, metrics, left))
+    return Reading(score, "", _numbers(metrics), _feedback(spec, metrics, left))
 
 
 def reported_error(feedback: str) -> str:
     """The first entry of a feedback that is called an error, in one line, or nothing. Many evaluators catch what went
     wrong and give such a program a score."""
-    found = _ERROR.search(feedback)
-    return f"{found[1]}: {found[2].strip()[:LONGEST_ERROR]}" if found is not None else ""
+    match = _ERROR.search(feedback)
+    return f"{match[1]}: {match[2].strip()[:LONGEST_ERROR]}" if match is not None else ""
 
 
 def cut(text: str, most: int = LONGEST_FEEDBACK) -> str:
@@ -153,7 +153,7 @@ def _to_print(score: str) -> str:
     return f'let it print the score last, as in 0.5 or {{"{score}": 0.5}}'
 
 
-def _printed(stdout: bytes, named: str) -> Mapping[str, Any]:
+def _printed(stdout: bytes, metric: str) -> Mapping[str, Any]:
     """The last line that is a JSON object or holds a number. The last number of such a line is the score, and the last
     line before it that is an object holds the other metrics."""
     score: float | None = None
@@ -163,7 +163,7 @@ def _printed(stdout: bytes, named: str) -> Mapping[str, Any]:
         if score is None and (numbers := _PRINTED_NUMBER.findall(line)):
             score = float(numbers[-1].replace(",", ""))
     if score is None:
-        raise _Wrong(f"the evaluator printed no number and no JSON object: {_to_print(named)}")
+        raise _Wrong(f"the evaluator printed no number and no JSON object: {_to_print(metric)}")
     return {"score": score}
 
 
@@ -189,14 +189,14 @@ def _refuse_unless_valid(spec: TaskSpec, metrics: Mapping[str, Any], left: Left)
     if spec.valid is None:
         return
     file, _, key = spec.valid.rpartition(":")
-    said = _object(left, file) if file else metrics
-    value = _at(said, key)
+    report = _object(left, file) if file else metrics
+    value = _at(report, key)
     if value is None:
         raise _Wrong(f"{spec.valid}, which says whether the program is valid, is missing")
     if not isinstance(value, bool | int | float):
         raise _Wrong(f"{spec.valid}, which says whether the program is valid, is {_kind(value)}")
     if not value or value != value:
-        error = said.get("error")
+        error = report.get("error")
         raise _Wrong(f"the evaluator says that the program is not valid{f': {error}' if error else ''}")
 
 
@@ -209,10 +209,10 @@ def _score(spec: TaskSpec, metrics: Mapping[str, Any]) -> float:
         if value is not None:
             return _number(name, value)
     names = " or ".join(spec.score)
-    there = ", ".join(list(metrics)[:8]) or "none"
+    available = ", ".join(list(metrics)[:8]) or "none"
     numbers = [name for name, value in metrics.items() if _is_number(value)]
     other = f", or say in task.yaml which metric is the score, as in score: {numbers[0]}" if numbers else ""
-    raise _Wrong(f'the metric {names} is missing; there are: {there}; print {{"{spec.score[0]}": NUMBER}}{other}')
+    raise _Wrong(f'the metric {names} is missing; there are: {available}; print {{"{spec.score[0]}": NUMBER}}{other}')
 
 
 def _number(name: str, value: object) -> float:
@@ -238,11 +238,11 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _at(said: Mapping[str, Any], path: str) -> Any:
+def _at(metrics: Mapping[str, Any], path: str) -> Any:
     """The value of a name, or of a path of names with dots between them. None if there is none."""
-    if path in said:
-        return said[path]
-    value: Any = said
+    if path in metrics:
+        return metrics[path]
+    value: Any = metrics
     for name in path.split("."):
         if not isinstance(value, dict) or name not in value:
             return None
@@ -250,21 +250,21 @@ def _at(said: Mapping[str, Any], path: str) -> Any:
     return value
 
 
-def _numbers(said: Mapping[str, Any]) -> dict[str, float]:
+def _numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
     """The finite numbers, those of mappings under a path with dots. Truth values are 0 and 1."""
-    found: dict[str, float] = {}
-    for name, value in _flat(said, "", 4):
-        if len(found) == MOST_METRICS:
+    numbers: dict[str, float] = {}
+    for name, value in _flat(metrics, "", 4):
+        if len(numbers) == MOST_METRICS:
             break
         if isinstance(value, int | float) and len(name) <= LONGEST_NAME:
             number = _as_float(value)
             if is_bounded(number):
-                found[sound(name)] = number
-    return found
+                numbers[sound(name)] = number
+    return numbers
 
 
-def _flat(said: Mapping[str, Any], above: str, deep: int) -> Iterator[tuple[str, object]]:
-    for name, value in said.items():
+def _flat(metrics: Mapping[str, Any], above: str, deep: int) -> Iterator[tuple[str, object]]:
+    for name, value in metrics.items():
         if isinstance(value, dict):
             if deep and name not in _TEXTS:
                 yield from _flat(cast("dict[str, Any]", value), f"{above}{name}.", deep - 1)
@@ -272,11 +272,11 @@ def _flat(said: Mapping[str, Any], above: str, deep: int) -> Iterator[tuple[str,
             yield f"{above}{name}", value
 
 
-def _feedback(spec: TaskSpec, said: Mapping[str, Any], left: Left) -> str:
+def _feedback(spec: TaskSpec, metrics: Mapping[str, Any], left: Left) -> str:
     """The texts that are meant for the author of the next program, where the task allows it."""
     if not spec.feedback:
         return ""
-    parts = [_part(name, said[name]) for name in _TEXTS if said.get(name)]
+    parts = [_part(name, metrics[name]) for name in _TEXTS if metrics.get(name)]
     artifacts = left.files.get(ARTIFACTS_FILE)
     if isinstance(artifacts, str):
         try:
@@ -297,11 +297,11 @@ def _feedback(spec: TaskSpec, said: Mapping[str, Any], left: Left) -> str:
 def _part(name: str, value: object) -> str:
     if isinstance(value, dict):
         entries = cast("dict[str, Any]", value).items()
-        return "\n\n".join(f"{key}:\n{_shown(one)}" for key, one in entries)
-    return f"{name}:\n{_shown(value)}"
+        return "\n\n".join(f"{key}:\n{_text_of(entry)}" for key, entry in entries)
+    return f"{name}:\n{_text_of(value)}"
 
 
-def _shown(value: object) -> str:
+def _text_of(value: object) -> str:
     return value.strip() if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -37,15 +37,15 @@ def refuse_unless_confined(task: Task, evaluation: EvaluationConfig, tier: Tier)
     """Raises UsageError if this configuration asks for practice and the task or the sandbox allows none."""
     if evaluation.practice == "none":
         return
-    asked = f"evaluation.practice is {evaluation.practice}"
+    reason = f"evaluation.practice is {evaluation.practice}"
     if not task.spec.of_kind.hides_scorer:
         raise UsageError(
-            f"{asked}, and task {task.name!r} is a command task, whose evaluator shares the program's sandbox and can "
+            f"{reason}, and task {task.name!r} is a command task, whose evaluator shares the program's sandbox and can "
             "show its own text (feedback: true in task.yaml): leave evaluation.practice at none."
         )
     if open_ways := [name for name in CONFINES if name not in tier.claims]:
         raise UsageError(
-            f"{asked}, and in the sandbox {tier.name} a program can leave files for a later one, which could print "
+            f"{reason}, and in the sandbox {tier.name} a program can leave files for a later one, which could print "
             f"hidden instances ({', '.join(open_ways)} not stopped here): `pace doctor` says how to get a stronger "
             "sandbox, or leave evaluation.practice at none."
         )
@@ -76,7 +76,7 @@ async def not_apart(task: Task, scorers: Scorers, seed: int, *others: int) -> st
     if not practice:
         return "practice gives no instances"
     for of_seed in (seed, *others):
-        for stage in (*(one.name for one in task.spec.cascade), FULL):
+        for stage in (*(entry.name for entry in task.spec.cascade), FULL):
             scored = set(await scorers.instances(of_seed, stage))
             place = next((number for number, instance in enumerate(practice, start=1) if instance in scored), None)
             if place is not None:

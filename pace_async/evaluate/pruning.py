@@ -141,11 +141,11 @@ class Reports:
             return
         self._read += 1
         try:
-            said = cast("dict[str, object]", parse(line))
+            report = cast("dict[str, object]", parse(line))
         except Invalid:
             return
-        step, value = said.get("step"), said.get("value")
-        if len(said) == 2 and type(step) is int and isinstance(value, int | float) and not isinstance(value, bool):
+        step, value = report.get("step"), report.get("value")
+        if len(report) == 2 and type(step) is int and isinstance(value, int | float) and not isinstance(value, bool):
             self.add(step, float(value))
 
 

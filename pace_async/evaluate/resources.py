@@ -91,11 +91,11 @@ class Resources:
 
     def in_words(self) -> str:
         """For the plan of a run, empty if nothing was asked for."""
-        said = [f"{self.cpus} processors each" if self.cpus != 1 else "1 processor each"] if self.cpus else []
-        said += self._cards_in_words()
-        said += [f"prefix {place.removesuffix('/bin')}" for place in self.environment.places]
+        phrases = [f"{self.cpus} processors each" if self.cpus != 1 else "1 processor each"] if self.cpus else []
+        phrases += self._cards_in_words()
+        phrases += [f"prefix {place.removesuffix('/bin')}" for place in self.environment.places]
         passed = self.environment.passed_on
-        return ", ".join((*said, *([f"variables {', '.join(passed)}"] if passed else [])))
+        return ", ".join((*phrases, *([f"variables {', '.join(passed)}"] if passed else [])))
 
     def _cards_in_words(self) -> list[str]:
         if not self.gpus:
@@ -123,14 +123,14 @@ NO_RUN = OfRun()
 def resources_of(
     task: Task,
     evaluation: config.EvaluationConfig,
-    taken: Mapping[str, str] = NOTHING,
+    owners: Mapping[str, str] = NOTHING,
     cards: Sequence[Card] | None = None,
 ) -> Resources:
-    """`taken` are the owners of cards that evaluations may not use, by the name of the card. `cards` are those of this
+    """`owners` are those of cards that evaluations may not use, by the name of the card. `cards` are those of this
     machine. Raises UsageError for what this machine does not have."""
     parts = processors_of(task, evaluation.slots)
-    found = tuple(find_cards() if cards is None else cards)
-    owned = cards_of_slots(task, len(parts), found, taken)
+    all_cards = tuple(find_cards() if cards is None else cards)
+    owned = cards_of_slots(task, len(parts), all_cards, owners)
     slots = tuple(Slot(own, of_slot) for own, of_slot in zip(parts, owned, strict=False))
     return Resources(find_environment(task), slots, task.spec.cpus, task.spec.gpus)
 
@@ -163,7 +163,7 @@ def processors_of(task: Task, count: int, processors: Sequence[int] | None = Non
 
 
 def cards_of_slots(
-    task: Task, count: int, cards: Sequence[Card], taken: Mapping[str, str]
+    task: Task, count: int, cards: Sequence[Card], owners: Mapping[str, str]
 ) -> Sequence[tuple[Card, ...]]:
     """The cards of each of `count` slots. If the task does not need its cards, there are fewer slots where there are
     too few cards, and slots without a card where none is free. Raises UsageError for a task that needs more, NotHere
@@ -171,7 +171,7 @@ def cards_of_slots(
     gpus = task.spec.gpus
     if not gpus:
         return [()] * count
-    free = [card for card in cards if not any(card.is_named(name) for name in taken)]
+    free = [card for card in cards if not any(card.is_named(name) for name in owners)]
     if gpus < 1:
         owned = [(card,) for _ in range(int(1 / gpus + 1e-9)) for card in free]
     else:
@@ -181,20 +181,20 @@ def cards_of_slots(
     if not task.spec.gpus_required:
         return owned or [()] * count
     raise (UsageError if cards else NotHere)(
-        _too_few(task, count, len(cards), [taken[name] for name in taken], len(free))
+        _too_few(task, count, len(cards), [owners[name] for name in owners], len(free))
     )
 
 
-def _too_few(task: Task, count: int, there: int, owners: Sequence[str], free: int) -> str:
+def _too_few(task: Task, count: int, total: int, owners: Sequence[str], free: int) -> str:
     gpus = "a GPU" if task.spec.gpus == 1 else f"{task.spec.gpus:g} GPUs" if task.spec.gpus > 1 else "a share of a GPU"
-    if not there:
+    if not total:
         return (
             f"Task {task.name!r} needs {gpus} for each evaluation, and pace sees none here: evaluate elsewhere, or say "
             "evaluation.gpus_required=false if it also runs without."
         )
-    kept = f", because of {' and '.join(dict.fromkeys(owners))}"
-    said = f"{free} of {there} cards {'is' if free == 1 else 'are'} free{kept if free < there else ''}"
+    cause = f", because of {' and '.join(dict.fromkeys(owners))}"
+    text = f"{free} of {total} cards {'is' if free == 1 else 'are'} free{cause if free < total else ''}"
     return (
-        f"Task {task.name!r} needs {gpus} for each of {count} evaluations at once, and {said}: lower evaluation.slots, "
+        f"Task {task.name!r} needs {gpus} for each of {count} evaluations at once, and {text}: lower evaluation.slots, "
         "or ask for a share of a card in task.yaml, as in gpus: 0.5."
     )

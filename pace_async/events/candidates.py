@@ -68,7 +68,7 @@ class ImplementerTry:
 def deviation_of(tries: Sequence[ImplementerTry]) -> str:
     """What the author of the last program corrected in the experiment, in its words. Empty if it corrected nothing.
     `tries` are oldest first."""
-    return next((tried.detail for tried in reversed(tries) if tried.outcome == "ok" and tried.detail), "")
+    return next((attempt.detail for attempt in reversed(tries) if attempt.outcome == "ok" and attempt.detail), "")
 
 
 def was_answered(outcome: str, completion_tokens: int) -> bool:

@@ -124,7 +124,7 @@ class _Sentence:
     def filled(self, values: tuple[str, ...], program: str) -> str:
         """The sentence with those names filled in that the program contains."""
         rest = iter(values)
-        return "".join(_shown(piece, next(rest), program) if piece in _PATTERNS else piece for piece in self.pieces)
+        return "".join(_piece(piece, next(rest), program) if piece in _PATTERNS else piece for piece in self.pieces)
 
 
 def is_error_in_code(detail: str) -> bool:
@@ -210,7 +210,7 @@ def _message(message: str, program: str) -> str:
     return ""
 
 
-def _shown(mark: str, value: str, program: str) -> str:
+def _piece(mark: str, value: str, program: str) -> str:
     known = mark in "@~^" and (
         value in _TYPES or all(name in _UNNAMED or _stands(name, program) for name in value.split("."))
     )
@@ -229,8 +229,8 @@ def _place(number: int, program: str) -> str:
         return "."
     line = lines[number - 1][:LONGEST_READ].strip()[: LONGEST_LINE + 1]
     line = "".join(character if character.isprintable() else "�" for character in line)
-    shown = line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…"
-    return f", raised at line {number} of the whole program:\n    {shown}"
+    excerpt = line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…"
+    return f", raised at line {number} of the whole program:\n    {excerpt}"
 
 
 _all_sentences = tuple(_Sentence.of(line) for line in _SENTENCES.split("\n"))

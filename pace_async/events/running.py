@@ -59,8 +59,8 @@ class RunHeader:
     def policy(self) -> str:
         """The staleness policy: pace, soft or drop. No resume can change it."""
         staleness = self.config.get("staleness")
-        named = cast("Mapping[str, object]", staleness).get("policy") if isinstance(staleness, Mapping) else None
-        return str(named or "pace")
+        policy = cast("Mapping[str, object]", staleness).get("policy") if isinstance(staleness, Mapping) else None
+        return str(policy or "pace")
 
 
 @dataclass(frozen=True, slots=True)

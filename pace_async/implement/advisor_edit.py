@@ -64,15 +64,15 @@ def title_of(answer: str, parent: str, language: str) -> str:
         if line.rstrip() == SEARCH or line.startswith(_FENCES):
             break
         if any(character.isalnum() for character in line):
-            return _shown(line.strip(_MARKS))
+            return _title_of(line.strip(_MARKS))
     if isinstance(edit, WholeBlock):
         written = edit.text.split("\n")
     else:
         written = [line for each in edit for line in (each.replace or each.search)]
     known = {line.strip() for line in parent.split("\n")}
     new = (line for line in written if line.strip() and line.strip() not in known)
-    return _shown(next(new, next((line for line in written if line.strip()), "an empty block")))
+    return _title_of(next(new, next((line for line in written if line.strip()), "an empty block")))
 
 
-def _shown(line: str) -> str:
+def _title_of(line: str) -> str:
     return one_line("".join(each if each.isprintable() else " " for each in line), LONGEST_TITLE)

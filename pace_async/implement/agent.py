@@ -78,7 +78,7 @@ class AgentMaker:
                     await self._run(cost, folder, task, files[PROMPT], timeout_s)
                     program = await _program_in(folder, task, parent, experiment)
                     refuse_longer(program, task.spec.longest_program)
-                    call.outcome, call.tried = "ok", self._tried(experiment, "ok", program=program)
+                    call.outcome, call.tried = "ok", self._implementer_try(experiment, "ok", program=program)
                     return Implemented(program, tried=call.tried)
                 except CandidateFault as fault:
                     call.outcome, call.tried = fault.kind, await self._useless(experiment, fault, folder, task)
@@ -97,11 +97,11 @@ class AgentMaker:
         """Run the command to its end, and keep what it costs. Raises CallFailed."""
         program = folder if task.spec.has_folder else folder / file_of(task.spec)
         texts = folder / TEXTS if task.spec.has_folder else folder
-        asked = command_of(self._name, self._config)
-        command = words_of(asked, {"prompt": prompt, "program": str(program), "folder": str(folder)})
-        given = Path(os.devnull) if any("{prompt}" in word for word in asked) else texts / PROMPT
+        template = command_of(self._name, self._config)
+        command = words_of(template, {"prompt": prompt, "program": str(program), "folder": str(folder)})
+        stdin = Path(os.devnull) if any("{prompt}" in word for word in template) else texts / PROMPT
         try:
-            ended = await run_agent(command, folder, given, self._folders.log, timeout_s)
+            ended = await run_agent(command, folder, stdin, self._folders.log, timeout_s)
         except TimeoutError:
             raise CallFailed(
                 "timeout", f"not done within {round(timeout_s, 1):g} s", charged=None, of_this_prompt=True
@@ -112,20 +112,20 @@ class AgentMaker:
             cost.started = False
             raise CallFailed("not_installed", redact(f"{command[0]}: {ended.failed}"))
         if ended.code != 0:
-            raise CallFailed("agent_failed", _why(ended, failure_of(self._name, ended.output)))
+            raise CallFailed("agent_failed", _failure_reason(ended, failure_of(self._name, ended.output)))
 
     async def _useless(self, experiment: Experiment, fault: CandidateFault, folder: Path, task: Task) -> ImplementerTry:
         """The try of an agent that left no program to evaluate."""
         if isinstance(fault, UselessProgram):
-            return self._tried(experiment, fault.kind, fault.detail, fault.program)
-        kept = await anyio.to_thread.run_sync(_left_in, folder, task)
-        return self._tried(experiment, fault.kind, fault.detail, None, kept)
+            return self._implementer_try(experiment, fault.kind, fault.detail, fault.program)
+        answer = await anyio.to_thread.run_sync(_left_in, folder, task)
+        return self._implementer_try(experiment, fault.kind, fault.detail, None, answer)
 
-    def _tried(
+    def _implementer_try(
         self, experiment: Experiment, outcome: str, detail: str = "", program: str | None = None, answer: str = ""
     ) -> ImplementerTry:
-        number, kept = len(experiment.tries) + 1, answer if answer.strip() else None
-        return ImplementerTry(number, self._name, outcome, detail, program, kept)
+        number, text = len(experiment.tries) + 1, answer if answer.strip() else None
+        return ImplementerTry(number, self._name, outcome, detail, program, text)
 
 
 @dataclass(slots=True)
@@ -149,8 +149,8 @@ class _Cost:
             counted = f"the call counts with implementer.price_per_call, {self.price:g} USD"
             yield "invalid_cost", redact(f"the agent's {self.reported.mistake}: {counted}")
         elif self.price and self.usd > self.price:
-            told = f"a call cost {self.usd:g} USD, more than implementer.price_per_call ({self.price:g} USD)"
-            yield "cost_above_price", f"{told}: it counts in full; raise the setting to what a call may cost at most"
+            message = f"a call cost {self.usd:g} USD, more than implementer.price_per_call ({self.price:g} USD)"
+            yield "cost_above_price", f"{message}: it counts in full; raise the setting to what a call may cost at most"
 
 
 def words_of(command: Sequence[str], values: Mapping[str, str]) -> list[str]:
@@ -166,25 +166,25 @@ def _word(text: str) -> str:
 async def _program_in(folder: Path, task: Task, parent: Member, experiment: Experiment) -> str:
     """The program that the agent left. Raises CandidateFault, and InfrastructureFault if it holds a secret of this
     machine, which is not stored."""
-    spec, shown = task.spec, program_to_change(parent.program, experiment.tries)
+    spec, before = task.spec, program_to_change(parent.program, experiment.tries)
     if spec.has_folder:
-        return await _program_in_tree(folder, spec, shown, parent, experiment)
-    names = tuple(program_files(spec, shown))
+        return await _program_in_tree(folder, spec, before, parent, experiment)
+    names = tuple(program_files(spec, before))
     text = program_of_files(spec, await anyio.to_thread.run_sync(read_program, folder, names))
     if holds_secret(text):
         raise InfrastructureFault("secret_in_answer", "the program that the agent left holds a secret variable's value")
-    program = await made_by_agent(text, shown, spec.language, spec.entry)
+    program = await made_by_agent(text, before, spec.language, spec.entry)
     await refuse_parent(program, parent.program, experiment, spec.language)
     return program
 
 
-async def _program_in_tree(folder: Path, spec: TaskSpec, shown: str, parent: Member, experiment: Experiment) -> str:
+async def _program_in_tree(folder: Path, spec: TaskSpec, before: str, parent: Member, experiment: Experiment) -> str:
     """The same for a program of several files."""
-    known = Program.of(shown).files
+    known = Program.of(before).files
     files = await anyio.to_thread.run_sync(program_left_in, folder, known, spec.ignore)
     if any(holds_secret(text) for path, text in files.items() if known.get(path) != text):
         raise InfrastructureFault("secret_in_answer", "a file that the agent left holds a secret variable's value")
-    program = await made_in_folder(files, shown, globs_of(spec.change, spec.hide))
+    program = await made_in_folder(files, before, globs_of(spec.change, spec.hide))
     await refuse_parent(program, parent.program, experiment, spec.language)
     return program
 
@@ -208,9 +208,9 @@ def _keep_output(folder: Path, texts: Path, ended: AgentEnded) -> None:
         put(texts / OUTPUT, without_secrets(f"{ended.output}\n{ended.errors}"))
 
 
-def _why(ended: AgentEnded, said: str) -> str:
-    """The exit code, and what the command `said`, or the last line that it wrote."""
-    written = (said,) if said else (ended.output, ended.errors)
+def _failure_reason(ended: AgentEnded, failure: str) -> str:
+    """The exit code, and the `failure` that the command reported, or the last line that it wrote."""
+    written = (failure,) if failure else (ended.output, ended.errors)
     lines = [line for text in written for line in text.splitlines() if line.strip()]
     last = f": {lines[-1].strip()}" if lines else ""
     code = ended.code

@@ -46,7 +46,7 @@ def missing_logins(config: ImplementerConfig) -> list[str]:
     """A sentence for each known agent of which no login is found. It may be in a key chain, so nothing is refused."""
     names = [share.model for share in parse_shares(config.model)]
     missing = [(name, no_login) for name in names if (no_login := login_missing(name))]
-    return [f"implementer {name}: {one.found}; if it has none: `{one.remedy}`" for name, one in missing]
+    return [f"implementer {name}: {problem.found}; if it has none: `{problem.remedy}`" for name, problem in missing]
 
 
 def _refuse_unless_there(name: str, command: Sequence[str]) -> None:

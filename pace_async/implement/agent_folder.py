@@ -88,11 +88,11 @@ def read_program(folder: Path, names: Sequence[str]) -> dict[str, str]:
     outside the folder becomes a program. Raises CandidateFault for a first file that is gone, and for what is no plain
     file, no text or too long."""
     with opened_folder(folder) as opened:
-        there = {name for name in names if _is_there(name, opened)}
-        if names[0] not in there:
+        present = {name for name in names if _is_there(name, opened)}
+        if names[0] not in present:
             raise CandidateFault("empty_answer", f"the program's file {names[0]} is gone")
         return {
-            name: file_text(name, opened, f"the program's file {name}", "empty_answer") if name in there else ""
+            name: file_text(name, opened, f"the program's file {name}", "empty_answer") if name in present else ""
             for name in names
         }
 

@@ -29,7 +29,7 @@ CONTROL = 0
 _DEATH_SIGNAL, _SUBREAPER = 1, 36  # of prctl
 
 
-def main(folder: str, given: str, command: list[str]) -> None:
+def main(folder: str, stdin: str, command: list[str]) -> None:
     """Run the command to its end."""
     _prctl(_SUBREAPER, 1)
     me = os.getpid()
@@ -41,7 +41,7 @@ def main(folder: str, given: str, command: list[str]) -> None:
             os._exit(1)
 
     try:
-        with Path(given).open("rb") as stream:
+        with Path(stdin).open("rb") as stream:
             process = subprocess.Popen(
                 command,
                 cwd=folder,
@@ -130,20 +130,20 @@ def _end_all(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _children() -> list[int]:
-    me, found = str(os.getpid()).encode(), list[int]()
+    me, children = str(os.getpid()).encode(), list[int]()
     for place in Path("/proc").iterdir():
         if place.name.isdigit():
             with contextlib.suppress(OSError):
                 if (place / "stat").read_bytes().rpartition(b")")[2].split()[1] == me:
-                    found.append(int(place.name))
-    return found
+                    children.append(int(place.name))
+    return children
 
 
-def _prctl(what: int, value: int) -> None:
+def _prctl(option: int, value: int) -> None:
     if sys.platform == "linux":
         import ctypes
 
-        ctypes.CDLL(None).prctl(what, value, 0, 0, 0)
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def _say(result: dict[str, object]) -> None:

@@ -36,8 +36,8 @@ def end_leftovers(mark: str, session: int, folder: Path) -> None:
     /proc."""
     until, settled = time.monotonic() + PATIENCE_S, False
     while not settled and time.monotonic() < until:
-        found, settled = _belonging(f"{MARK}={mark}".encode(), session, folder.resolve())
-        for pid in found:
+        pids, settled = _belonging(f"{MARK}={mark}".encode(), session, folder.resolve())
+        for pid in pids:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.0 if settled else 0.005)
@@ -46,21 +46,21 @@ def end_leftovers(mark: str, session: int, folder: Path) -> None:
 def _belonging(mark: bytes, session: int, folder: Path) -> tuple[set[int], bool]:
     """(what belongs to the call, whether no more can appear). What is just ending has no folder any more, and its
     children have not been adopted yet."""
-    alive = {one.pid: one for one in _processes() if one.state not in "ZX"}
+    alive = {process.pid: process for process in _processes() if process.state not in "ZX"}
     adopters = {1, me := os.getpid()}  # an ancestor of this process adopts what loses its parent below it
     while (me := alive[me].parent if me in alive else 0) and me not in adopters:
         adopters.add(me)
-    alive = {pid: one for pid, one in alive.items() if pid not in adopters}
-    found = {
-        one.pid
-        for one in alive.values()
-        if one.session == session
-        or _has(one.pid, mark)
-        or (one.parent in adopters and not one.has_terminal and _works_in(one.pid, folder))
+    alive = {pid: process for pid, process in alive.items() if pid not in adopters}
+    pids = {
+        process.pid
+        for process in alive.values()
+        if process.session == session
+        or _has(process.pid, mark)
+        or (process.parent in adopters and not process.has_terminal and _works_in(process.pid, folder))
     }
-    while below := {one.pid for one in alive.values() if one.parent in found} - found:
-        found |= below
-    return found, not found and not any(one.ending and one.parent in adopters for one in alive.values())
+    while below := {process.pid for process in alive.values() if process.parent in pids} - pids:
+        pids |= below
+    return pids, not pids and not any(process.ending and process.parent in adopters for process in alive.values())
 
 
 def _processes() -> Iterator[_Seen]:

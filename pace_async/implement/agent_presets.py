@@ -45,8 +45,8 @@ def reported_cost(output: str) -> Reported:
 def json_lines(output: str) -> Iterator[dict[str, Any]]:
     """The lines that are a JSON object, in order."""
     for line in output.splitlines():
-        if (said := _object(line)) is not None:
-            yield said
+        if (event := _object(line)) is not None:
+            yield event
 
 
 def _object(line: str) -> dict[str, Any] | None:
@@ -54,17 +54,19 @@ def _object(line: str) -> dict[str, Any] | None:
     if not (line.startswith("{") and line.endswith("}")):
         return None
     try:
-        said: object = json.loads(line)
+        value: object = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return cast("dict[str, Any]", said) if isinstance(said, dict) else None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
 def _cost(name: str, value: object) -> Reported:
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MOST_USD:
         return Reported(float(value))
-    shown = value if isinstance(value, float) and not math.isfinite(value) else json.dumps(value, ensure_ascii=False)
-    text = str(shown)
+    printable = (
+        value if isinstance(value, float) and not math.isfinite(value) else json.dumps(value, ensure_ascii=False)
+    )
+    text = str(printable)
     text = text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 1] + "…"
     return Reported(None, f"{name} is {text}, and not a number of USD from 0 to {MOST_USD:g}")
 
@@ -138,9 +140,9 @@ def _of_codex(output: str, config: ImplementerConfig) -> Reported:
     price_in, price_out = config.price_per_million_in, config.price_per_million_out
     if not counts or price_in is None or price_out is None:
         return NOT_REPORTED
-    told = sum(_number(count.get("input_tokens")) for count in counts)
-    written = sum(_number(count.get("output_tokens")) for count in counts)
-    return Reported((told * price_in + written * price_out) / MILLION)
+    input_tokens = sum(_number(count.get("input_tokens")) for count in counts)
+    output_tokens = sum(_number(count.get("output_tokens")) for count in counts)
+    return Reported((input_tokens * price_in + output_tokens * price_out) / MILLION)
 
 
 def _of_opencode(output: str, config: ImplementerConfig) -> Reported:

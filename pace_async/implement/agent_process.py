@@ -38,21 +38,21 @@ class AgentEnded:
     failed: str = ""
 
 
-async def run_agent(command: Sequence[str], folder: Path, given: Path, log: Path, timeout_s: float) -> AgentEnded:
-    """Run a command in `folder`, with `given` as its standard input and the environment of this process. Git finds no
+async def run_agent(command: Sequence[str], folder: Path, stdin: Path, log: Path, timeout_s: float) -> AgentEnded:
+    """Run a command in `folder`, with `stdin` as its standard input and the environment of this process. Git finds no
     repository above the folder. Raises TimeoutError."""
-    guard = [sys.executable, "-I", "-S", str(GUARD), str(folder), str(given), *command]
+    guard = [sys.executable, "-I", "-S", str(GUARD), str(folder), str(stdin), *command]
     ceilings = [part for part in os.environ.get(GIT_CEILING, "").split(os.pathsep) if part]
     environment = {**os.environ, GIT_CEILING: os.pathsep.join([*ceilings, str(folder.parent)])}
-    said = bytearray()
+    reply = bytearray()
     async with _guarded(guard, folder, log, environment) as process:
         assert process.stdout is not None
         with anyio.fail_after(timeout_s):
             async for chunk in process.stdout:
-                said += chunk
+                reply += chunk
             await process.wait()
     try:
-        result: dict[str, Any] = json.loads(said)
+        result: dict[str, Any] = json.loads(reply)
     except ValueError:
         return AgentEnded(None, errors="its guard was killed")
     return AgentEnded(

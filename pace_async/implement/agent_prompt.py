@@ -111,9 +111,9 @@ def prompt_for(task: Task, parent: Member, experiment: Experiment) -> str:
     feedback = feedback_of(experiment.tries, parent.program, spec)
     again = f"\n\nYour last try failed. {feedback.text}" if feedback is not None else ""
     untouched = program_to_change(parent.program, experiment.tries) == parent.program
-    said = f"\n\n{said_of(parent.feedback)}" if untouched and parent.feedback else ""
+    remarks = f"\n\n{said_of(parent.feedback)}" if untouched and parent.feedback else ""
     practice = practice_text(parent.practice) if untouched else ""
-    said += f"\n\n{practice}" if practice else ""
+    remarks += f"\n\n{practice}" if practice else ""
     more = (
         f" {place}{EXPERIMENT} has the experiment line by line. {place}{BRIEFING} says why, and holds the programs "
         "that it names."
@@ -124,7 +124,7 @@ def prompt_for(task: Task, parent: Member, experiment: Experiment) -> str:
         f"as it is described and nothing else. {_bounds(spec, parent.program)} {saved} "
         f"from this folder. {place}{TASK} says what the program is for and what it must respect.{more}\n\n"
         f"Idea: {_line(experiment.idea)}\n"
-        f"Experiment: {_line(experiment.description)}{said}{again}\n"
+        f"Experiment: {_line(experiment.description)}{remarks}{again}\n"
     )
 
 

@@ -49,10 +49,10 @@ def _ignored(folder: Path, paths: Sequence[str], ignore: Sequence[str]) -> froze
         _git(Path(scratch), "init", "-q", "--bare", "--template=", str(place))
         (place / "info").mkdir(exist_ok=True)
         (place / "info" / "exclude").write_text("\n".join([*ignore, ""]), encoding="utf-8")
-        given = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
+        stdin = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
         command = (f"--git-dir={place}", f"--work-tree={folder}", "check-ignore", "-z", "--stdin", "--no-index")
-        said = _git(folder, *command, given=given, allowed=(0, 1))
-    return frozenset(said.decode("utf-8", "surrogateescape").split("\0")) - {""}
+        output = _git(folder, *command, given=stdin, allowed=(0, 1))
+    return frozenset(output.decode("utf-8", "surrogateescape").split("\0")) - {""}
 
 
 def _git(folder: Path, *words: str, given: bytes = b"", allowed: Sequence[int] = (0,)) -> bytes:

@@ -41,21 +41,21 @@ async def made_of(
     CandidateFault, and InfrastructureFault if no process is available."""
     refuse_too_long(answer)
     if is_fileset(parent):
-        return await _made(program_of_answer, answer, parent, "", globs)
-    return await _made(program_of, answer, parent, language, entry, seen)
+        return await _program_by(program_of_answer, answer, parent, "", globs)
+    return await _program_by(program_of, answer, parent, language, entry, seen)
 
 
 async def made_by_agent(text: str, parent: str, language: str = PYTHON, entry: str = "") -> str:
     """The program that an agent left as `text`, where `parent` stood before. Raises as `made_of`."""
-    return await _made(program_left, text, parent, language, entry)
+    return await _program_by(program_left, text, parent, language, entry)
 
 
 async def made_in_folder(files: Mapping[str, str], parent: str, globs: str) -> str:
     """The program of these files, which an agent left where `parent` stood before. Raises as `made_of`."""
-    return await _made(program_of_folder, json.dumps(files), parent, "", globs)
+    return await _program_by(program_of_folder, json.dumps(files), parent, "", globs)
 
 
-async def _made(maker: Callable[..., str], text: str, parent: str, language: str, *more: str) -> str:
+async def _program_by(maker: Callable[..., str], text: str, parent: str, language: str, *more: str) -> str:
     result = await in_helper_or_fault(made, maker.__name__, text, parent, language, *more)
     if language in ("", PYTHON):
         remember(str(result["program"]), result["examined"])
@@ -67,8 +67,8 @@ async def in_helper_or_fault(work: Callable[..., dict[str, Any]], *texts: str) -
     no process is available."""
     try:
         result = await in_helper(work, *texts)
-    except TooMuchWork as found:
-        raise CandidateFault(found.kind, f"making a program of it {found.detail}") from None
+    except TooMuchWork as error:
+        raise CandidateFault(error.kind, f"making a program of it {error.detail}") from None
     if "kind" not in result:
         return result
     if "program" in result:

@@ -43,7 +43,7 @@ def refuse_unless_possible(model: str, task: Task) -> None:
     if task.spec.has_folder:
         _refuse_for_files(model, task)
     for kind in _built_in(model):
-        _made(kind, task)
+        _implementer_of(kind, task)
 
 
 def _refuse_for_files(model: str, task: Task) -> None:
@@ -88,9 +88,9 @@ def refuse_unused_block(model: str, task: Task) -> None:
     task, whose evaluator may use a program in any way. Calls no model."""
     if only_edits(model) or not task.spec.of_kind.hides_scorer:
         return
-    if why := unused_block(task):
+    if reason := unused_block(task):
         raise UsageError(
-            f"{task.folder / task.spec.program}: {why}, so what {_author(model)} writes there would be ignored: "
+            f"{task.folder / task.spec.program}: {reason}, so what {_author(model)} writes there would be ignored: "
             f"{MOVE_MARKS}, and see `pace task check {task.reference}`."
         )
 
@@ -103,17 +103,17 @@ async def open_implementer(
     `folders`. Where the advisor writes the code itself, no call is in the ledger."""
     shares, built_in = parse_shares(config.implementer.model), _built_in(config.implementer.model)
     if len(shares) == len(built_in) == 1 and built_in[0].by_advisor:
-        yield _made(built_in[0], task)
+        yield _implementer_of(built_in[0], task)
         return
     if len(shares) == len(built_in) == 1:
-        yield BuiltIn(built_in[0].name, _made(built_in[0], task), ledger)
+        yield BuiltIn(built_in[0].name, _implementer_of(built_in[0], task), ledger)
         return
     async with open_chats(models_of(config.implementer.model), config.implementer) as chats:
         makers: dict[str, Maker] = {
             chat.model: ModelMaker(chat, ledger, config.implementer.max_tokens) for chat in chats
         }
         for kind in built_in:
-            makers[kind.name] = BuiltIn(kind.name, _made(kind, task), ledger)
+            makers[kind.name] = BuiltIn(kind.name, _implementer_of(kind, task), ledger)
         agents = {share.model: code for share in shares if (code := implementer_of(share.model).agent) is not None}
         if folders is not None:
             for name, code in agents.items():
@@ -133,5 +133,5 @@ def _built_in(model: str) -> list[ImplementerKind]:
     return [kind for kind in _kinds(model) if kind.is_built_in]
 
 
-def _made(kind: ImplementerKind, task: Task) -> Implementer:
+def _implementer_of(kind: ImplementerKind, task: Task) -> Implementer:
     return kind.load()(task)

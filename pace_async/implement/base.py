@@ -38,9 +38,9 @@ class Implemented:
 class Unusable(CandidateFault):
     """A model's answer gives no program that compiles. `tried` is the answer, which is in the ledger."""
 
-    def __init__(self, tried: ImplementerTry) -> None:
-        super().__init__(tried.outcome, tried.detail)
-        self.tried = tried
+    def __init__(self, attempt: ImplementerTry) -> None:
+        super().__init__(attempt.outcome, attempt.detail)
+        self.tried = attempt
 
 
 class Implementer(Protocol):

@@ -82,8 +82,8 @@ class Catalogue(BaseModel):
         if not sites or not isinstance(mechanisms, list):
             return tree
         every: list[Any] = [
-            {"sites": sites, **cast("dict[str, Any]", one)} if isinstance(one, dict) else one
-            for one in cast("list[Any]", mechanisms)
+            {"sites": sites, **cast("dict[str, Any]", mechanism)} if isinstance(mechanism, dict) else mechanism
+            for mechanism in cast("list[Any]", mechanisms)
         ]
         return {**tree, "mechanisms": every}
 
@@ -105,7 +105,9 @@ class Catalogue(BaseModel):
     def targets(self) -> dict[str, Mechanism]:
         """Each mechanism by what an idea calls it: its name, or a site and its name."""
         return {
-            f"{site} {one.name}" if site else one.name: one for one in self.mechanisms for site in one.sites or ("",)
+            f"{site} {mechanism.name}" if site else mechanism.name: mechanism
+            for mechanism in self.mechanisms
+            for site in mechanism.sites or ("",)
         }
 
     def edits(self) -> Iterator["MechanismEdit"]:
@@ -144,11 +146,11 @@ def refuse_unless_assigned(task: Task) -> None:
     if task.catalogue_path is None:
         return
     _, block, _ = editable(task.program)
-    found = assignments(block, task.spec.written_in.name)
+    values = assignments(block, task.spec.written_in.name)
     names = [name for mechanism in load_catalogue(task.catalogue_path).mechanisms for name in mechanism.assigned]
-    wrong = [name for name in names if len(found.get(name, ())) != 1]
+    wrong = [name for name in names if len(values.get(name, ())) != 1]
     if wrong:
-        times = len(found.get(wrong[0], ()))
+        times = len(values.get(wrong[0], ()))
         others = f" ({len(wrong)} such names)" if len(wrong) > 1 else ""
         raise UsageError(
             f"{task.catalogue_path} names {wrong[0]}, which the evolve block of {task.folder / task.spec.program} "
@@ -160,21 +162,21 @@ def refuse_unless_assigned(task: Task) -> None:
 def find_edit(catalogue: Catalogue, text: str) -> MechanismEdit:
     """The edit that `text` names. Raises CandidateFault("not_implemented") unless there is exactly one."""
     words = re.findall(r"[\w.+-]*\w", text)
-    named = [mechanism for mechanism in catalogue.mechanisms if mechanism.name in words]
-    if len(named) != 1:
-        names = ", ".join(mechanism.name for mechanism in named) or "none"
+    mechanisms = [mechanism for mechanism in catalogue.mechanisms if mechanism.name in words]
+    if len(mechanisms) != 1:
+        names = ", ".join(mechanism.name for mechanism in mechanisms) or "none"
         raise CandidateFault("not_implemented", f"{NAMES_NO_MECHANISM}, and names {names}")
-    options = {str(option): option for option in named[0].options}
+    options = {str(option): option for option in mechanisms[0].options}
     after = [following for word, following in pairwise(words) if word == "to"]
     chosen = [options[word] for word in after if word in options]
     if len(chosen) != 1:
-        raise CandidateFault("not_implemented", f"{named[0].name} {NAMES_NO_OPTION} {_some(list(options))}")
-    if not named[0].sites:
-        return MechanismEdit(named[0].name, chosen[0])
-    sites = sorted(set(words).intersection(named[0].sites))
+        raise CandidateFault("not_implemented", f"{mechanisms[0].name} {NAMES_NO_OPTION} {_some(list(options))}")
+    if not mechanisms[0].sites:
+        return MechanismEdit(mechanisms[0].name, chosen[0])
+    sites = sorted(set(words).intersection(mechanisms[0].sites))
     if len(sites) != 1:
-        raise CandidateFault("not_implemented", f"{named[0].name} needs one site of {_some(named[0].sites)}")
-    return MechanismEdit(named[0].name, chosen[0], sites[0])
+        raise CandidateFault("not_implemented", f"{mechanisms[0].name} needs one site of {_some(mechanisms[0].sites)}")
+    return MechanismEdit(mechanisms[0].name, chosen[0], sites[0])
 
 
 def _some(words: Sequence[str]) -> str:

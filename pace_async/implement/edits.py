@@ -94,32 +94,32 @@ def program_of(answer: str, parent: str, language: str = PYTHON, entry: str = ""
     return _with_block((before, new, after), parent, language, entry)
 
 
-def _of_folded(parsed: WholeBlock | tuple[Edit, ...], seen: str, block: str, parent: str) -> str:
+def _of_folded(parsed: WholeBlock | tuple[Edit, ...], view: str, block: str, parent: str) -> str:
     """The new block of an answer to a program with folded functions."""
-    shown = editable(seen)[1]
+    seen_block = editable(view)[1]
     if isinstance(parsed, WholeBlock):
         text = parsed.text
-        if lost := lost_names(text, shown, parent.replace(block, unfolded(text, shown, parent))):
+        if lost := lost_names(text, seen_block, parent.replace(block, unfolded(text, seen_block, parent))):
             raise CandidateFault("hidden_lines_lost", f"the block has neither the line of {lost[0]} nor a definition")
     else:
         try:
-            text = apply_edits(shown, parsed, seen)
+            text = apply_edits(seen_block, parsed, view)
         except CandidateFault as fault:
             if fault.kind != "search_not_found" and not isinstance(fault, PartlyApplied):
                 raise
-            text = _of_whole(parsed, shown, block, parent)
-    text = unfolded(text, shown, parent)
+            text = _of_whole(parsed, seen_block, block, parent)
+    text = unfolded(text, seen_block, parent)
     if any(is_folded(line) for line in text.splitlines()):
         raise CandidateFault("hidden_lines_lost", "a line that stands for hidden ones is changed")
     return text
 
 
-def _of_whole(edits: tuple[Edit, ...], shown: str, block: str, parent: str) -> str:
-    """The new block of edits of the whole block, whose author saw `shown`."""
+def _of_whole(edits: tuple[Edit, ...], seen_block: str, block: str, parent: str) -> str:
+    """The new block of edits of the whole block, whose author saw `seen_block`."""
     try:
         return apply_edits(block, edits, parent)
     except PartlyApplied as fault:
-        new = unfolded(fault.block, shown, parent)
+        new = unfolded(fault.block, seen_block, parent)
         if any(is_folded(line) for line in new.splitlines()):
             raise CandidateFault(fault.kind, fault.detail) from None
         raise PartlyApplied(fault.kind, fault.detail, new, fault.unapplied) from None
@@ -267,15 +267,15 @@ def take_edits(lines: list[str]) -> tuple[tuple[Edit, ...], list[str]]:
     return tuple(edits), rest
 
 
-def _whole_block(lines: list[str], wanted: Language) -> WholeBlock:
+def _whole_block(lines: list[str], expected: Language) -> WholeBlock:
     blocks = fenced_blocks(lines)
     if not blocks:
         raise CandidateFault("no_code_block", "the answer holds neither a code block nor an edit")
     if len(blocks) > 1:
         raise CandidateFault("several_code_blocks", f"{len(blocks)} code blocks where one belongs")
     language, text = blocks[0]
-    if language and language.lower() not in wanted.fences:
-        raise CandidateFault("wrong_language", f"the code block is marked {language[:20]}, not {wanted.name}")
+    if language and language.lower() not in expected.fences:
+        raise CandidateFault("wrong_language", f"the code block is marked {language[:20]}, not {expected.name}")
     return WholeBlock(text)
 
 
@@ -287,7 +287,7 @@ def fenced_blocks(lines: list[str]) -> list[tuple[str, str]]:
     for line in lines:
         if fence:
             if fence in line and set(line.strip()) == {fence[0]}:
-                blocks.append((language, "".join(f"{kept}\n" for kept in body)))
+                blocks.append((language, "".join(f"{body_line}\n" for body_line in body)))
                 fence = ""
             else:
                 body.append(line)
@@ -301,8 +301,8 @@ def fenced_blocks(lines: list[str]) -> list[tuple[str, str]]:
 def _refuse_markers(program: str, before: str, after: str) -> None:
     """The new content of the block must not move the block's borders."""
     try:
-        kept = editable(program)
+        parts = editable(program)
     except ValueError:
-        kept = None
-    if kept is None or kept[0] != before or kept[2] != after:
+        parts = None
+    if parts is None or parts[0] != before or parts[2] != after:
         raise CandidateFault("markers_in_block", _MOVED)

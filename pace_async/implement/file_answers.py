@@ -79,8 +79,8 @@ def checked(files: dict[str, str], before: Program, globs: str) -> str:
             _refuse_change(path, files.get(path), before.files.get(path), known["change"], known["hide"])
     try:
         after = Program.of_files(files)
-    except NotAProgram as why:
-        raise CandidateFault("program_too_long" if isinstance(why, TooLong) else "bad_path", str(why)) from None
+    except NotAProgram as error:
+        raise CandidateFault("program_too_long" if isinstance(error, TooLong) else "bad_path", str(error)) from None
     program = after.text
     for path in changed_paths(before, after):
         if path.endswith(".py") and path in after.files and (fault := compiled(after.files[path]).fault):
@@ -97,22 +97,22 @@ def globs_of(change: Sequence[str], hide: Sequence[str]) -> str:
 
 def _refuse_change(path: str, text: str | None, old: str | None, change: Sequence[str], hide: Sequence[str]) -> None:
     """Raises CandidateFault for a file that may not become this text, or be removed (None)."""
-    shown = shown_path(path)
-    if why := why_refused(path):
-        raise CandidateFault("bad_path", why)
+    label = shown_path(path)
+    if reason := why_refused(path):
+        raise CandidateFault("bad_path", reason)
     if not chosen(path, change) or chosen(path, hide):
-        raise CandidateFault("file_not_open", f"{shown} may not change: the task opens {', '.join(change)}")
+        raise CandidateFault("file_not_open", f"{label} may not change: the task opens {', '.join(change)}")
     if text is not None and len(text) > LONGEST_PROGRAM:
-        raise CandidateFault("program_too_long", f"{shown} has {len(text)} characters, of {LONGEST_PROGRAM} allowed")
+        raise CandidateFault("program_too_long", f"{label} has {len(text)} characters, of {LONGEST_PROGRAM} allowed")
     if old is None or not is_marked(old):
         return
     before, _, after = _block(old, path)
     try:
-        kept = None if text is None else editable(text)
+        parts = None if text is None else editable(text)
     except ValueError:
-        kept = None
-    if kept is None or kept[0] != before or kept[2].rstrip() != after.rstrip():
-        raise CandidateFault("edit_leaves_block", f"{shown} has changed outside its evolve block")
+        parts = None
+    if parts is None or parts[0] != before or parts[2].rstrip() != after.rstrip():
+        raise CandidateFault("edit_leaves_block", f"{label} has changed outside its evolve block")
 
 
 def _sections(lines: Sequence[str]) -> list[_Section]:
@@ -144,19 +144,19 @@ def _of_sections(first: _Section, others: Sequence[_Section], before: Program) -
     edits: dict[str, tuple[Edit, ...]] = {}
     whole: dict[str, str | None] = {}
     for section in others:
-        path, shown = section.path, shown_path(section.path)
-        taken, rest = take_edits(section.lines)
+        path, label = section.path, shown_path(section.path)
+        changes, rest = take_edits(section.lines)
         blocks = fenced_blocks(rest)
         if path in whole or (path in edits and (blocks or section.removed)):
-            raise CandidateFault("mixed_answer", f"{shown} is written twice")
-        if section.removed or not taken:
+            raise CandidateFault("mixed_answer", f"{label} is written twice")
+        if section.removed or not changes:
             whole[path] = _whole(section, blocks, before)
         elif any(text.strip() for _, text in blocks):
-            raise CandidateFault("mixed_answer", f"edits and a code block for {shown}")
+            raise CandidateFault("mixed_answer", f"edits and a code block for {label}")
         else:
-            edits[path] = (*edits.get(path, ()), *taken)
-    for path, taken in edits.items():
-        files[path] = _edited(path, taken, before)
+            edits[path] = (*edits.get(path, ()), *changes)
+    for path, changes in edits.items():
+        files[path] = _edited(path, changes, before)
     for path, text in whole.items():
         if text is None:
             del files[path]
@@ -167,15 +167,15 @@ def _of_sections(first: _Section, others: Sequence[_Section], before: Program) -
 
 def _whole(section: _Section, blocks: Sequence[tuple[str, str]], before: Program) -> str | None:
     """The new text of a file, None if it is removed."""
-    shown = shown_path(section.path)
+    label = shown_path(section.path)
     if section.removed:
         if section.path not in before.files:
-            raise CandidateFault("no_such_file", f"{shown} cannot be removed: the program has no such file")
+            raise CandidateFault("no_such_file", f"{label} cannot be removed: the program has no such file")
         return None
     if len(blocks) != 1:
         kind = "several_code_blocks" if blocks else "no_code_block"
-        said = f"{len(blocks)} code blocks where one belongs" if blocks else "neither an edit nor a code block"
-        raise CandidateFault(kind, f"below the FILE line of {shown}: {said}")
+        problem = f"{len(blocks)} code blocks where one belongs" if blocks else "neither an edit nor a code block"
+        raise CandidateFault(kind, f"below the FILE line of {label}: {problem}")
     return blocks[0][1]
 
 

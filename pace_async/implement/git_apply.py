@@ -38,27 +38,27 @@ def applied(diff: str, before: Program) -> dict[str, str]:
             git(folder, "apply", "--recount", "--whitespace=nowarn", strip, str(patch), isolated=True)
         except GitFailed as failed:
             for path in _WRITTEN.findall(diff):
-                if path != os.devnull and (why := why_refused(path.removeprefix("b/"))):
-                    raise CandidateFault("bad_path", why) from None
-            said = str(failed).removeprefix("git apply: ").replace(str(patch), "the diff")
-            raise CandidateFault("diff_not_applied", f"the diff does not apply: {said}") from None
+                if path != os.devnull and (reason := why_refused(path.removeprefix("b/"))):
+                    raise CandidateFault("bad_path", reason) from None
+            message = str(failed).removeprefix("git apply: ").replace(str(patch), "the diff")
+            raise CandidateFault("diff_not_applied", f"the diff does not apply: {message}") from None
         return read_tree(str(folder), lambda _: True)
 
 
 def _with_heads(diff: str) -> str:
     """The diff with a line `diff --git` before each file that has none."""
-    lines, made, has_head = diff.split("\n"), list[str](), False
+    lines, result, has_head = diff.split("\n"), list[str](), False
     for place, line in enumerate(lines):
         if line.startswith("diff --git "):
             has_head = True
         following = lines[place + 1 : place + 3]
         if line.startswith("--- ") and len(following) == 2 and (following[0][:4], following[1][:2]) == ("+++ ", "@@"):
-            old, new = (one[4:].partition("\t")[0].strip() for one in (line, following[0]))
+            old, new = (header[4:].partition("\t")[0].strip() for header in (line, following[0]))
             if not has_head:
-                made += _head(old, new)
+                result += _head(old, new)
             has_head = False
-        made.append(line)
-    return "\n".join(made)
+        result.append(line)
+    return "\n".join(result)
 
 
 def _head(old: str, new: str) -> list[str]:

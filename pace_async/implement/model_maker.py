@@ -48,20 +48,20 @@ class ModelMaker:
                 program = await program_in(answer, parent, experiment, task.spec)
                 refuse_longer(program, task.spec.longest_program)
             except CandidateFault as fault:
-                program, kept = None, wrote
+                program, text = None, wrote
                 if isinstance(fault, UselessProgram):
-                    program, kept = fault.program, "\n".join([deviation_in(wrote), fault.unapplied]).lstrip()
-                bill.tried = self._tried(experiment, fault.kind, fault.detail, program, kept)
+                    program, text = fault.program, "\n".join([deviation_in(wrote), fault.unapplied]).lstrip()
+                bill.tried = self._implementer_try(experiment, fault.kind, fault.detail, program, text)
                 raise Unusable(bill.tried) from None
             deviation = deviation_in(wrote) or deviation_before(experiment.tries)
-            bill.tried = self._tried(experiment, "ok", deviation, program)
+            bill.tried = self._implementer_try(experiment, "ok", deviation, program)
             return Implemented(program, tried=bill.tried)
 
-    def _tried(
+    def _implementer_try(
         self, experiment: Experiment, outcome: str, detail: str = "", program: str | None = None, answer: str = ""
     ) -> ImplementerTry:
-        number, kept = len(experiment.tries) + 1, answer[:LONGEST_KEPT] if answer.strip() else None
-        return ImplementerTry(number, self._chat.model, outcome, detail, program, kept)
+        number, text = len(experiment.tries) + 1, answer[:LONGEST_KEPT] if answer.strip() else None
+        return ImplementerTry(number, self._chat.model, outcome, detail, program, text)
 
 
 def deviation_in(answer: str) -> str:
@@ -95,10 +95,10 @@ async def program_in(answer: ChatAnswer, parent: Member, experiment: Experiment,
         raise CandidateFault("length", "the answer was cut at its longest length")
     if not answer.text.strip():
         raise CandidateFault("empty_answer", "the model wrote nothing")
-    seen = seen_program(parent, experiment)
+    view = seen_program(parent, experiment)
     before = program_to_change(parent.program, experiment.tries)
     globs = globs_of(spec.change, spec.hide)
-    program = await made_of(answer.text, before, spec.language, spec.entry, seen, globs)
+    program = await made_of(answer.text, before, spec.language, spec.entry, view, globs)
     await refuse_parent(program, parent.program, experiment, spec.language)
     return program
 

@@ -38,11 +38,11 @@ def nearest_lines(answer: str, block: str, marks: tuple[str, str], first: int = 
         if begin is None:
             continue
         end = min(len(lines), begin + min(len(search), MOST_LINES))
-        shown = "\n".join(lines[begin:end])
-        if len(shown) > room:
+        excerpt = "\n".join(lines[begin:end])
+        if len(excerpt) > room:
             break
-        room -= len(shown)
-        parts.append(f"Lines {first + begin} to {first + end - 1} of the program:\n{shown}")
+        room -= len(excerpt)
+        parts.append(f"Lines {first + begin} to {first + end - 1} of the program:\n{excerpt}")
     return "\n\n".join(parts)
 
 
@@ -70,9 +70,9 @@ def _place(search: Sequence[str], lines: Sequence[str]) -> int | None:
     """Where the lines of `search` would begin, by the votes of each. None if no line is like any."""
     votes: defaultdict[int, float] = defaultdict(float)
     for number, line in enumerate(search):
-        wanted = line.strip()[:LONGEST_COMPARED]
-        if not wanted:
+        needle = line.strip()[:LONGEST_COMPARED]
+        if not needle:
             continue
-        for _, likeness, place in process.extract(wanted, lines, scorer=fuzz.ratio, limit=5, score_cutoff=ALIKE):
-            votes[max(0, place - number)] += likeness * min(len(wanted), 40)
+        for _, likeness, place in process.extract(needle, lines, scorer=fuzz.ratio, limit=5, score_cutoff=ALIKE):
+            votes[max(0, place - number)] += likeness * min(len(needle), 40)
     return min(votes, key=lambda place: (-votes[place], place)) if votes else None

@@ -29,16 +29,21 @@ LONGEST_READ = 40_000
 
 
 class NotesWriter:
-    """See the module. `asked` has the bounds of an answer and of a call."""
+    """See the module. `settings` has the bounds of an answer and of a call."""
 
     def __init__(
-        self, shares: tuple[Share, ...], chats: Mapping[str, Chat], ledger: CallLedger, seed: int, asked: ProviderConfig
+        self,
+        shares: tuple[Share, ...],
+        chats: Mapping[str, Chat],
+        ledger: CallLedger,
+        seed: int,
+        settings: ProviderConfig,
     ) -> None:
         self._shares = shares
         self._chats = chats
         self._ledger = ledger
         self._seed = seed
-        self._max_tokens, self._timeout_s = asked.longest_answer, asked.timeout_s
+        self._max_tokens, self._timeout_s = settings.longest_answer, settings.timeout_s
 
     async def write(self, question: Rendered, lease: int, read: Callable[[str], NotesPage | IdeasLeft]) -> None:
         """Ask, and commit what is written with its cost in one transaction. `read` makes the fact of the answer in the
@@ -112,6 +117,6 @@ async def open_notes_writer(config: Config, ledger: CallLedger) -> AsyncGenerato
     if not _written_beside(config):
         yield None
         return
-    shares, asked = writers_of(config), asked_with(config)
-    async with open_chats([share.model for share in shares], asked) as chats:
-        yield NotesWriter(shares, {chat.model: chat for chat in chats}, ledger, config.seed, asked)
+    shares, settings = writers_of(config), asked_with(config)
+    async with open_chats([share.model for share in shares], settings) as chats:
+        yield NotesWriter(shares, {chat.model: chat for chat in chats}, ledger, config.seed, settings)

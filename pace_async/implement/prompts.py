@@ -99,7 +99,7 @@ def messages_for(task: Task, parent: Member, experiment: Experiment) -> Messages
     goal = spec.fitness.told
     program = program_to_change(parent.program, experiment.tries)
     begun = program != parent.program
-    what = "in which the experiment was begun" if begun else f"whose score is {parent.score:.10g}"
+    clause = "in which the experiment was begun" if begun else f"whose score is {parent.score:.10g}"
     ending = "" if program.endswith("\n") else "\n"
     fence = fence_for(program)
     request = _after(experiment.tries, program, spec, "experiment")
@@ -112,7 +112,7 @@ def messages_for(task: Task, parent: Member, experiment: Experiment) -> Messages
         f"Task: {spec.background.strip()}\n\n"
         f"Requirements: {spec.coding_requirements.strip()} {spec.of_kind.contract(spec)}; it has {resources(spec)} "
         f"in all. {goal}\n\n"
-        f"The program, {what}:\n{code}\n\n{feedback}"
+        f"The program, {clause}:\n{code}\n\n{feedback}"
         f"Idea: {one_line(experiment.idea)}\n"
         f"Experiment: {one_line(experiment.description)}\n\n"
         f"{request}"
@@ -126,18 +126,18 @@ def question_for(task: Task, parent: Member, experiment: Experiment, briefing: B
     program = program_to_change(parent.program, experiment.tries)
     begun = program != parent.program
     score = score_text(parent.score, briefing.digits(parent))
-    what = "the program of your last try" if begun else f"candidate {parent.candidate}, score {score}"
+    identity = "the program of your last try" if begun else f"candidate {parent.candidate}, score {score}"
     feedback = "" if begun or not parent.feedback else f"{said_of(parent.feedback)}\n\n"
-    seen = seen_program(parent, experiment)
-    note = HIDDEN if seen != program else ""
-    code = fenced(seen, spec.written_in.fences[0])
-    shown = f"It is {what}, with {size_text(spec, program)}.{note}\n{feedback}{code}"
+    view = seen_program(parent, experiment)
+    note = HIDDEN if view != program else ""
+    code = fenced(view, spec.written_in.fences[0])
+    text = f"It is {identity}, with {size_text(spec, program)}.{note}\n{feedback}{code}"
 
     def whole(level: int, /) -> str | None:
-        return shown if level == 0 else None
+        return text if level == 0 else None
 
     if spec.has_folder:
-        head = f"It is {what}, with {size_text(spec, program)}.\n{feedback}".rstrip()
+        head = f"It is {identity}, with {size_text(spec, program)}.\n{feedback}".rstrip()
         whole = files_levels(program, task.program, spec, head, f"{experiment.description}\n{experiment.idea}")
     specification = without_needs(experiment.description).strip()
     values = {
@@ -158,20 +158,20 @@ def seen_program(parent: Member, experiment: Experiment) -> str:
     return experiment.briefing.seen(program, experiment.description)
 
 
-def _after(tries: Sequence[ImplementerTry], program: str, spec: TaskSpec, asked: str) -> str:
-    """The request, after the error of the last try if there is one. `asked` is what the question calls what is to be
+def _after(tries: Sequence[ImplementerTry], program: str, spec: TaskSpec, term: str) -> str:
+    """The request, after the error of the last try if there is one. `term` is what the question calls what is to be
     carried out."""
     if not tries:
-        return f"Carry out the {asked}."
+        return f"Carry out the {term}."
     last = tries[-1]
-    mend = f"Mend the error, so that the program carries out the {asked}."
+    mend = f"Mend the error, so that the program carries out the {term}."
     if last.evaluation is not None:
         return f"This program was tried out. {failure_of(last, last.evaluation, program, spec)}\n\n{mend}"
     if last.program is not None and last.answer is not None:
         return (
             f"Some edits of your last answer are in the program above. These are not: {one_line(last.detail)}.\n"
             f"{fenced(last.answer, 'text')}{_nearest(last, program)}\n\nSend only these again, corrected to the "
-            f"program above, so that it carries out the {asked}. Do not repeat the edits that it has."
+            f"program above, so that it carries out the {term}. Do not repeat the edits that it has."
         )
     if last.program is not None:
         counted = "" if spec.has_folder else ", counted from the first line of the program"
@@ -179,11 +179,11 @@ def _after(tries: Sequence[ImplementerTry], program: str, spec: TaskSpec, asked:
         if last.outcome == "no_entry":
             wrong = f"This program cannot be called: {one_line(last.detail)}."
         return f"{wrong}\n\n{mend}"
-    wrong = f"Your last answer could not be used ({last.outcome}): {one_line(last.detail)}.{_shown(last, program)}"
-    return f"{wrong}\n\nCarry out the {asked} on the program above, in an answer of the form asked for."
+    wrong = f"Your last answer could not be used ({last.outcome}): {one_line(last.detail)}.{_quote(last, program)}"
+    return f"{wrong}\n\nCarry out the {term} on the program above, in an answer of the form asked for."
 
 
-def _shown(last: ImplementerTry, program: str) -> str:
+def _quote(last: ImplementerTry, program: str) -> str:
     """An answer that made no program, and what its edits may have meant. Of one that was too long nothing is shown: it
     has to be written anew."""
     if last.answer is None or last.outcome in TOO_LONG:
@@ -205,10 +205,10 @@ def failure_of(last: ImplementerTry, outcome: Outcome, program: str, spec: TaskS
     """Why the evaluated program of a try failed, with what its evaluator wrote about it, if the task allows that, or
     what it did in practice."""
     if spec.of_kind.hides_scorer:
-        told = complaint(outcome, last.evaluation_detail, program, spec.entry)
-        return f"{told}\n\n{last.evaluation_feedback}" if last.evaluation_feedback else told
-    told = of_evaluator(outcome, last.evaluation_detail)
-    return f"{told}\n\n{said_of(last.evaluation_feedback)}" if last.evaluation_feedback else told
+        reason = complaint(outcome, last.evaluation_detail, program, spec.entry)
+        return f"{reason}\n\n{last.evaluation_feedback}" if last.evaluation_feedback else reason
+    reason = of_evaluator(outcome, last.evaluation_detail)
+    return f"{reason}\n\n{said_of(last.evaluation_feedback)}" if last.evaluation_feedback else reason
 
 
 def said_of(feedback: str) -> str:

@@ -58,11 +58,11 @@ def asks_again(tries: Sequence[ImplementerTry], limits: RepairConfig) -> bool:
     evaluation if it has one, else as an answer."""
     last = tries[-1]
     if last.evaluation is not None:
-        evaluated = sum(one.evaluation is not None for one in tries)
+        evaluated = sum(attempt.evaluation is not None for attempt in tries)
         return evaluated < limits.evaluate_tries and is_repairable(last.evaluation, last.evaluation_detail)
     failed = 0
-    for one in reversed(tries):
-        if one.evaluation is not None:
+    for attempt in reversed(tries):
+        if attempt.evaluation is not None:
             break
         failed += 1
     return failed < limits.compile_tries and last.outcome in UNUSABLE
@@ -71,4 +71,4 @@ def asks_again(tries: Sequence[ImplementerTry], limits: RepairConfig) -> bool:
 def program_to_change(parent: str, tries: Sequence[ImplementerTry]) -> str:
     """The program that the next answer changes: the newest program of a try, even if it does not compile, else the
     parent."""
-    return next((one.program for one in reversed(tries) if one.program is not None), parent)
+    return next((attempt.program for attempt in reversed(tries) if attempt.program is not None), parent)

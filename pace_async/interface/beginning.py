@@ -83,14 +83,14 @@ class AskedOn:
 
 def document_of(asked: Asked | AskedOn) -> str:
     """It as a document, which `read` reads."""
-    given = {one.name: getattr(asked, one.name) for one in fields(asked) if one.init}
-    return json.dumps({type(asked).__name__: given}, default=str)
+    values = {attribute.name: getattr(asked, attribute.name) for attribute in fields(asked) if attribute.init}
+    return json.dumps({type(asked).__name__: values}, default=str)
 
 
 def read(document: str) -> Asked | AskedOn:
     """What was asked. Raises UsageError."""
-    ((kind, given),) = json.loads(document).items()
-    return (Asked if kind == Asked.__name__ else AskedOn)(**given)
+    ((kind, values),) = json.loads(document).items()
+    return (Asked if kind == Asked.__name__ else AskedOn)(**values)
 
 
 def begin(asked: Asked) -> Ended:
@@ -116,9 +116,9 @@ def go_on(asked: AskedOn) -> Ended:
     series = find_series(asked.run)
     if series is None:
         find_run_paths(asked.run)
-    shown = asked.display, watchers_of(asked.logs)
+    observers = asked.display, watchers_of(asked.logs)
     if series is not None:
-        return series_of_runs.drive(series, asked.settings, shown, despite_loss=asked.despite_loss)
+        return series_of_runs.drive(series, asked.settings, observers, despite_loss=asked.despite_loss)
     from pace_async.runtime.start import launch
 
-    return Ended(launch.go_on(asked.run, asked.settings, shown, despite_loss=asked.despite_loss))
+    return Ended(launch.go_on(asked.run, asked.settings, observers, despite_loss=asked.despite_loss))

@@ -36,10 +36,10 @@ def main() -> None:
 def _driven() -> int:
     from pace_async.interface.beginning import Asked, begin, go_on, read
 
-    asked = read(sys.stdin.read())
+    request = read(sys.stdin.read())
     with Path(os.devnull).open() as nothing:
         os.dup2(nothing.fileno(), sys.stdin.fileno())  # what the run starts reads nothing
-    return (begin(asked) if isinstance(asked, Asked) else go_on(asked)).code
+    return (begin(request) if isinstance(request, Asked) else go_on(request)).code
 
 
 if __name__ == "__main__":

@@ -18,18 +18,18 @@ def compare(*runs: str | Path | Run, by: By = "candidates") -> Comparison:
     run."""
     if by not in CHOICES:
         raise UsageError(f"Runs are compared by {', '.join(CHOICES)}, not by {by!r}.")
-    names = dict.fromkeys(name for given in runs for name in _named(given.name if isinstance(given, Run) else given))
+    names = dict.fromkeys(name for run in runs for name in _run_names(run.name if isinstance(run, Run) else run))
     if not names:
         raise UsageError("There is no run to compare.")
-    found: list[ComparedRun] = []
+    compared_runs: list[ComparedRun] = []
     for name in names:
         with open_anywhere(name) as (paths, reader):
-            found.append(compared_run(reader, None if paths is None else paths.name, by))
-    refuse_unless_comparable(found, by)
-    return Comparison.of(found, by)
+            compared_runs.append(compared_run(reader, None if paths is None else paths.name, by))
+    refuse_unless_comparable(compared_runs, by)
+    return Comparison.of(compared_runs, by)
 
 
-def _named(given: str | Path) -> list[str]:
+def _run_names(given: str | Path) -> list[str]:
     """The run of that name, or the runs in the folder of that name, by name. Raises UsageError for a folder without."""
     name = str(given)
     if "://" in name or is_run(name):

@@ -63,16 +63,16 @@ def evaluate_program(
     folder it is a folder. `settings` are those of the task's evaluator, `seed` is that of the hidden instances. `debug`
     adds `evaluator_log`. An event loop of this thread waits. What a program does wrong is an outcome. Raises UsageError
     for a wrong task, file or setting, and for a machine that cannot evaluate the task."""
-    asked = partial(
+    evaluation = partial(
         evaluate_program_async, task, program, settings, seed=seed, unsafe_no_sandbox=unsafe_no_sandbox, debug=debug
     )
 
-    def scored() -> EvaluationResult:
+    def run_evaluation() -> EvaluationResult:
         import anyio
 
-        return anyio.run(asked)
+        return anyio.run(evaluation)
 
-    return beside_any_loop(scored)
+    return beside_any_loop(run_evaluation)
 
 
 async def evaluate_program_async(
@@ -97,10 +97,10 @@ async def evaluate_program_async(
     overrides = {"evaluation.seed": seed, "evaluation.unsafe_no_sandbox": unsafe_no_sandbox}
     resolved = resolve(overrides={**overrides, **own}, environment={}).evaluation
     with scorer_log() as log:
-        found = _result_of(await evaluate_file(loaded, text, resolved, log))
+        result = _result_of(await evaluate_file(loaded, text, resolved, log))
         if debug:
-            found["evaluator_log"] = printed(log)
-    return found
+            result["evaluator_log"] = printed(log)
+    return result
 
 
 def _result_of(found: "Evaluation") -> EvaluationResult:

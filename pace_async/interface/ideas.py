@@ -66,9 +66,9 @@ def add_program(run: str | None, program: str | Path, about: str = "") -> bool:
         header, place, run_id, hears = reader.header(), reader.place, reader.run_id(), reads_words(reader)
     task = task_of_run(header)
     text = sound(given_text(program) or program_text(Path(program), task.spec))
-    why = "it is too long" if len(text) > LONGEST_PROGRAM else refused(text, task)
-    if why:
-        raise UsageError(f"This is no program of task {task.name!r}: {why}.")
+    reason = "it is too long" if len(text) > LONGEST_PROGRAM else refused(text, task)
+    if reason:
+        raise UsageError(f"This is no program of task {task.name!r}: {reason}.")
     put(place, run_id, NewEntry(one_line(about), text))
     return hears
 

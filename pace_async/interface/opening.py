@@ -34,8 +34,8 @@ def open_anywhere(run: str | None) -> "Generator[tuple[RunPaths | None, Reader]]
     if run is not None and is_database(run):
         where, name = Path(run), None
     elif run is not None and "://" in run:
-        where, _, named = run.partition("#")
-        name = named or None
+        where, _, fragment = run.partition("#")
+        name = fragment or None
     else:
         paths = find_run_paths(run)
         where, name = paths.population

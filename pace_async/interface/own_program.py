@@ -111,13 +111,13 @@ def make_own_task(own: "OwnProgram", folder: Path, direction: "Direction", given
     text = text_of(own.folder / own.file)
     sources = own.sources()
     scripts = {file.as_posix(): text_of(own.folder / file) for file in own.scripts() if (own.folder / file).is_file()}
-    said = given.about + shown_scripts(scripts) if given.about else about_program(own, text, scripts)
+    background = given.about + shown_scripts(scripts) if given.about else about_program(own, text, scripts)
 
     def write(found: "Bounds", limit: float, *, deterministic: bool) -> None:
         fields = task_yaml(
             own,
             direction,
-            said,
+            background,
             bounds=found,
             timeout_s=limit,
             memory_mb=given.memory_mb,
@@ -128,22 +128,22 @@ def make_own_task(own: "OwnProgram", folder: Path, direction: "Direction", given
         (folder / "task.yaml").write_text(dumped(fields), encoding="utf-8")
 
     def scored() -> tuple[float, float]:
-        found = evaluate_program(folder, folder / own.file.name, unsafe_no_sandbox=given.unsafe_no_sandbox)
-        if found["score"] is None:
-            longer = "; --timeout SECONDS gives it longer" if found["outcome"] == "timeout" else ""
+        trial = evaluate_program(folder, folder / own.file.name, unsafe_no_sandbox=given.unsafe_no_sandbox)
+        if trial["score"] is None:
+            longer = "; --timeout SECONDS gives it longer" if trial["outcome"] == "timeout" else ""
             raise SeedProgramFails(
-                f"{own.file} has no score: {found['outcome'].replace('_', ' ')}: {found['detail']}{longer}. The "
-                f"command ran in a copy of the folder with {_named(list(sources))}; --include takes further files "
+                f"{own.file} has no score: {trial['outcome'].replace('_', ' ')}: {trial['detail']}{longer}. The "
+                f"command ran in a copy of the folder with {_file_names(list(sources))}; --include takes further files "
                 "along."
             )
-        return found["score"], found["seconds"]
+        return trial["score"], trial["seconds"]
 
-    with new_task_folder(folder) as made:
+    with new_task_folder(folder) as new_folders:
         (folder / own.file.name).write_text(text, encoding="utf-8")
         for path, source in sources.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, folder / path)
-        return Prepared(folder, *measured(str(own.file), scored, write, direction, given), made)
+        return Prepared(folder, *measured(str(own.file), scored, write, direction, given), new_folders)
 
 
 @contextmanager
@@ -152,15 +152,15 @@ def new_task_folder(folder: Path) -> Generator[tuple[Path, ...]]:
     removed. Raises UsageError for a folder that is there, and for one that cannot be written."""
     if folder.exists():
         raise UsageError(f"{folder} is there already: name another with --folder, or remove it.")
-    made = tuple(one for one in folder.parents if not one.exists())
+    new_folders = tuple(parent for parent in folder.parents if not parent.exists())
     try:
         folder.mkdir(parents=True)
-        yield made
+        yield new_folders
     except OSError as error:
-        _remove(folder, made)
+        _remove(folder, new_folders)
         raise UsageError(f"Cannot write {folder}: {error.strerror}.") from None
     except BaseException:
-        _remove(folder, made)
+        _remove(folder, new_folders)
         raise
 
 
@@ -222,7 +222,7 @@ def optimize(
     from pace_async.task.own_program import own_program
 
     refuse_unless_written(resolve(overrides=settings or {}), asked=True)
-    own = own_program(Path(program), evaluate, [Path(one) for one in include], Path.cwd())
+    own = own_program(Path(program), evaluate, [Path(path) for path in include], Path.cwd())
     folder = new_run_paths(own.name, None if run_dir is None else Path(run_dir)).folder
     prepared = prepare_own_program(own, folder, direction, Given(about=about))
     try:
@@ -232,7 +232,7 @@ def optimize(
             remove_prepared(folder, prepared.made)
 
 
-def _named(files: Sequence[str]) -> str:
+def _file_names(files: Sequence[str]) -> str:
     """The first of the files."""
     more = f" and {len(files) - MOST_NAMED} more" if len(files) > MOST_NAMED else ""
     return f"{', '.join(files[:MOST_NAMED])}{more}" if files else "nothing but the program"

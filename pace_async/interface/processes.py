@@ -68,14 +68,14 @@ def begun(
     from pace_async.runtime.run_paths import claimed, new_run_paths
     from pace_async.task import load_task
 
-    given = {**(settings or {}), **({} if task is None else {"task": fspath(task)})}
-    asked = Asked(settings=given, files=config, run_dir=run_dir, seeds=seeds)
-    if asked.runs is not None:
-        folder = with_folder(asked.config, asked.runs, asked.folder).folder.resolve()
-        return RunProcess(replace(asked, run_dir=folder), folder)
-    paths = new_run_paths(load_task(asked.config.task).name, asked.folder)
+    overrides = {**(settings or {}), **({} if task is None else {"task": fspath(task)})}
+    request = Asked(settings=overrides, files=config, run_dir=run_dir, seeds=seeds)
+    if request.runs is not None:
+        folder = with_folder(request.config, request.runs, request.folder).folder.resolve()
+        return RunProcess(replace(request, run_dir=folder), folder)
+    paths = new_run_paths(load_task(request.config.task).name, request.folder)
     folder = (claimed(paths) if run_dir is None else paths).folder.resolve()
-    return RunProcess(replace(asked, run_dir=folder), folder, run_dir is None)
+    return RunProcess(replace(request, run_dir=folder), folder, run_dir is None)
 
 
 def resumed(run: str | Path | None, settings: Settings | None) -> RunProcess:

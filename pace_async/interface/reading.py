@@ -165,7 +165,7 @@ def open(run: str | Path | None = None) -> Run:
     """A run for reading: by its folder, its name under ./runs, the name of a task for its latest run, or the URL of a
     database (`#NAME` names one of several runs there). Without a name the latest run of all. Raises UsageError if there
     is none."""
-    named = None if run is None else str(run)
-    with open_anywhere(named) as (paths, reader):
+    name = None if run is None else str(run)
+    with open_anywhere(name) as (paths, reader):
         reader.header()
-        return Run(str(named) if paths is None else str(paths.folder.resolve()))
+        return Run(str(name) if paths is None else str(paths.folder.resolve()))

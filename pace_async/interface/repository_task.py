@@ -54,36 +54,36 @@ def make_repository_task(
     snapshot = snapshot_of(repository, revision)
     fields = _fields(name, snapshot, words, direction)
     globs = {"change": change or ["**", *TESTS], "show": show, "hide": hide}
-    fields |= {field: list(given) for field, given in globs.items() if given}
+    fields |= {field: list(patterns) for field, patterns in globs.items() if patterns}
 
     def write(bounds: "Bounds", limit: float, *, deterministic: bool) -> None:
         guessed = {"bounds": {"lower": bounds.lower, "upper": bounds.upper}, "timeout_s": limit}
         text = dumped({**fields, **guessed, "deterministic": deterministic})
         (folder / "task.yaml").write_text(text, encoding="utf-8")
 
-    def scored() -> tuple[float, float]:
-        found = evaluate_program(folder, folder / FILES)
-        if found["score"] is None:
-            said = f"\n{found['feedback']}" if found["feedback"] else ""
+    def score_program() -> tuple[float, float]:
+        trial = evaluate_program(folder, folder / FILES)
+        if trial["score"] is None:
+            feedback = f"\n{trial['feedback']}" if trial["feedback"] else ""
             raise SeedProgramFails(
-                f"{repository} has no score: {found['outcome'].replace('_', ' ')}: {found['detail']}. The command ran "
-                f"in a copy of the tracked files, without network.{said}"
+                f"{repository} has no score: {trial['outcome'].replace('_', ' ')}: {trial['detail']}. The command ran "
+                f"in a copy of the tracked files, without network.{feedback}"
             )
-        return found["score"], found["seconds"]
+        return trial["score"], trial["seconds"]
 
     with new_task_folder(folder):
         write_snapshot(snapshot, folder / FILES)
         if _is_pytest(words):
             shutil.copyfile(_scorer(), folder / SCORER)
-        score, *_ = measured(str(repository), scored, write, direction, Given())
+        score, *_ = measured(str(repository), score_program, write, direction, Given())
     return MadeOfRepository(folder, snapshot.revision, score, snapshot.left_out)
 
 
 def _fields(name: str, snapshot: "Snapshot", words: Sequence[str], direction: "Direction") -> dict[str, Any]:
     """The fields of task.yaml but the globs and the guessed ones."""
-    command, wanted = shlex.join(words), "higher" if direction == "maximize" else "lower"
-    measured = f"The score is what `{command}` prints; {wanted} is better."
-    given: dict[str, Any] = {"evaluate": list(words), "metrics": "printed", "score": ["score", "combined_score"]}
+    command, preference = shlex.join(words), "higher" if direction == "maximize" else "lower"
+    measured = f"The score is what `{command}` prints; {preference} is better."
+    scoring: dict[str, Any] = {"evaluate": list(words), "metrics": "printed", "score": ["score", "combined_score"]}
     if _is_pytest(words):
         mode = "passed" if direction == "maximize" else "time"
         share, time = (
@@ -92,7 +92,7 @@ def _fields(name: str, snapshot: "Snapshot", words: Sequence[str], direction: "D
         )
         measured = share if mode == "passed" else time
         evaluate = ["python", f"{{task}}/{SCORER}", "{results}", mode, *_as_module(words)]
-        given = {"evaluate": evaluate, "metrics": "metrics.json", "score": "score"}
+        scoring = {"evaluate": evaluate, "metrics": "metrics.json", "score": "score"}
     return {
         "name": name,
         "kind": "command",
@@ -103,7 +103,7 @@ def _fields(name: str, snapshot: "Snapshot", words: Sequence[str], direction: "D
         **({"ignore": list(snapshot.ignore)} if snapshot.ignore else {}),
         "repository": str(snapshot.repository),
         "revision": snapshot.revision,
-        **given,
+        **scoring,
         "feedback": True,
         "memory_mb": MEMORY_MB,
     }

@@ -72,22 +72,24 @@ def resume(run: str | Path | None = None, settings: Settings | None = None) -> R
 
 
 def _with_advisor(settings: Settings | None, run: str | Path | Run | None) -> Settings:
-    named = {} if run is None else {"advisor.start_from": run.name if isinstance(run, Run) else str(run)}
-    return {**(settings or {}), **named}
+    advisor = {} if run is None else {"advisor.start_from": run.name if isinstance(run, Run) else str(run)}
+    return {**(settings or {}), **advisor}
 
 
 def _to_its_end(run: RunProcess) -> Run:
-    with _written(run.document) as asked, tempfile.TemporaryFile(dir=temporary_folder()) as said:
-        process = subprocess.Popen(LINE, stdin=asked, stdout=subprocess.DEVNULL, stderr=said, start_new_session=True)
+    with _file_with(run.document) as document, tempfile.TemporaryFile(dir=temporary_folder()) as errors:
+        process = subprocess.Popen(
+            LINE, stdin=document, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True
+        )
         while True:
             try:
-                return run.ended(process.wait(), said)
+                return run.ended(process.wait(), errors)
             except KeyboardInterrupt:
                 process.send_signal(signal.SIGINT)
 
 
 @contextmanager
-def _written(document: bytes) -> Generator[IO[bytes]]:
+def _file_with(document: bytes) -> Generator[IO[bytes]]:
     """A file to read it from, which has no name and that nobody else can read."""
     with tempfile.TemporaryFile(dir=temporary_folder()) as file:
         file.write(document)
@@ -153,11 +155,11 @@ async def go_on(run: str | Path | None = None, settings: Settings | None = None)
 
 @asynccontextmanager
 async def _beside(run: RunProcess) -> AsyncGenerator[Going]:
-    with _written(run.document) as asked, tempfile.TemporaryFile(dir=temporary_folder()) as said:
+    with _file_with(run.document) as document, tempfile.TemporaryFile(dir=temporary_folder()) as errors:
         process = await anyio.open_process(
-            LINE, stdin=asked, stdout=subprocess.DEVNULL, stderr=said, start_new_session=True
+            LINE, stdin=document, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True
         )
-        going = Going(Run(str(run.folder)), run, process, said)
+        going = Going(Run(str(run.folder)), run, process, errors)
         try:
             yield going
         except BaseException:

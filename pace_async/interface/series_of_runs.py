@@ -53,21 +53,21 @@ def drive(series: "Series", changes: Mapping[str, object], shown: "Shown", *, de
     from pace_async.runtime.start.refusals import look
     from pace_async.runtime.start.signals import asked_to_end, ends_as_by_ctrl_c
 
-    asked = series.changed(changes) if changes else series
+    updated = series.changed(changes) if changes else series
     code, hint, display = 0, f"`pace resume {series.folder}` goes on with the series.", shown[0]
     try:
         with ends_as_by_ctrl_c(), RunLock(series.folder):
-            left = list(asked.seeds) if changes else asked.unfinished()
-            announce(display, _begins(asked, left))
+            left = list(updated.seeds) if changes else updated.unfinished()
+            announce(display, _begins(updated, left))
             for seed in left:
-                paths, config = asked.paths(seed), asked.config_of(seed)
+                paths, config = updated.paths(seed), updated.config_of(seed)
                 announce(display, f"run {paths.name}, seed {seed}")
                 if paths.holds_run:
-                    ended = go_on(str(paths.folder), asked.changes_of(changes), shown, despite_loss=despite_loss)
+                    ended = go_on(str(paths.folder), updated.changes_of(changes), shown, despite_loss=despite_loss)
                 else:
                     ended = start(config, look(config, paths.folder), paths.folder, shown)
-                if asked.config != series.config and seed == left[0]:
-                    asked.write()  # the first run took the changes
+                if updated.config != series.config and seed == left[0]:
+                    updated.write()  # the first run took the changes
                 code = max(code, Interrupted.exit_code if asked_to_end() and seed != left[-1] else ended)
                 if code == Interrupted.exit_code:
                     break
@@ -81,7 +81,7 @@ def drive(series: "Series", changes: Mapping[str, object], shown: "Shown", *, de
         raise
     if code == Interrupted.exit_code and not DISPLAYS[display].announces:
         raise Interrupted(f"interrupted: {hint}")
-    return Ended(code, asked)
+    return Ended(code, updated)
 
 
 def _begins(series: "Series", left: Sequence[int]) -> str:

@@ -137,8 +137,8 @@ def nodes_of(shape: Shape, threads: int, called: Callable[[str], str]) -> "Nodes
 def _seconds(name: str, given: str | float) -> float:
     """The seconds of a time as in 45s, 90m, 6h or 2d, or of a number of seconds. Raises UsageError."""
     if isinstance(given, str):
-        found = _TIME.fullmatch(given.strip())
-        seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
+        match = _TIME.fullmatch(given.strip())
+        seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
     else:
         seconds = float(given)
     if not 1 <= seconds < float("inf"):

@@ -69,7 +69,7 @@ def scenario_of(like: str | None, shape: Shape, called: Callable[[str], str] = s
     from pace_async.simulate.predict import Scenario
 
     header, durations, curves = _source_of(like, shape, called)
-    made = recorded(header.config) if header else None
+    config = recorded(header.config) if header else None
     threads = shape.get("threads") or (header.threads if header else THREADS)
     nodes = nodes_of(shape, threads, called)
     return Scenario(
@@ -84,14 +84,14 @@ def scenario_of(like: str | None, shape: Shape, called: Callable[[str], str] = s
             pause=_or(shape.get("pause"), durations.pause),
         ),
         candidates=shape.get("candidates") or CANDIDATES,
-        policy=shape.get("policy") or (made.staleness.policy if made else "pace"),
-        slots=nodes.slots if nodes is not None else shape.get("slots") or (made.evaluation.slots if made else None),
+        policy=shape.get("policy") or (config.staleness.policy if config else "pace"),
+        slots=nodes.slots if nodes is not None else shape.get("slots") or (config.evaluation.slots if config else None),
         seed=shape.get("seed") or 0,
-        learns=made is None or trains(made.learner.objective),
+        learns=config is None or trains(config.learner.objective),
         nodes=nodes,
-        pruning=_pruning_of(shape, made.evaluation if made else None, curves),
-        repeats=_or(shape.get("repeats"), made.evaluation.repeats if made else 0),
-        repeats_for=shape.get("repeats_for") or (made.evaluation.repeats_for if made else BESTS),
+        pruning=_pruning_of(shape, config.evaluation if config else None, curves),
+        repeats=_or(shape.get("repeats"), config.evaluation.repeats if config else 0),
+        repeats_for=shape.get("repeats_for") or (config.evaluation.repeats_for if config else BESTS),
     )
 
 
@@ -103,8 +103,8 @@ def _pruning_of(shape: Shape, recorded: "EvaluationConfig | None", curves: "Curv
     from pace_async.evaluate.pruning import rules_of
     from pace_async.simulate.curves import Pruning
 
-    given = {name: value for name, value in shape.items() if name.startswith("prune") and value is not None}
-    rules = rules_of((recorded or EvaluationConfig()).model_copy(update=given))
+    overrides = {name: value for name, value in shape.items() if name.startswith("prune") and value is not None}
+    rules = rules_of((recorded or EvaluationConfig()).model_copy(update=overrides))
     assert rules is not None, "a rule is given"
     return Pruning(rules, curves)
 

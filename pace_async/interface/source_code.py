@@ -35,31 +35,33 @@ def source_with_needs(function: object, role: str) -> tuple[str, str, str]:
         ) from None
     statements = _statements("".join(lines), role)
     file = Path(plain.__code__.co_filename).name
-    start = next((one for one in statements if isinstance(one, ast.FunctionDef) and one.name == plain.__name__), None)
+    start = next(
+        (node for node in statements if isinstance(node, ast.FunctionDef) and node.name == plain.__name__), None
+    )
     if start is None:
         raise UsageError(
             f"{role}: {file} does not define {plain.__name__!r} any more; it has changed. Import it again."
         )
     needed = _with_needs(start, statements, f"{role} {plain.__name__!r}")
-    numbers = sorted({number for one in needed for number in _lines_of(one)})
+    numbers = sorted({number for node in needed for number in _lines_of(node)})
     text = "".join(lines[number - 1] + _gap(number, numbers) for number in numbers)
     return plain.__name__, text.rstrip() + "\n", file
 
 
 def _refuse_unless_plain(function: object, role: str) -> None:
-    what = ""
+    kind = ""
     if not isinstance(function, FunctionType):
-        what = f"{type(function).__name__} object"
+        kind = f"{type(function).__name__} object"
     elif function.__name__ == "<lambda>":
-        what = "lambda"
+        kind = "lambda"
     elif "<locals>" in function.__qualname__:
-        what = "function within another function"
+        kind = "function within another function"
     elif function.__qualname__ != function.__name__ or hasattr(function, "__wrapped__"):
-        what = "method or wrapped function"
+        kind = "method or wrapped function"
     elif inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
-        what = "coroutine or generator"
-    if what:
-        raise UsageError(f"{role} must be a function that stands by itself at the top of a file, not a {what}.")
+        kind = "coroutine or generator"
+    if kind:
+        raise UsageError(f"{role} must be a function that stands by itself at the top of a file, not a {kind}.")
 
 
 def _statements(source: str, role: str) -> list[ast.stmt]:
@@ -71,25 +73,28 @@ def _statements(source: str, role: str) -> list[ast.stmt]:
 
 def _with_needs(start: ast.stmt, statements: list[ast.stmt], role: str) -> list[ast.stmt]:
     """The statement and all that it needs. Raises UsageError for a name that none binds."""
-    code = {one: _compiled(one, role) for one in statements}
-    bound = {one: {name for kind, name in _names(made, inside=False) if kind in _BOUND} for one, made in code.items()}
+    code = {node: _compiled(node, role) for node in statements}
+    bound = {
+        node: {name for kind, name in _names(compiled, inside=False) if kind in _BOUND}
+        for node, compiled in code.items()
+    }
     needed: set[ast.stmt] = {
-        one for one in statements if isinstance(one, ast.ImportFrom) and one.module == "__future__"
+        node for node in statements if isinstance(node, ast.ImportFrom) and node.module == "__future__"
     }
     waiting = [start]
     while waiting:
-        one = waiting.pop()
-        if one in needed:
+        node = waiting.pop()
+        if node in needed:
             continue
-        needed.add(one)
-        if isinstance(one, ast.ImportFrom) and one.level:
-            raise UsageError(f"{role} needs `{ast.unparse(one)}`, an import that works only inside its package.")
-        if code[one].co_flags & inspect.CO_COROUTINE:
+        needed.add(node)
+        if isinstance(node, ast.ImportFrom) and node.level:
+            raise UsageError(f"{role} needs `{ast.unparse(node)}`, an import that works only inside its package.")
+        if code[node].co_flags & inspect.CO_COROUTINE:
             raise UsageError(
-                f"{role} needs `{ast.unparse(one).splitlines()[0]}`, which waits for an event loop: give the value in "
+                f"{role} needs `{ast.unparse(node).splitlines()[0]}`, which waits for an event loop: give the value in "
                 "`instances`, or compute it without `await`."
             )
-        for name in {name for kind, name in _names(code[one], inside=True) if kind in _READ} - _OF_EVERY_MODULE:
+        for name in {name for kind, name in _names(code[node], inside=True) if kind in _READ} - _OF_EVERY_MODULE:
             binding = [other for other in statements if name in bound[other]]
             if not binding:
                 raise UsageError(
@@ -97,7 +102,7 @@ def _with_needs(start: ast.stmt, statements: list[ast.stmt], role: str) -> list[
                     "a notebook in the same cell."
                 )
             waiting.extend(binding)
-    return [one for one in statements if one in needed]
+    return [node for node in statements if node in needed]
 
 
 def _compiled(statement: ast.stmt, role: str) -> CodeType:
@@ -118,15 +123,15 @@ def _names(code: CodeType, *, inside: bool) -> Iterator[tuple[str, str]]:
             yield instruction.opname, str(instruction.argval)
     for constant in cast("tuple[object, ...]", code.co_consts) if inside else ():
         if isinstance(constant, CodeType):
-            named = list(_names(constant, inside=True))
-            own = {name for kind, name in named if kind == "STORE_NAME"}  # bound by the body of a class
-            yield from ((kind, name) for kind, name in named if not (kind == "LOAD_NAME" and name in own))
+            instructions = list(_names(constant, inside=True))
+            own = {name for kind, name in instructions if kind == "STORE_NAME"}  # bound by the body of a class
+            yield from ((kind, name) for kind, name in instructions if not (kind == "LOAD_NAME" and name in own))
 
 
 def _lines_of(statement: ast.stmt) -> range:
     """The lines of a statement, with its decorators."""
     decorators = getattr(statement, "decorator_list", ())
-    first = min([statement.lineno, *(one.lineno for one in decorators)])
+    first = min([statement.lineno, *(decorator.lineno for decorator in decorators)])
     return range(first, (statement.end_lineno or statement.lineno) + 1)
 
 

@@ -22,37 +22,47 @@ def standing_of(paths: "RunPaths", reader: "Reader") -> "Status":
     from pace_async.population.reading.timings import timings_of
 
     driven = is_driven(paths.folder)
-    with reader.at_one_moment() as held:
-        status, header, timings, answers = held.status(), held.header(), held.ask(timings_of), held.ask(recent_answers)
-        rows_lost, changes = held.ask(rows_given_up), held.standing().changes
-    found = {**status, **ledger_of_rows(timings, in_force(header, changes)), "driven": driven}
-    found |= known_of(status["best_score"], header) | _parses(header, status["outcomes"], answers, str(paths.folder))
-    found["waiting"] = _waiting(holder_of(paths.folder), status["waiting"]) if driven else None
-    found["rows_lost"] = rows_lost
-    found["few_scores"] = _few_scores(status, str(paths.folder))
-    if status["failing"] or found["waiting"] or found["few_scores"]:
-        found["advice"] = None  # the advice is for a run that works, not for one that fails or waits
-    return cast("Status", found)
+    with reader.at_one_moment() as snapshot:
+        status, header, timings, answers = (
+            snapshot.status(),
+            snapshot.header(),
+            snapshot.ask(timings_of),
+            snapshot.ask(recent_answers),
+        )
+        rows_lost, changes = snapshot.ask(rows_given_up), snapshot.standing().changes
+    figures = {**status, **ledger_of_rows(timings, in_force(header, changes)), "driven": driven}
+    figures |= known_of(status["best_score"], header) | _parses(header, status["outcomes"], answers, str(paths.folder))
+    figures["waiting"] = _waiting(holder_of(paths.folder), status["waiting"]) if driven else None
+    figures["rows_lost"] = rows_lost
+    figures["few_scores"] = _few_scores(status, str(paths.folder))
+    if status["failing"] or figures["waiting"] or figures["few_scores"]:
+        figures["advice"] = None  # the advice is for a run that works, not for one that fails or waits
+    return cast("Status", figures)
 
 
 def best_of(reader: "Reader") -> "BestProgram":
     """The best candidate with its program, and the task's best known score. Raises UsageError if there is none."""
-    found = reader.best()
-    return cast("BestProgram", {**found, **known_of(found["score"], reader.header())})
+    best = reader.best()
+    return cast("BestProgram", {**best, **known_of(best["score"], reader.header())})
 
 
 def front_shown(reader: "Reader") -> "FrontShown":
     """The front of a run with several objectives. Raises UsageError for another run, and before the first score."""
     from pace_async.population.reading.front import front_of_run, refuse_unless_several
 
-    found = reader.ask(front_of_run)
-    refuse_unless_several(found, reader.header().name)
+    front = reader.ask(front_of_run)
+    refuse_unless_several(front, reader.header().name)
     return {
-        "objectives": {aim.metric: "maximize" if aim.higher else "minimize" for aim in found.aims},
-        "hypervolume": found.hypervolume,
+        "objectives": {aim.metric: "maximize" if aim.higher else "minimize" for aim in front.aims},
+        "hypervolume": front.hypervolume,
         "front": [
-            {"candidate": one.candidate, "score": one.score, "violation": one.costs[0], "metrics": dict(one.metrics)}
-            for one in found.programs
+            {
+                "candidate": program.candidate,
+                "score": program.score,
+                "violation": program.costs[0],
+                "metrics": dict(program.metrics),
+            }
+            for program in front.programs
         ],
     }
 
@@ -80,8 +90,8 @@ def _few_scores(status: Mapping[str, Any], run: str) -> str | None:
     """Why hardly any candidate has a score, and what to do."""
     from pace_async.observe.few_scores import few_scores
 
-    found = few_scores(status["candidates"], status["scored"], status["causes"], run)
-    return None if found is None else found.sentence
+    diagnosis = few_scores(status["candidates"], status["scored"], status["causes"], run)
+    return None if diagnosis is None else diagnosis.sentence
 
 
 def _parses(header: "RunHeader", outcomes: Mapping[str, int], recent: "Sequence[Answered]", run: str) -> dict[str, Any]:

@@ -49,11 +49,11 @@ def mark_candidates(run: str | None, numbers: Sequence[int], mark: str, undo: bo
     from pace_async.population.writing.write_people import NewEntry, put
 
     with open_anywhere(run) as (_, reader):
-        shown = [reader.show(number) for number in numbers]
+        candidates = [reader.show(number) for number in numbers]
         place, run_id, hears = reader.place, reader.run_id(), reads_words(reader) and _goes_on(reader)
-    marked = [each["candidate"] for each in shown if each["mark"] == mark]
+    marked = [each["candidate"] for each in candidates if each["mark"] == mark]
     _refuse("candidate", numbers, numbers, marked, mark, undo)
-    for each in () if undo else shown:
+    for each in () if undo else candidates:
         name = f"Candidate {each['candidate']}"
         if each["score"] is None:
             raise UsageError(f"{name} has no score, so nothing is built on it.")

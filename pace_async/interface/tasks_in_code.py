@@ -90,10 +90,10 @@ def _files_of(task: Task) -> dict[str, str]:
     files = {SEED: seed, "scorer_code.py": scorer_code}
     if callable(task.instances):
         maker, files["instances_code.py"], _ = source_with_needs(task.instances, "instances")
-        made = f"from instances_code import {maker} as instances\n"
+        instances = f"from instances_code import {maker} as instances\n"
     else:
-        made = f"\n\ndef instances(seed):\n    return json.loads({_as_json(task.instances)!r})\n"
-    files[EVALUATOR] = _evaluator(scorer, file, made)
+        instances = f"\n\ndef instances(seed):\n    return json.loads({_as_json(task.instances)!r})\n"
+    files[EVALUATOR] = _evaluator(scorer, file, instances)
     if task.catalogue is not None:
         files[CATALOGUE] = dumped(dict(task.catalogue))
     files["task.yaml"] = dumped(_yaml_of(task, entry))
@@ -131,7 +131,7 @@ def _seed_of(task: Task) -> tuple[str, str]:
     text = given_text(task.seed)
     text = text_of(Path(task.seed)) if text is None else text
     try:
-        functions = [one.name for one in parsed(text).body if isinstance(one, ast.FunctionDef)]
+        functions = [node.name for node in parsed(text).body if isinstance(node, ast.FunctionDef)]
     except NOT_PYTHON as error:
         raise UsageError(f"seed is not a Python program: {error}.") from None
     if not task.entry and len(functions) != 1:
@@ -179,18 +179,20 @@ def _write(folder: Path, files: Mapping[str, str], name: str) -> None:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".task.") as draft:
-            made = Path(draft).resolve() / "task"
-            made.mkdir()
+            staging = Path(draft).resolve() / "task"
+            staging.mkdir()
             for file, text in files.items():
-                (made / file).write_text(text, encoding="utf-8")
+                (staging / file).write_text(text, encoding="utf-8")
             try:
-                load_task(str(made))
+                load_task(str(staging))
             except UsageError as error:
-                said = str(error).replace(f"{made}/task.yaml", f"task {name!r}").replace(f"{made}/{SEED}", "seed")
-                raise UsageError(said) from None
+                message = (
+                    str(error).replace(f"{staging}/task.yaml", f"task {name!r}").replace(f"{staging}/{SEED}", "seed")
+                )
+                raise UsageError(message) from None
             if folder.exists():
                 shutil.rmtree(folder)
-            made.rename(folder)
+            staging.rename(folder)
     except OSError as error:
         if _holds(folder, files):  # another process was faster
             return

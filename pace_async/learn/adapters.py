@@ -22,12 +22,12 @@ def load_model(folder: Path, dtype: "torch.dtype | Literal['auto']") -> PreTrain
     return cast("Any", AutoModelForCausalLM).from_pretrained(folder, dtype=dtype, local_files_only=True)
 
 
-def with_adapters(given: Path, source: Path, rank: int, alpha: float | None) -> tuple[PreTrainedModel, Any]:
-    """The base in directory `given` with the adapters in `source`, and None. If `source` is `given`: the base alone,
-    and the configuration with which TRL adds new adapters. `alpha` None: twice the rank."""
+def with_adapters(base_folder: Path, source: Path, rank: int, alpha: float | None) -> tuple[PreTrainedModel, Any]:
+    """The base in directory `base_folder` with the adapters in `source`, and None. If `source` is `base_folder`: the
+    base alone, and the configuration with which TRL adds new adapters. `alpha` None: twice the rank."""
     peft = cast("Any", import_module("peft"))
-    base = load_model(given, "auto")
-    if source != given:
+    base = load_model(base_folder, "auto")
+    if source != base_folder:
         return peft.PeftModel.from_pretrained(base, source, is_trainable=True), None
     return base, adapter_settings(rank, alpha)
 

@@ -23,10 +23,10 @@ class BeforeStep:
 
     def __init__(self, adamw: torch.optim.AdamW) -> None:
         self._adamw = adamw
-        self._weights = [_kept(weight) for weight in self._parameters()]
+        self._weights = [_copy_of(weight) for weight in self._parameters()]
         states = cast("dict[torch.Tensor, dict[str, torch.Tensor]]", adamw.state)
         self._states = {
-            weight: {name: _kept(value) for name, value in state.items()} for weight, state in states.items()
+            weight: {name: _copy_of(value) for name, value in state.items()} for weight, state in states.items()
         }
 
     @torch.no_grad()
@@ -52,11 +52,11 @@ class BeforeStep:
 
     @torch.no_grad()
     def _exchange(self) -> None:
-        for weight, kept in zip(self._parameters(), self._weights, strict=True):
+        for weight, saved in zip(self._parameters(), self._weights, strict=True):
             own = local(weight)
             now = own.to("cpu", copy=True)
-            own.copy_(kept)
-            kept.copy_(now)
+            own.copy_(saved)
+            saved.copy_(now)
 
     @torch.no_grad()
     def undo(self) -> None:
@@ -64,16 +64,16 @@ class BeforeStep:
         states = cast("dict[torch.Tensor, Any]", self._adamw.state)
         for weight, before in zip(self._parameters(), self._weights, strict=True):
             local(weight).copy_(before)
-            kept = self._states.get(weight)
-            if kept is None:
+            state = self._states.get(weight)
+            if state is None:
                 states.pop(weight, None)
             else:
-                for name, value in kept.items():
+                for name, value in state.items():
                     local(states[weight][name]).copy_(value)
 
     def _parameters(self) -> list[torch.Tensor]:
         return [weight for group in self._adamw.param_groups for weight in group["params"]]
 
 
-def _kept(tensor: torch.Tensor) -> torch.Tensor:
+def _copy_of(tensor: torch.Tensor) -> torch.Tensor:
     return local(tensor.detach()).to("cpu", copy=True)

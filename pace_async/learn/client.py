@@ -250,28 +250,28 @@ class ProcessLearner:
     def _short_of_memory(self, fault: InfrastructureFault, group: str | None) -> InfrastructureFault | GaveUp:
         """The first time the next child takes passes of half the size, unless the longest call of the group fills one.
         The second time nothing would change."""
-        tried = self._settings.micro_tokens
+        size = self._settings.micro_tokens
         longest = None if group is None else _longest_call(Path(group))
         if self._smaller:
             return GaveUp(
-                f"The learner ran out of memory again, with passes of half the size (learner.micro_tokens={tried}; "
+                f"The learner ran out of memory again, with passes of half the size (learner.micro_tokens={size}; "
                 f"{fault.detail}): {remedy(self._settings)}. `pace plan` counts what a step needs."
             )
         if not halving_helps(self._settings, longest):
             return GaveUp(
                 f"The learner ran out of memory, and smaller passes do not help, because a call of {longest} tokens is "
-                f"a pass of its own (learner.micro_tokens={tried}; {fault.detail}): {remedy(self._settings)}. "
+                f"a pass of its own (learner.micro_tokens={size}; {fault.detail}): {remedy(self._settings)}. "
                 f"{further_remedies(self._settings)} `pace plan` counts what a step needs."
             )
-        self._settings, self._smaller = replace(self._settings, micro_tokens=max(1, tried // 2)), True
+        self._settings, self._smaller = replace(self._settings, micro_tokens=max(1, size // 2)), True
         self._ranks.command = self._command()
-        again = f"it tries once more with learner.micro_tokens={self._settings.micro_tokens} in place of {tried}"
+        again = f"it tries once more with learner.micro_tokens={self._settings.micro_tokens} in place of {size}"
         return InfrastructureFault(OUT_OF_MEMORY, f"{fault.detail}; {again}")
 
     def _command(self) -> list[str]:
         beat_s = f"{min(BEAT_S, self._limits.hung_s / (2 * LOOKS)):g}"
-        given = *self._places, "--config", self._settings.to_json(), "--beat-s", beat_s
-        return list(python_module("pace_async.learn.process", *given))
+        arguments = *self._places, "--config", self._settings.to_json(), "--beat-s", beat_s
+        return list(python_module("pace_async.learn.process", *arguments))
 
     async def _retire(self) -> None:
         """Kill the child, if there is one."""

@@ -30,8 +30,8 @@ class Follower:
 
     def follow(self) -> None:
         """Take part in one operation after another, until rank 0 has completed its request."""
-        while (said := self._ranks.told()) is not None:
-            operation, *arguments = said
+        while (call := self._ranks.told()) is not None:
+            operation, *arguments = call
             self._take_part(cast("Operation", operation), *arguments)
 
     def _take_part(self, operation: Operation, *arguments: object) -> None:
@@ -65,14 +65,14 @@ class Follower:
             self._trainer = load_trainer(source, self._settings, self._out, self._model, ranks=self._ranks)
         except (DependsOnNeighbours, OwnHead, RandomPasses):
             return  # rank 0 reports it
-        given = given_optimizer(self._out)
-        if source != self._model or given.exists():
-            load_optimizer(self._trainer, source if source != self._model else given)
+        optimizer = given_optimizer(self._out)
+        if source != self._model or optimizer.exists():
+            load_optimizer(self._trainer, source if source != self._model else optimizer)
 
     def _step(self, path: Path, digest: str) -> None:
-        group, found = read_digested(path)
-        if found != digest:
-            raise ValueError(f"{path} has another content on this rank: {found}, not {digest}")
+        group, own_digest = read_digested(path)
+        if own_digest != digest:
+            raise ValueError(f"{path} has another content on this rank: {own_digest}, not {digest}")
         try:
             self.trainer.step(group)
         except TooLong:

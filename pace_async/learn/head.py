@@ -123,8 +123,8 @@ def add_chunks(model: Any) -> None:
     ) -> Any:
         if answers is None:
             return usual(*args, **inputs)
-        given = {name: value for name, value in inputs.items() if value is not None}  # peft adds some that are None
-        states_BLH = own.base_model(*args, **given).last_hidden_state
+        keywords = {name: value for name, value in inputs.items() if value is not None}  # peft adds some that are None
+        states_BLH = own.base_model(*args, **keywords).last_hidden_state
         before = states_BLH.shape[1] - answers.length - 1
         states_NH = states_BLH[answers.rows_N, answers.columns_N + before]
         head, scaling = own.get_output_embeddings(), _scaling(own.config.get_text_config())

@@ -34,8 +34,8 @@ class GroupRefused(ValueError):
     """A group or a history is invalid. Nothing was changed. `setting` is true if a setting is the cause, `unreadable`
     if a group's file is damaged or missing."""
 
-    def __init__(self, why: str, *, setting: bool = False, unreadable: bool = False) -> None:
-        super().__init__(why)
+    def __init__(self, reason: str, *, setting: bool = False, unreadable: bool = False) -> None:
+        super().__init__(reason)
         self.setting, self.unreadable = setting, unreadable
 
 
@@ -83,64 +83,68 @@ class Lineage:
         its group may be delivered again. Later ones are removed. Where repeated training gave other weights than the
         files of the version, the files count (`learn.replayed`). Returns the directory of the version's weights. Raises
         GroupRefused if a necessary group file cannot be used."""
-        wanted = after + len(groups)
-        belonging = [made for made in reversed(self._store.checkpoints()) if _belongs(made, groups, after)]
-        made = next((made for made in belonging if self._sound(made)), None)
-        if made is None and after > 0:
+        target = after + len(groups)
+        belonging = [step for step in reversed(self._store.checkpoints()) if _belongs(step, groups, after)]
+        step = next((step for step in belonging if self._sound(step)), None)
+        if step is None and after > 0:
             raise GroupRefused(f"no checkpoint of version {after} or later is left, and the groups before it are gone")
-        self._load(made.version if made is not None else 0)
+        self._load(step.version if step is not None else 0)
         loaded(self.version)
         began_at, self._repeats = self.version, self._tested()
-        while self.version < wanted:
+        while self.version < target:
             path = groups[self.version - after]
-            group, digest = self._read(path)
+            group, digest = self._read_group(path)
             began = time.perf_counter()
-            taken = self._take(group, path, digest)
-            if taken.reason:
-                raise GroupRefused(f"group {group.number} once made version {self.version + 1}, but now {taken.reason}")
+            result = self._take(group, path, digest)
+            if result.reason:
+                raise GroupRefused(
+                    f"group {group.number} once made version {self.version + 1}, but now {result.reason}"
+                )
             self.version += 1
-            made = Made(self.version, digest, taken.metrics, time.perf_counter() - began)
+            step = Made(self.version, digest, result.metrics, time.perf_counter() - began)
             if _is_kept(group) and not any(other.version == self.version for other in self._store.checkpoints()):
-                self._store.save_checkpoint(self.trainer, made)
+                self._store.save_checkpoint(self.trainer, step)
             replayed(self.version)
-        self._store.forget_after(wanted + 1)
-        if made is not None:
-            kept = any(record.digest == made.digest for record in self._store.versions())
-            sound = kept and self._store.is_sound(self._store.weights(wanted))
-            self.replayed = self._compared(wanted, wanted - began_at, sound=sound) if wanted > began_at else None
+        self._store.forget_after(target + 1)
+        if step is not None:
+            is_stored = any(record.digest == step.digest for record in self._store.versions())
+            sound = is_stored and self._store.is_sound(self._store.weights(target))
+            self.replayed = self._compared(target, target - began_at, sound=sound) if target > began_at else None
             if not sound:
-                self._store.save_version(self.trainer, made)
-        return self._store.weights(wanted)
+                self._store.save_version(self.trainer, step)
+        return self._store.weights(target)
 
     def train(self, path: Path) -> Outcome:
         """Train the group, or return its earlier result. Raises GroupRefused if the file cannot be used or does not
         train the current version. Raises OSError if the disk fails. Do not use this object after that."""
         began = time.perf_counter()
-        group, digest = self._read(path)
-        for made in self._store.versions():
-            if made.digest == digest and made.version <= self.version:
-                return self._outcome(made)
+        group, digest = self._read_group(path)
+        for record in self._store.versions():
+            if record.digest == digest and record.version <= self.version:
+                return self._outcome(record)
         if group.update != self.version:
             raise GroupRefused(
                 f"group {group.number} trains version {group.update}, but the learner is at {self.version}"
             )
-        for made in self._store.checkpoints():
-            if made.digest == digest and made.version == self.version + 1 and self._sound(made):
-                self._load(made.version)
-                self._store.save_version(self.trainer, made)
-                return self._outcome(made)
+        for record in self._store.checkpoints():
+            if record.digest == digest and record.version == self.version + 1 and self._sound(record):
+                self._load(record.version)
+                self._store.save_version(self.trainer, record)
+                return self._outcome(record)
         self._store.forget_after(self.version)
-        taken = self._take(group, path, digest)
-        if taken.reason:
+        result = self._take(group, path, digest)
+        if result.reason:
             oldest = self._store.oldest_needed
-            return Outcome(group.update, group.update, digest, None, taken.reason, taken.metrics, taken.seconds, oldest)
+            return Outcome(
+                group.update, group.update, digest, None, result.reason, result.metrics, result.seconds, oldest
+            )
         self.version += 1
-        made = Made(self.version, digest, taken.metrics, time.perf_counter() - began)
-        self._store.save_version(self.trainer, made)
+        record = Made(self.version, digest, result.metrics, time.perf_counter() - began)
+        self._store.save_version(self.trainer, record)
         if self.version % self.settings.checkpoint_every == 0 or _is_kept(group):
-            self._store.save_checkpoint(self.trainer, made)
+            self._store.save_checkpoint(self.trainer, record)
         self._store.prune(self.version, group.keeps)
-        return self._outcome(made)
+        return self._outcome(record)
 
     @property
     def trainer(self) -> GroupTrainer:
@@ -171,8 +175,8 @@ class Lineage:
     def _restore(self, good: int) -> StepResult:
         """Load weights and optimizer of version `good`, or of version 0 if its checkpoint is damaged or missing."""
         began, now = time.perf_counter(), self.version
-        made = next((made for made in self._store.checkpoints() if made.version == good), None)
-        if made is None or not self._sound(made):
+        record = next((record for record in self._store.checkpoints() if record.version == good), None)
+        if record is None or not self._sound(record):
             good = 0
         self._load(good)
         self.version = now
@@ -185,8 +189,8 @@ class Lineage:
         except TooLong as refusal:
             raise GroupRefused(str(refusal), setting=True) from None
 
-    def _sound(self, made: Made) -> bool:
-        return self._store.is_sound(self._store.checkpoint(made.version))
+    def _sound(self, record: Made) -> bool:
+        return self._store.is_sound(self._store.checkpoint(record.version))
 
     def _load(self, version: int) -> None:
         self._trainer = None
@@ -200,17 +204,17 @@ class Lineage:
         self._store.load_optimizer(self._trainer, version)
         self.version = version
 
-    def _read(self, path: Path) -> tuple[Group, str]:
+    def _read_group(self, path: Path) -> tuple[Group, str]:
         try:
             return read_digested(path)
         except (OSError, ValueError) as error:
             raise GroupRefused(str(error), unreadable=True) from None
 
-    def _outcome(self, made: Made) -> Outcome:
-        weights = str(self._store.weights(made.version))
+    def _outcome(self, record: Made) -> Outcome:
+        weights = str(self._store.weights(record.version))
         oldest = self._store.oldest_needed
         return Outcome(
-            made.version - 1, made.version, made.digest, weights, "", dict(made.metrics), made.seconds, oldest
+            record.version - 1, record.version, record.digest, weights, "", dict(record.metrics), record.seconds, oldest
         )
 
 
@@ -219,14 +223,14 @@ def _is_kept(group: Group) -> bool:
     return group.restores is not None or group.update + 1 in group.keeps
 
 
-def _belongs(made: Made, groups: Sequence[Path], after: int) -> bool:
+def _belongs(record: Made, groups: Sequence[Path], after: int) -> bool:
     """Whether this history made the checkpoint. A missing or damaged group file does not count against it."""
-    if not after <= made.version <= after + len(groups):
+    if not after <= record.version <= after + len(groups):
         return False
-    if made.version == after:
+    if record.version == after:
         return True
-    path = groups[made.version - after - 1]
+    path = groups[record.version - after - 1]
     try:
-        return not path.exists() or read_digested(path)[1] == made.digest
+        return not path.exists() or read_digested(path)[1] == record.digest
     except ValueError:
         return True

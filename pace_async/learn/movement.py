@@ -87,10 +87,10 @@ def above_noise(limits: MovementLimits, noise: Sequence[Movement]) -> MovementLi
     """The limits, none of them closer to nothing than ABOVE times the largest noise. One that cannot be told from noise
     is off. Noise that is not finite counts as none."""
     k3, ess, sure_k3 = limits.k3, limits.ess, limits.sure_k3
-    for one in noise:
-        k3 = k3 if k3 is None or not isfinite(one.k3) else max(k3, ABOVE * one.k3)
-        ess = ess if ess is None or not isfinite(one.ess) else min(ess, 1.0 - ABOVE * (1.0 - one.ess))
-        sure_k3 = sure_k3 if sure_k3 is None or not isfinite(one.sure_k3) else max(sure_k3, ABOVE * one.sure_k3)
+    for draw in noise:
+        k3 = k3 if k3 is None or not isfinite(draw.k3) else max(k3, ABOVE * draw.k3)
+        ess = ess if ess is None or not isfinite(draw.ess) else min(ess, 1.0 - ABOVE * (1.0 - draw.ess))
+        sure_k3 = sure_k3 if sure_k3 is None or not isfinite(draw.sure_k3) else max(sure_k3, ABOVE * draw.sure_k3)
     return MovementLimits(
         None if k3 is not None and k3 > max(GROSS, limits.k3 or 0.0) else k3,
         None if ess is not None and ess <= 0.0 else ess,
@@ -98,22 +98,22 @@ def above_noise(limits: MovementLimits, noise: Sequence[Movement]) -> MovementLi
     )
 
 
-def noise_metrics(noise: Sequence[Movement], given: MovementLimits, raised: MovementLimits) -> dict[str, float]:
+def noise_metrics(noise: Sequence[Movement], limits: MovementLimits, raised: MovementLimits) -> dict[str, float]:
     """By their names among a step's metrics: the largest noise, and the limits that it raised, with their new values,
     or switched off."""
     if not noise:
         return {}
     metrics = {
-        "noise_k3": max(one.k3 for one in noise),
-        "noise_ess": min(one.ess for one in noise),
-        "noise_sure_k3": max(one.sure_k3 for one in noise),
+        "noise_k3": max(draw.k3 for draw in noise),
+        "noise_ess": min(draw.ess for draw in noise),
+        "noise_sure_k3": max(draw.sure_k3 for draw in noise),
     }
     for name in ("k3", "ess", "sure_k3"):
-        before, after = getattr(given, name), getattr(raised, name)
+        before, after = getattr(limits, name), getattr(raised, name)
         if after is not None and after != before:
             metrics[f"raised_{name}"] = after
     off = [
-        name for name in ("k3", "ess", "sure_k3") if getattr(given, name) is not None and getattr(raised, name) is None
+        name for name in ("k3", "ess", "sure_k3") if getattr(limits, name) is not None and getattr(raised, name) is None
     ]
     return {**metrics, **({LIMITS_OFF: float(len(off))} if off else {})}
 
@@ -132,5 +132,5 @@ def beyond(moved: Movement, limits: MovementLimits) -> str:
 
 def too_far(moved: Movement, limits: MovementLimits) -> str:
     """Why a step is discarded after HALVINGS halvings, or "" if it is taken."""
-    why = beyond(moved, MovementLimits(limits.k3, limits.ess))
-    return f"the step moved the policy too far ({why})" if why else ""
+    reason = beyond(moved, MovementLimits(limits.k3, limits.ess))
+    return f"the step moved the policy too far ({reason})" if reason else ""

@@ -56,14 +56,14 @@ def can_pack(models: Iterable[Any | None], run: Callable[..., Any], ids_1L: torc
     """Whether all models, but for None, can now take packed rows. If not, they stay as they are. `run` is a forward
     pass of a model, its first argument, and `ids_1L` a text for trials, in which numbers are rounded by `eps`. Needs
     all ranks."""
-    held = [model for model in models if model is not None]
-    if not all(_has_only_full_attention(model) for model in held):
+    present = [model for model in models if model is not None]
+    if not all(_has_only_full_attention(model) for model in present):
         return False
-    for model in held:
+    for model in present:
         causal(model).set_attn_implementation(_ATTENTION)
-    if all(_keeps_calls_apart(model, partial(run, model), ids_1L, eps) for model in held):
+    if all(_keeps_calls_apart(model, partial(run, model), ids_1L, eps) for model in present):
         return True
-    for model in held:
+    for model in present:
         causal(model).set_attn_implementation(_USUAL)
     return False
 
@@ -108,14 +108,14 @@ def _attention(
     key_BHLD: Any,
     value_BHLD: Any,
     mask: torch.Tensor | None,
-    **named: Any,
+    **keywords: Any,
 ) -> tuple[torch.Tensor, None]:
     """Causal attention within each call of a row, or within each row."""
-    lengths: tuple[int, ...] = named.pop(LENGTHS, ())
+    lengths: tuple[int, ...] = keywords.pop(LENGTHS, ())
     if len(lengths) < 2:
-        return _sdpa(module, query_BHLD, key_BHLD, value_BHLD, mask, **named)
+        return _sdpa(module, query_BHLD, key_BHLD, value_BHLD, mask, **keywords)
     parts = (tensor.split(lengths, dim=2) for tensor in (query_BHLD, key_BHLD, value_BHLD))
-    calls = [_sdpa(module, *part, None, **named)[0] for part in zip(*parts, strict=True)]
+    calls = [_sdpa(module, *part, None, **keywords)[0] for part in zip(*parts, strict=True)]
     return torch.cat(calls, dim=1), None
 
 

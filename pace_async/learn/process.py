@@ -72,8 +72,8 @@ def main() -> None:
 
         logging.disable_progress_bar()
         ranks = join(place)
-        given = options.model, options.out, options.config, ranks
-        work = Lineage(*given) if ranks.first else Follower(*given)
+        arguments = options.model, options.out, options.config, ranks
+        work = Lineage(*arguments) if ranks.first else Follower(*arguments)
     if isinstance(work, Lineage):
         serve(work, sys.stdin, replies, options.beat_s, ranks)
     else:
@@ -213,7 +213,7 @@ def _send(lineage: Any, transfer: Transfer) -> None:
     from pace_async.learn.send import CannotSend, TransferBroken, send
 
     try:
-        send(_held(lineage), transfer)
+        send(_tensors_of(lineage), transfer)
     except CannotSend as error:
         raise GroupRefused(f"{error}, and cannot be sent: set advisor.transport to file", setting=True) from None
     except TransferBroken as error:
@@ -226,14 +226,14 @@ def _share(lineage: Any, table: Table, shared: Any) -> dict[str, Any]:
     from pace_async.learn.share import CannotShare
 
     try:
-        return shared.share(_held(lineage), table).to_json()
+        return shared.share(_tensors_of(lineage), table).to_json()
     except CannotSend as error:
         raise GroupRefused(f"{error}, and cannot be shared: set advisor.transport to file", setting=True) from None
     except CannotShare as error:
         raise GroupRefused(str(error)) from error
 
 
-def _held(lineage: Any) -> Any:
+def _tensors_of(lineage: Any) -> Any:
     """The tensors in memory, by the names of the files."""
     from pace_async.learn.served_type import stored_names
     from pace_async.learn.store import whole_weights

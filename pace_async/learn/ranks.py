@@ -54,13 +54,13 @@ class Ranks:
         cast("Any", dist).all_gather_object(everyone, mine)
         return everyone
 
-    def told(self, said: Any = None) -> Any:
+    def told(self, value: Any = None) -> Any:
         """The value that rank 0 passed."""
         if self.count == 1:
-            return said
+            return value
         import torch.distributed as dist
 
-        words = [said]
+        words = [value]
         cast("Any", dist).broadcast_object_list(words, src=0)
         return words[0]
 
@@ -104,11 +104,11 @@ class Meeting:
 
 def meeting() -> Meeting | None:
     """Take the variables from the environment. None if this process is the only rank."""
-    given = {name: os.environ.pop(name, "") for name in (RANK, SIZE, ADDRESS, PORT, LISTENER)}
-    if int(given[SIZE] or 1) == 1:
+    variables = {name: os.environ.pop(name, "") for name in (RANK, SIZE, ADDRESS, PORT, LISTENER)}
+    if int(variables[SIZE] or 1) == 1:
         return None
-    listener = int(given[LISTENER]) if given[LISTENER] else None
-    return Meeting(int(given[RANK]), int(given[SIZE]), given[ADDRESS], int(given[PORT]), listener)
+    listener = int(variables[LISTENER]) if variables[LISTENER] else None
+    return Meeting(int(variables[RANK]), int(variables[SIZE]), variables[ADDRESS], int(variables[PORT]), listener)
 
 
 def join(place: Meeting | None) -> Ranks:

@@ -71,10 +71,10 @@ def lost_group(out: Path, groups: Sequence[tuple[Path, str]]) -> tuple[int, Path
 
 def _checkpoint_digest(out: Path, version: int) -> str | None:
     try:
-        made = made_in(checkpoints_of(out) / f"{version:06d}")
+        record = made_in(checkpoints_of(out) / f"{version:06d}")
     except ValueError:
         return None
-    return made.digest if made is not None else None
+    return record.digest if record is not None else None
 
 
 def _digest_at_service(out: Path, version: int) -> str | None:

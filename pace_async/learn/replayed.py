@@ -64,13 +64,13 @@ def continue_from(trainer: GroupTrainer, folder: Path) -> tuple[int, int]:
         for name, weight in trainer.policy.named_parameters():
             if not weight.requires_grad:
                 continue
-            own, given = local(weight), local(like(served[name], weight))
-            wrong = own.to(given.dtype) != given
+            own, target = local(weight), local(like(served[name], weight))
+            wrong = own.to(target.dtype) != target
             total += own.numel()
             count = int(wrong.sum())
             if count:
                 differed += count
-                own.copy_(torch.where(wrong, given.to(own.dtype), own))
+                own.copy_(torch.where(wrong, target.to(own.dtype), own))
     if not is_sharded(trainer.policy):
         return differed, total
     everyone = trainer.ranks.gathered((differed, total))
@@ -87,8 +87,8 @@ def _weights_in(trainer: GroupTrainer, folder: Path) -> dict[str, Tensor]:
 def _adapters_in(folder: Path) -> dict[str, Tensor]:
     """The tensors of an adapter by the names that peft gives them in memory."""
     name = cast("Any", import_module("peft.utils")).SAFETENSORS_WEIGHTS_NAME
-    given: dict[str, Tensor] = _files.load_file(folder / name)
-    return {name.removesuffix(".weight") + ".default.weight": tensor for name, tensor in given.items()}
+    tensors: dict[str, Tensor] = _files.load_file(folder / name)
+    return {name.removesuffix(".weight") + ".default.weight": tensor for name, tensor in tensors.items()}
 
 
 def _gradient_digests(trainer: GroupTrainer, group: Group) -> list[int]:

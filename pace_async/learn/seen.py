@@ -72,19 +72,19 @@ def _own(batches: Sequence[MicroBatch], passes: Sequence[Seen]) -> GroupFacts:
     def flat(arrays: Sequence[Any], dtype: Any) -> Any:
         return np.concatenate([values[mask] for values, mask in zip(arrays, masks, strict=True)]).astype(dtype)
 
-    def seen(tensors: Sequence[torch.Tensor]) -> Floats:
+    def numbers_of(tensors: Sequence[torch.Tensor]) -> Floats:
         return flat([array(tensor) for tensor in tensors], np.float64)
 
     facts = TokenFacts(
-        logprobs_N=seen([one.logprobs_BT for one in passes]),
+        logprobs_N=numbers_of([forward_pass.logprobs_BT for forward_pass in passes]),
         sampled_N=flat([batch.sampled_logprobs_BT for batch in batches], np.float64),
-        entropies_N=seen([one.entropies_BT for one in passes]),
+        entropies_N=numbers_of([forward_pass.entropies_BT for forward_pass in passes]),
         advantages_N=flat([batch.advantages_BT for batch in batches], np.float64),
-        weights_N=flat([one.weighed.weights_BT for one in passes], np.float64),
-        truncated_N=flat([one.weighed.truncated_BT for one in passes], np.bool_),
+        weights_N=flat([forward_pass.weighed.weights_BT for forward_pass in passes], np.float64),
+        truncated_N=flat([forward_pass.weighed.truncated_BT for forward_pass in passes], np.bool_),
         ages_N=flat([batch.ages_BT for batch in batches], np.int64),
         rollouts_N=flat([batch.rollouts_B[:, None] + 0 * batch.ages_BT for batch in batches], np.int64),
     )
-    references = [one.reference_BT for one in passes if one.reference_BT is not None]
-    broken = float(sum(one.weighed.broken_BT.sum() for one in passes))
-    return GroupFacts(facts, broken, seen(references) if references else None)
+    references = [forward_pass.reference_BT for forward_pass in passes if forward_pass.reference_BT is not None]
+    broken = float(sum(forward_pass.weighed.broken_BT.sum() for forward_pass in passes))
+    return GroupFacts(facts, broken, numbers_of(references) if references else None)

@@ -57,11 +57,11 @@ class Source:
     """The tensors of a version in the learner's memory, which may be read repeatedly. Each is rounded to the version's
     type as it is read, exactly as it was when the version was written. Raises CannotSend."""
 
-    def __init__(self, held: Mapping[str, torch.Tensor], version: Described) -> None:
+    def __init__(self, tensors: Mapping[str, torch.Tensor], version: Described) -> None:
         described = zip(version.names, version.dtypes, version.shapes, strict=True)
         self._tensors: list[tuple[str, torch.Tensor, torch.dtype]] = []
         for name, dtype, shape in described:
-            tensor = held.get(name)
+            tensor = tensors.get(name)
             if tensor is None:
                 raise CannotSend(f"the model has no tensor {name}, which its checkpoint has")
             kind = cast("torch.dtype", getattr(torch, dtype))
@@ -95,9 +95,9 @@ class NoCalls:
     def finish_weight_update(self, weight_version: str | None = None) -> None: ...
 
 
-def send(held: Mapping[str, torch.Tensor], transfer: Transfer) -> None:
+def send(tensors: Mapping[str, torch.Tensor], transfer: Transfer) -> None:
     """Connect to all receivers and send them the tensors. Raises CannotSend, TransferBroken."""
-    source = Source(held, transfer)
+    source = Source(tensors, transfer)
     engine = cast("Any", import_module("vllm.distributed.weight_transfer.nccl_engine"))
     sender = engine.NCCLTrainerWeightTransferEngine(
         client=NoCalls(), source=source, packed=True, packed_buffer_size_bytes=CHUNK

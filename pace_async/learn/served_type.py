@@ -32,22 +32,22 @@ def stored_names(policy: Any, state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def served_type(model: Path) -> torch.dtype:
     """The type that the configuration of version 0 names. float32 if it names none."""
-    given: dict[str, Any] = json.loads((model / "config.json").read_text("utf-8"))
-    inner: dict[str, Any] = given.get("text_config") or {}
-    named = (part.get(key) for part in (given, inner) for key in ("dtype", "torch_dtype"))
-    kind = getattr(torch, str(next((name for name in named if name), "float32")), None)
+    config: dict[str, Any] = json.loads((model / "config.json").read_text("utf-8"))
+    inner: dict[str, Any] = config.get("text_config") or {}
+    names = (part.get(key) for part in (config, inner) for key in ("dtype", "torch_dtype"))
+    kind = getattr(torch, str(next((name for name in names if name), "float32")), None)
     return kind if isinstance(kind, torch.dtype) else torch.float32
 
 
 def types_in(policy: Any, folder: Path) -> dict[str, torch.dtype]:
     """By the names of the policy: the type of each tensor in the files, if it is stored in the same form."""
-    held = {tensor.name: _TYPES.get(tensor.dtype) for tensor in contents(folder)}
+    stored_types = {tensor.name: _TYPES.get(tensor.dtype) for tensor in contents(folder)}
     shapes = {
         name: torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
         for name, tensor in policy.state_dict().items()
     }
     names = {id(tensor): name for name, tensor in stored_names(policy, dict(shapes)).items()}
-    kinds = {name: held.get(names.get(id(tensor), "")) for name, tensor in shapes.items()}
+    kinds = {name: stored_types.get(names.get(id(tensor), "")) for name, tensor in shapes.items()}
     return {name: kind for name, kind in kinds.items() if kind is not None}
 
 
@@ -57,16 +57,16 @@ def as_served(policy: Any, state: Mapping[str, Tensor], model: Path, *, adapters
     `served_type`. Tied tensors stay one."""
     usual = served_type(model)
     types = {} if adapters else types_in(policy, model)
-    made: dict[tuple[int, torch.Size], Tensor] = {}
+    copies: dict[tuple[int, torch.Size], Tensor] = {}
     served: dict[str, Tensor] = {}
     for name, tensor in state.items():
         if adapters and "lora_" not in name:
             continue
         key = tensor.data_ptr(), tensor.shape
-        if key not in made:
+        if key not in copies:
             kind = types.get(name, usual) if tensor.is_floating_point() else tensor.dtype
-            made[key] = tensor.detach().to(kind).to("cpu")
-        served[name] = made[key]
+            copies[key] = tensor.detach().to(kind).to("cpu")
+        served[name] = copies[key]
     return served
 
 

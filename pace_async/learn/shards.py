@@ -60,9 +60,9 @@ def is_sharded(model: Any) -> bool:
     return isinstance(model, FSDPModule)
 
 
-def like(given: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+def like(tensor: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     """A copy of a whole tensor on the weight's device, sharded as the weight is."""
-    moved = given.to(weight.device, copy=True)
+    moved = tensor.to(weight.device, copy=True)
     if not isinstance(weight, DTensor):
         return moved
     sharded = cast("Any", weight)

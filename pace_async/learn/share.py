@@ -38,10 +38,10 @@ class SharedVersion:
         self._shares_card = False
         self._lost = False
 
-    def share(self, held: Mapping[str, torch.Tensor], table: Table) -> Shared:
+    def share(self, tensors: Mapping[str, torch.Tensor], table: Table) -> Shared:
         """Copy the tensors of `table`, in its types, into a buffer and share it. Raises CannotSend, CannotShare."""
         self.end(closed=False)
-        source = Source(held, table)
+        source = Source(tensors, table)
         offsets, size = laid_out(table.lengths())
         try:
             on_host = source.device.type == "cpu"
@@ -90,8 +90,8 @@ def _new(size: int, device: torch.device) -> torch.Tensor:
 
 def _exported(buffer: torch.Tensor) -> CardHandle:
     torch.cuda.synchronize(buffer.device)
-    given: tuple[Any, ...] = cast("Any", buffer.untyped_storage())._share_cuda_()
-    _, memory, length, offset, counter, counter_offset, event, awaits_event = given
+    handle: tuple[Any, ...] = cast("Any", buffer.untyped_storage())._share_cuda_()
+    _, memory, length, offset, counter, counter_offset, event, awaits_event = handle
     return CardHandle(
         card=str(cast("Any", torch.cuda).get_device_properties(buffer.device).uuid),
         memory=memory.hex(),

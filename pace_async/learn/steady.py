@@ -32,8 +32,8 @@ def calm(policy: Any) -> None:
     for module in policy.modules():
         module.training = module is policy or bool(getattr(module, "gradient_checkpointing", False))
         if module.training:
-            kept = cast("dict[str, object]", vars(module))
-            for name in [name for name, value in kept.items() if isinstance(value, float)]:
+            attributes = cast("dict[str, object]", vars(module))
+            for name in [name for name, value in attributes.items() if isinstance(value, float)]:
                 if any(part in name for part in _RANDOM):
                     setattr(module, name, 0.0)
 
@@ -46,11 +46,11 @@ def refuse_noise(policy: Any, ranks: Ranks) -> None:
     calm(policy)
     device = next(policy.parameters()).device
     with torch.no_grad():
-        before = _drawn(device)
+        before = _generator_state(device)
         apart = movement(*(_logprobs(policy) for _ in range(2))).k3
         on_card = device.type != "cpu"
         allowed = rounding(policy, half=False) ** 2 if on_card else 0.0
-        draws = not on_card or not torch.equal(before, _drawn(device))
+        draws = not on_card or not torch.equal(before, _generator_state(device))
         if any(ranks.gathered(draws and not apart <= allowed)):
             raise RandomPasses(
                 f"two passes of the model over one text differ (k3 {apart:.1e}): {_first_random(policy)} is random in "
@@ -58,7 +58,7 @@ def refuse_noise(policy: Any, ranks: Ranks) -> None:
             )
 
 
-def _drawn(device: torch.device) -> torch.Tensor:
+def _generator_state(device: torch.device) -> torch.Tensor:
     """State of the device's generator, which every random number changes."""
     return torch.get_rng_state() if device.type == "cpu" else cast("Any", torch.cuda).get_rng_state(device)
 
@@ -79,7 +79,7 @@ def fixed_text(policy: Any) -> torch.Tensor:
 
 def _first_random(policy: Any) -> str:
     """The first module that gives two outputs for one input, with what in it or in the configuration says so."""
-    seen: list[list[tuple[str, Any, Any, Any]]] = []
+    passes: list[list[tuple[str, Any, Any, Any]]] = []
     for _ in range(2):
         calls: list[tuple[str, Any, Any, Any]] = []
         handles = [
@@ -91,9 +91,9 @@ def _first_random(policy: Any) -> str:
         finally:
             for handle in handles:
                 handle.remove()
-        seen.append(calls)
-    for (name, kind, given, made), (_, _, given_again, made_again) in zip(*seen, strict=False):
-        if given == given_again and made != made_again:
+        passes.append(calls)
+    for (name, kind, inputs, outputs), (_, _, inputs_again, outputs_again) in zip(*passes, strict=False):
+        if inputs == inputs_again and outputs != outputs_again:
             return f"{name or 'the model'} ({kind}){_settings(policy)}"
     return f"the model{_settings(policy)}"
 
@@ -119,15 +119,15 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, dict):
-        for one in cast("dict[Any, Any]", value).values():
-            yield from _tensors(one)
+        for item in cast("dict[Any, Any]", value).values():
+            yield from _tensors(item)
     elif isinstance(value, (list, tuple)):
-        for one in cast("list[Any]", value):
-            yield from _tensors(one)
+        for item in cast("list[Any]", value):
+            yield from _tensors(item)
 
 
 def _settings(policy: Any) -> str:
     """What config.json says about randomness, in words."""
     text: dict[str, Any] = policy.config.get_text_config().to_dict()
-    given = {name: value for name, value in text.items() if any(part in name for part in _RANDOM) and value}
-    return f", with {', '.join(f'{name} {value}' for name, value in given.items())}" if given else ""
+    settings = {name: value for name, value in text.items() if any(part in name for part in _RANDOM) and value}
+    return f", with {', '.join(f'{name} {value}' for name, value in settings.items())}" if settings else ""

@@ -66,21 +66,21 @@ class LearnerStore:
         """Records of the complete checkpoints, oldest first."""
         return _records(self._checkpoints)
 
-    def save_version(self, trainer: GroupTrainer, made: Made) -> Path:
+    def save_version(self, trainer: GroupTrainer, record: Made) -> Path:
         """Write the version's weights, in the served type if the settings say so. Returns their directory. Raises
         OSError, and ValueError if a weight is NaN or infinite."""
-        folder = self.weights(made.version)
-        if any(other.version == made.version and other.digest != made.digest for other in self.versions()):
+        folder = self.weights(record.version)
+        if any(other.version == record.version and other.digest != record.digest for other in self.versions()):
             _discard(folder)
 
         def write(to: Path) -> None:
             _save_weights(trainer, self.model, to, served=trainer.settings.served_type)
             record_digests(to)
 
-        write_atomically(folder, write, json.dumps(asdict(made)))
+        write_atomically(folder, write, json.dumps(asdict(record)))
         return folder
 
-    def save_checkpoint(self, trainer: GroupTrainer, made: Made) -> None:
+    def save_checkpoint(self, trainer: GroupTrainer, record: Made) -> None:
         """Write weights and optimizer, in float32. Raises as `save_version` does."""
 
         def write(folder: Path) -> None:
@@ -89,7 +89,7 @@ class LearnerStore:
                 _files.save_file(optimizer_state(trainer), folder / OPTIMIZER)
             record_digests(folder)
 
-        write_atomically(self.checkpoint(made.version), write, json.dumps(asdict(made)))
+        write_atomically(self.checkpoint(record.version), write, json.dumps(asdict(record)))
 
     def load_optimizer(self, trainer: GroupTrainer, version: int) -> None:
         """Load a version's optimizer state into a trainer that holds its weights: that of its checkpoint, and for
@@ -106,13 +106,13 @@ class LearnerStore:
 
     def prune(self, version: int, keeps: Sequence[int] = ()) -> None:
         """Remove old ones. Of those up to `version`, the newest few stay, and the checkpoints in `keeps`."""
-        for folder, records, kept in (
+        for folder, records, count in (
             (self._versions, self.versions(), VERSIONS_KEPT),
             (self._checkpoints, self.checkpoints(), CHECKPOINTS_KEPT),
         ):
-            for made in [made for made in records if made.version <= version][:-kept]:
-                if folder == self._versions or made.version not in keeps:
-                    _discard(folder / f"{made.version:06d}")
+            for record in [record for record in records if record.version <= version][:-count]:
+                if folder == self._versions or record.version not in keeps:
+                    _discard(folder / f"{record.version:06d}")
 
     @property
     def oldest_needed(self) -> int:
@@ -133,8 +133,8 @@ class LearnerStore:
 def _holds_tensors(folder: Path) -> bool:
     """Whether there are tensors, and every file is long enough for its header."""
     try:
-        held = everything(folder)
-        return bool(held) and all(tensor.start + tensor.length <= tensor.file.stat().st_size for tensor in held)
+        tensors = everything(folder)
+        return bool(tensors) and all(tensor.start + tensor.length <= tensor.file.stat().st_size for tensor in tensors)
     except (OSError, ValueError):
         return False
 
@@ -182,8 +182,8 @@ def whole_weights(trainer: GroupTrainer, *, on_card: bool = False) -> dict[str, 
     for weight, tied in names.items():
         gathered = whole(weight.detach())
         if trainer.ranks.first:
-            kept = gathered if on_card else gathered.cpu()
-            state |= dict.fromkeys(tied, kept)
+            tensor = gathered if on_card else gathered.cpu()
+            state |= dict.fromkeys(tied, tensor)
     return state if trainer.ranks.first else {}
 
 
@@ -191,13 +191,13 @@ def _records(folder: Path) -> list[Made]:
     records: list[Made] = []
     for entry in sorted(folder.iterdir()):
         try:
-            made = made_in(entry)
+            record = made_in(entry)
         except ValueError:
             _discard(entry)
             continue
-        if made is not None:
-            records.append(made)
-    return sorted(records, key=lambda made: made.version)
+        if record is not None:
+            records.append(record)
+    return sorted(records, key=lambda record: record.version)
 
 
 def _save_weights(trainer: GroupTrainer, model: Path, folder: Path, *, served: bool = False) -> None:

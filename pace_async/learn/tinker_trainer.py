@@ -55,9 +55,9 @@ class SavedVersion:
     def read(cls, folder: Path) -> "SavedVersion | None":
         """What a version's folder says. None if it is not there, or damaged."""
         try:
-            found: dict[str, Any] = json.loads((folder / SAVED).read_text("utf-8"))
-            saved = Saved(**found.pop("saved"))
-            return cls(saved=saved, **found)
+            document: dict[str, Any] = json.loads((folder / SAVED).read_text("utf-8"))
+            saved = Saved(**document.pop("saved"))
+            return cls(saved=saved, **document)
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
@@ -86,7 +86,7 @@ class TinkerTrainer:
         """As `learn.base.Trainer.ready`. Version 0 is made where there is none."""
         async with self._turn:
             if self._version == 0 and SavedVersion.read(self._folder(0)) is None:
-                await self._given()
+                await self._make_first_version()
             self._current()
             return self._folder(self._version)
 
@@ -99,21 +99,21 @@ class TinkerTrainer:
             raise InfrastructureFault(GROUP_UNREADABLE, str(error)) from None
         await self.ready()
         async with self._turn:
-            made = SavedVersion.read(self._folder(content.update + 1))
-            if made is not None and made.digest == digest:
-                self._version = max(self._version, made.version)
-                return self._step(content, made, group)
+            saved_version = SavedVersion.read(self._folder(content.update + 1))
+            if saved_version is not None and saved_version.digest == digest:
+                self._version = max(self._version, saved_version.version)
+                return self._step(content, saved_version, group)
             if content.update != self._version:
                 raise PaceBug(f"{group.name} trains version {content.update}, and the service has {self._version}")
             began = time.perf_counter()
-            reason, made = await self._trained(content, digest, began)
+            reason, saved_version = await self._trained(content, digest, began)
             self._attempted = False
-            if made is None:
+            if saved_version is None:
                 seconds = time.perf_counter() - began
                 return Step(content.update, content.update, digest, None, reason[0], reason[1], seconds, group)
-            self._write(made)
-            self._version = made.version
-            return self._step(content, made, group)
+            self._write(saved_version)
+            self._version = saved_version.version
+            return self._step(content, saved_version, group)
 
     async def wait_lost(self) -> InfrastructureFault:
         """Never returns: a service that is lost is noticed by the next request."""
@@ -133,7 +133,7 @@ class TinkerTrainer:
         self._attempted = True
         if all(rollout.advantage == 0 for rollout in group.rollouts) and group.restores is None:
             return ("every advantage is 0", {}), None
-        training = await self._begun(before.saved.state)
+        training = await self._begin_training(before.saved.state)
         if group.restores is None:
             reason, metrics = await self._stepped(training, group, steps)
             if reason:
@@ -149,13 +149,13 @@ class TinkerTrainer:
         async with self._meter.training(max(group.leases), tokens) as had:
             logprobs = await training.logprobs([(call.prompt_ids, call.completion_ids) for call in calls])
             had.first = tokens
-            found = await anyio.to_thread.run_sync(coefficients, group, logprobs, settings)
-            metrics = {"loss": found.loss, **found.metrics}
-            if not found.reason:
+            result = await anyio.to_thread.run_sync(coefficients, group, logprobs, settings)
+            metrics = {"loss": result.loss, **result.metrics}
+            if not result.reason:
                 await training.add_gradient(
                     [
                         WeightedCall(call.prompt_ids, call.completion_ids, values, tuple(slope.tolist()))
-                        for call, values, slope in zip(calls, logprobs, found.calls, strict=True)
+                        for call, values, slope in zip(calls, logprobs, result.calls, strict=True)
                     ]
                 )
                 had.second = tokens
@@ -168,7 +168,7 @@ class TinkerTrainer:
                 if not all(map(math.isfinite, norms)):
                     raise InfrastructureFault("bad_answer", "the service's step had a gradient that is not finite")
                 metrics |= {"grad_norm": norms[0]} if norms else {}
-        return found.reason, {key: value for key, value in metrics.items() if math.isfinite(value)}
+        return result.reason, {key: value for key, value in metrics.items() if math.isfinite(value)}
 
     def _source(self, group: Group) -> SavedVersion:
         """The version that the next one is made of. One to go back to that is lost is version 0 instead."""
@@ -180,21 +180,21 @@ class TinkerTrainer:
         return self._of(self._version)
 
     def _of(self, version: int) -> SavedVersion:
-        found = SavedVersion.read(self._folder(version))
-        if found is None:
+        saved_version = SavedVersion.read(self._folder(version))
+        if saved_version is None:
             raise GaveUp(
                 f"Where the service has version {version} is not known any more: restore {self._folder(version)} from "
                 "a copy and run `pace resume`; without a copy, begin a new run."
             )
-        return found
+        return saved_version
 
-    async def _given(self) -> None:
+    async def _make_first_version(self) -> None:
         """Make version 0: adapters that change nothing yet."""
-        training = await self._begun(None)
+        training = await self._begin_training(None)
         saved = await training.save(name_of(0, GIVEN))
         self._write(SavedVersion(0, GIVEN, saved, 0, {}, 0.0))
 
-    async def _begun(self, state: str | None) -> TrainingRun:
+    async def _begin_training(self, state: str | None) -> TrainingRun:
         """A run of the service, whose name is on the disk before anything can be saved in it."""
         rank = self._settings.lora_rank
         if rank is None:
@@ -221,20 +221,29 @@ class TinkerTrainer:
                 return saved
         return None
 
-    def _write(self, made: SavedVersion) -> None:
-        folder = self._folder(made.version)
+    def _write(self, saved_version: SavedVersion) -> None:
+        folder = self._folder(saved_version.version)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise disk_fault(error, folder) from error
-        write_whole(folder / SAVED, json.dumps(asdict(made)))
+        write_whole(folder / SAVED, json.dumps(asdict(saved_version)))
 
     def _folder(self, version: int) -> Path:
         return self._out / "versions" / f"{version:06d}"
 
-    def _step(self, group: Group, made: SavedVersion, path: Path) -> Step:
-        weights = self._folder(made.version)
-        return Step(group.update, made.version, made.digest, weights, "", made.metrics, made.seconds, path)
+    def _step(self, group: Group, saved_version: SavedVersion, path: Path) -> Step:
+        weights = self._folder(saved_version.version)
+        return Step(
+            group.update,
+            saved_version.version,
+            saved_version.digest,
+            weights,
+            "",
+            saved_version.metrics,
+            saved_version.seconds,
+            path,
+        )
 
 
 def name_of(version: int, digest: str) -> str:

@@ -180,8 +180,8 @@ class GroupTrainer(GRPOTrainer):
             log_ratios.append(log_ratio(logprobs_BT, batch))
         everyone = self.ranks.gathered((log_ratios, [batch.answer_BT.astype(bool) for batch in batches]))
         ratios, masks = ([part for own in side for part in own] for side in zip(*everyone, strict=True))
-        kept = selection(ratios, masks, self.settings.correction)
-        return kept[self.ranks.number * len(batches) :][: len(batches)]
+        selections = selection(ratios, masks, self.settings.correction)
+        return selections[self.ranks.number * len(batches) :][: len(batches)]
 
     def _move(self, batches: list[MicroBatch], rate: float) -> tuple[dict[str, float], str]:
         """Take the optimizer's step within the limits. Returns its metrics, and why it was undone, or ""."""
@@ -200,8 +200,8 @@ class GroupTrainer(GRPOTrainer):
         reason = too_far(moved, limits)
         if reason:
             before.undo()
-        told = noise_metrics(noise, self.settings.limits, limits)
-        return {**moved.metrics, **told, "step_scale": 0.0 if reason else 0.5**halvings}, reason
+        metrics = noise_metrics(noise, self.settings.limits, limits)
+        return {**moved.metrics, **metrics, "step_scale": 0.0 if reason else 0.5**halvings}, reason
 
     def _noise(self, batches: list[MicroBatch], before: BeforeStep) -> list[Movement]:
         """What rounding alone moves, on the step's tokens, with its first weights. Nothing if it can reach no limit."""
@@ -222,8 +222,8 @@ class GroupTrainer(GRPOTrainer):
         """Set the next step's learning rate: the settings' rate times `rate`, and less during warm-up. The number of
         steps comes from AdamW's state, which a checkpoint contains."""
         states = cast("dict[torch.Tensor, dict[str, torch.Tensor]]", self.adamw.state)
-        taken = max((float(state["step"]) for state in states.values()), default=0.0)
-        share = min(1.0, (taken + 1) / self.settings.warmup) if self.settings.warmup else 1.0
+        steps = max((float(state["step"]) for state in states.values()), default=0.0)
+        share = min(1.0, (steps + 1) / self.settings.warmup) if self.settings.warmup else 1.0
         for weights in self.adamw.param_groups:
             weights["lr"] = self.settings.learning_rate * rate * share
 
@@ -231,13 +231,13 @@ class GroupTrainer(GRPOTrainer):
         """Movement from the policy of the step's own forward passes to the current policy."""
         before: list[npt.NDArray[np.float64]] = []
         after: list[npt.NDArray[np.float64]] = []
-        for batch, seen in zip(batches, self._seen, strict=True):
-            counts_BT = batch.answer_BT.astype(bool) & ~seen.weighed.broken_BT
-            positional, named = seen.arguments
+        for batch, forward_pass in zip(batches, self._seen, strict=True):
+            counts_BT = batch.answer_BT.astype(bool) & ~forward_pass.weighed.broken_BT
+            positional, keywords = forward_pass.arguments
             self._batch = batch
             with torch.no_grad():
-                logprobs_BT = self._score(self.policy, *positional, **named)[0]
-            for values, tensor in ((before, seen.logprobs_BT), (after, logprobs_BT)):
+                logprobs_BT = self._score(self.policy, *positional, **keywords)[0]
+            for values, tensor in ((before, forward_pass.logprobs_BT), (after, logprobs_BT)):
                 values.append(array(tensor)[counts_BT])
         everyone = self.ranks.gathered((np.concatenate(before), np.concatenate(after)))
         return movement(*(np.concatenate(side) for side in zip(*everyone, strict=True)))
@@ -360,19 +360,19 @@ class GroupTrainer(GRPOTrainer):
 
 
 def load_trainer(
-    model: Path, settings: TrainerConfig, out: Path, given: Path | None = None, *, ranks: Ranks = ALONE
+    model: Path, settings: TrainerConfig, out: Path, base: Path | None = None, *, ranks: Ranks = ALONE
 ) -> GroupTrainer:
-    """A trainer on the weights in directory `model`, in float32 (a step of 1e-6 vanishes in bfloat16). `given` is
+    """A trainer on the weights in directory `model`, in float32 (a step of 1e-6 vanishes in bfloat16). `base` is
     version 0's directory, if it is another one: the base of adapters, and the reference of the KL penalty. Of several
     `ranks`, each has to call this. Raises RandomPasses, OwnHead."""
     torch.set_num_threads(settings.threads)
     if torch.cuda.is_available():
         torch.set_float32_matmul_precision("high")  # TF32 where float32 stays: ten times as fast on a card
-    tokenizer = cast("Any", AutoTokenizer).from_pretrained(given or model, local_files_only=True)
+    tokenizer = cast("Any", AutoTokenizer).from_pretrained(base or model, local_files_only=True)
     kind = "auto" if settings.lora_rank is not None else torch.float32  # that of the policy without its adapters
-    frozen = load_model(given, kind) if given is not None and settings.kl_penalty > 0 else None
+    frozen = load_model(base, kind) if base is not None and settings.kl_penalty > 0 else None
     if settings.lora_rank is not None:
-        policy, adapters = with_adapters(given or model, model, settings.lora_rank, settings.lora_alpha)
+        policy, adapters = with_adapters(base or model, model, settings.lora_rank, settings.lora_alpha)
     else:
         policy, adapters = load_model(model, torch.float32), None
     return GroupTrainer(Models(policy, tokenizer, adapters, frozen), settings, out, ranks=ranks)

@@ -22,14 +22,14 @@ def legends(view: RunView) -> list[Text]:
     """The line under the chart, its longest form first. Empty without recorded runs."""
     if view.beside is None:
         return []
-    mark, what = Text(f"{BETWEEN} ", style=WARN), clean(view.beside.recorded.what)
+    mark, label = Text(f"{BETWEEN} ", style=WARN), clean(view.beside.recorded.what)
     number = len(view.beside.recorded.seeds)
-    said = [f"{what}, {number} recorded runs", f"{what}, {number} recorded", what]
+    forms = [f"{label}, {number} recorded runs", f"{label}, {number} recorded", label]
     if view.beside.differs:
-        return [Text.assemble(mark, (f"{form}: not compared", QUIET)) for form in said]
+        return [Text.assemble(mark, (f"{form}: not compared", QUIET)) for form in forms]
     lead = None if view.best is None else view.beside.lead(view.best.score, view.candidates)
     if view.best is None or lead is None:
-        return [Text.assemble(mark, (form, QUIET)) for form in said]
+        return [Text.assemble(mark, (form, QUIET)) for form in forms]
     ahead = view.beside.worse_than(view.best.score, view.candidates)
     figures = Text.assemble(
         ("ahead of ", QUIET),
@@ -39,7 +39,7 @@ def legends(view: RunView) -> list[Text]:
         (" to their median", QUIET),
     )
     short = Text.assemble(("ahead of ", QUIET), (f"{ahead} of {number}", STRONG))
-    return [Text.assemble(mark, (f"{form}: ", QUIET), part) for part in (figures, short) for form in said]
+    return [Text.assemble(mark, (f"{form}: ", QUIET), part) for part in (figures, short) for form in forms]
 
 
 def fitting(forms: Sequence[Text], width: int) -> Text:

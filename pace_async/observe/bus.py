@@ -60,11 +60,11 @@ class _Watching:
         for event, view in waiting:
             self.take(event, view)
 
-    def drop(self, why: str) -> None:
+    def drop(self, reason: str) -> None:
         """Give it nothing more, and say so once."""
         if not self.dropped:
-            said = "display %s failed and was dropped, the run goes on: %s"
-            log.warning(said, self.display.name, clean(why, 200))
+            message = "display %s failed and was dropped, the run goes on: %s"
+            log.warning(message, self.display.name, clean(reason, 200))
         self.dropped = True
 
 

@@ -41,7 +41,7 @@ def fitting(widths: Sequence[int], room: int) -> list[int]:
 def cells_of(text: str) -> int:
     """Columns of a terminal that a text takes: East Asian characters two, combining ones none. Not `rich`, which a
     command that is refused at once does not load."""
-    return sum(0 if combining(one) else 2 if east_asian_width(one) in "WF" else 1 for one in text)
+    return sum(0 if combining(character) else 2 if east_asian_width(character) in "WF" else 1 for character in text)
 
 
 def _cut(cell: str, width: int) -> str:

@@ -81,8 +81,8 @@ def few_scores(candidates: int, scored: int, causes: Mapping[Cause, int], run: s
     of commands."""
     if candidates < ENOUGH or scored >= FEW_SCORED or not causes:
         return None
-    cause = max(causes, key=lambda one: causes[one])
-    what, cure = _SAID[cause]
+    cause = max(causes, key=lambda kind: causes[kind])
+    reason, cure = _SAID[cause]
     have = f"{'One' if scored else 'None'} of {candidates} candidates has a score"
     cure = cure.format(look=_LOOK.format(run=run))
-    return FewScores(cause, f"{have}, {causes[cause]} times because {what}: {cure}.", f"{have}: {what}")
+    return FewScores(cause, f"{have}, {causes[cause]} times because {reason}: {cure}.", f"{have}: {reason}")

@@ -98,8 +98,8 @@ def fold(view: RunView, event: Fact | TransientEvent) -> RunView:
         case CallUnaffordable():
             return _set(view, unaffordable=event)
         case AdmissionHeld():
-            said = "paused: no new candidates" if event.held else "goes on: new candidates again"
-            return _note(_set(view, held=event.held), event.at, "state", said)
+            text = "paused: no new candidates" if event.held else "goes on: new candidates again"
+            return _note(_set(view, held=event.held), event.at, "state", text)
         case NodesSeen():
             return _set(view, nodes=event)
         case Stalled():
@@ -222,7 +222,7 @@ def _services(view: RunView, event: FaultSeen) -> RunView:
         case "stage_paused":
             return _set(view, failing={**view.failing, event.where: clean(event.detail)})
         case "stage_back":
-            return _set(view, failing={key: why for key, why in view.failing.items() if key != event.where})
+            return _set(view, failing={key: detail for key, detail in view.failing.items() if key != event.where})
         case _:
             return view
 
@@ -324,7 +324,7 @@ def _causes(view: RunView, event: Evaluated) -> Mapping[Cause, int]:
 
 def confirmed(tries: Sequence[FreshScore]) -> float | None:
     """The score of the try that confirmed a claim, None if no try did."""
-    return next((tried.score for tried in tries if tried.held), None)
+    return next((attempt.score for attempt in tries if attempt.held), None)
 
 
 def _group_ended(view: RunView, event: GroupEnded) -> RunView:

@@ -50,22 +50,22 @@ class Followed:
 
     def encoding(self) -> Callable[[], bytes]:
         """Takes hold of the view as it is now. What it returns encodes it, in any thread."""
-        view, shown, islands = self.view, self.shown, dict(self._islands)
+        view, notes, islands = self.view, self.shown, dict(self._islands)
 
         def encode() -> bytes:
             parts = {name: value for name, value in view.__dict__.items() if name not in GIVEN}
             parts["unpriced"] = sorted(view.unpriced)
-            return sealed(_ENCODER.encode((view.header, parts, shown, islands)))
+            return sealed(_ENCODER.encode((view.header, parts, notes, islands)))
 
         return encode
 
     @classmethod
     def of(cls, body: bytes, best_known: float | None = None, beside: Beside | None = None) -> Self:
         """The run as it was encoded. Raises ValueError for bytes that this version did not write."""
-        header, parts, shown, islands = _DECODER.decode(opened(body))
+        header, parts, notes, islands = _DECODER.decode(opened(body))
         followed = cls(header, best_known, beside)
         followed.view = changed(followed.view, **{name: getattr(parts, name) for name in parts.__struct_fields__})
-        followed.shown, followed._islands = shown, islands
+        followed.shown, followed._islands = notes, islands
         return followed
 
     def plain(self) -> object:

@@ -46,8 +46,8 @@ def clean(text: str, limit: int | None = None) -> str:
     line = " ".join(text[:_LONGEST].split())
     if not (line.isascii() and line.isprintable()):  # most is, and characters are slow one by one
         visible = unicodedata.normalize("NFC", _ANSI.sub("", text[:_LONGEST]))
-        kept = "".join(" " if character.isspace() else character for character in visible if _shows(character))
-        line = " ".join(kept.split())
+        characters = "".join(" " if character.isspace() else character for character in visible if _shows(character))
+        line = " ".join(characters.split())
     return line if limit is None else cut(line, limit)
 
 
@@ -139,8 +139,10 @@ def candidate_done(event: Evaluated, improved: bool, experiment: str, chosen_by:
     again = f" ({score(chosen_by)} when evaluated again)" if chosen_by is not None else ""
     verdict = OUTCOMES[event.outcome] if event.score is None else f"scored {score(event.score)}"
     best = f", the best so far{again}" if improved else ""
-    what = clean(experiment)
-    return f"candidate {event.lease} (island {event.island}) {verdict}{best}" + (f": {what}" if what else "")
+    description = clean(experiment)
+    return f"candidate {event.lease} (island {event.island}) {verdict}{best}" + (
+        f": {description}" if description else ""
+    )
 
 
 def seed_program(event: Evaluated) -> str:
@@ -165,11 +167,11 @@ def bound(policy: str, most: int) -> str:
 def group_ended(ended: GroupEnded, shipped: GroupShipped | None, objective: str) -> str:
     """One group's outcome. Alpha appears only where the objective has one."""
     if ended.closing != "trained":
-        why = clean(ended.reason) or "no reason given"
-        if why.endswith(COLLAPSED):
-            same = f"{why.removesuffix(COLLAPSED)} values do not vary{_all_alike(shipped)}"
-            why = f"nothing tells its rollouts apart, so there is nothing to learn ({same})"
-        return f"group {ended.number} {ended.closing}: {why}"
+        cause = clean(ended.reason) or "no reason given"
+        if cause.endswith(COLLAPSED):
+            same = f"{cause.removesuffix(COLLAPSED)} values do not vary{_all_alike(shipped)}"
+            cause = f"nothing tells its rollouts apart, so there is nothing to learn ({same})"
+        return f"group {ended.number} {ended.closing}: {cause}"
     words = f"group {ended.number} trained version {ended.version}"
     if (scale := ended.metrics.get("step_scale", 1.0)) < 1.0:
         words += f" by a step shortened to 1/{1 / scale:.0f}"
@@ -232,9 +234,9 @@ def stalled(event: Stalled) -> str:
     return f"paused: {clean(event.reason)}; the run goes on by itself when it can write again"
 
 
-def nodes(seen: NodesSeen) -> str:
+def nodes(event: NodesSeen) -> str:
     """The machines of a cluster that evaluate, and their slots."""
-    return f"{count(seen.nodes, 'node')}, {seen.busy} of {count(seen.slots, 'slot')} busy"
+    return f"{count(event.nodes, 'node')}, {event.busy} of {count(event.slots, 'slot')} busy"
 
 
 def idea_given(event: IdeaGiven) -> str:
@@ -252,32 +254,34 @@ def program_given(event: ProgramGiven) -> str:
 def measured(event: MeasuredAgain) -> str:
     """A parent that was measured again."""
     score = event.score
-    came = f"fails now: {clean(event.outcome)}" if score is None else f"{score:.10g} of {len(event.scores)} evaluations"
-    return f"candidate {event.candidate}, measured again as a parent: {came}"
+    outcome = (
+        f"fails now: {clean(event.outcome)}" if score is None else f"{score:.10g} of {len(event.scores)} evaluations"
+    )
+    return f"candidate {event.candidate}, measured again as a parent: {outcome}"
 
 
 def steered(event: Steered) -> str:
     """A person's word that the run has taken in."""
     if event.subject == "note":
         return f"a person's page: {clean(event.text, 240)}" if event.text else "a person's page is taken away"
-    said = {"pin": "is pinned", "veto": "is ruled out", "ban": "is banned"}
-    return f"by a person's word {event.subject} {event.number} {said.get(event.text, 'is as any other again')}"
+    phrases = {"pin": "is pinned", "veto": "is ruled out", "ban": "is banned"}
+    return f"by a person's word {event.subject} {event.number} {phrases.get(event.text, 'is as any other again')}"
 
 
 def state(event: RunStateChanged) -> str:
     """The run's state and its reason."""
-    why = reason(event.state, event.reason)
-    return STATES.get(event.state, clean(event.state)) + (f": {why}" if why else "")
+    cause = reason(event.state, event.reason)
+    return STATES.get(event.state, clean(event.state)) + (f": {cause}" if cause else "")
 
 
-def reason(state: str, given: str) -> str:
+def reason(state: str, cause: str) -> str:
     """The reason of the run's state, empty if the state needs none."""
-    if (state, given) == ("stopped_by_budget", "budget"):
+    if (state, cause) == ("stopped_by_budget", "budget"):
         return ""
-    if given in STOP_RULES:
-        because = STOP_RULES[given].because
-        return f"stop rule {given} met" + (f", because {because}" if because else "")
-    return "" if given == state else clean(given)
+    if cause in STOP_RULES:
+        because = STOP_RULES[cause].because
+        return f"stop rule {cause} met" + (f", because {because}" if because else "")
+    return "" if cause == state else clean(cause)
 
 
 def learns_nothing(advisor: str) -> str:
@@ -287,5 +291,5 @@ def learns_nothing(advisor: str) -> str:
 
 def why_untrained(advisor: str) -> str:
     """Why a run trains nothing."""
-    why = advisor_of(advisor).why_untrained
-    return f"an advisor that {why} learns nothing" if why else "the advisor stays as it was given"
+    cause = advisor_of(advisor).why_untrained
+    return f"an advisor that {cause} learns nothing" if cause else "the advisor stays as it was given"

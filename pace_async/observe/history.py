@@ -57,8 +57,8 @@ def resumed_view(view: RunView, header: RunHeader, stop: StopConfig) -> RunView:
 
 async def view_of(record: RunRecord, stop: StopConfig, population: Population) -> RunView:
     """The same, read. For a fresh run it holds at most the seed program."""
-    taken = await taken_up(record.run_id, population)
-    return resumed_view(taken.follower.view, record.header, stop)
+    reading = await taken_up(record.run_id, population)
+    return resumed_view(reading.follower.view, record.header, stop)
 
 
 def check_views(reader: Reader) -> tuple[Check, ...]:
@@ -74,6 +74,6 @@ def _check_view(reader: Reader, run: str) -> Check:
         return Check(name, "a snapshot", (f"the view in the snapshot does not read: {error}",))
     if both is None:
         return Check(name, "no snapshot")
-    seq, kept, folded = both
-    wrong = () if kept.plain() == folded.plain() else (f"the view in the snapshot of {seq} facts is not theirs",)
+    seq, snapshot, folded = both
+    wrong = () if snapshot.plain() == folded.plain() else (f"the view in the snapshot of {seq} facts is not theirs",)
     return Check(name, f"of {seq} facts", wrong)

@@ -16,6 +16,6 @@ def in_force(header: RunHeader, changes: Mapping[str, object]) -> RunHeader:
         section, _, name = key.partition(".")
         part = header.config.get(section)
         whole = {**(cast("Mapping[str, Any]", part) if isinstance(part, Mapping) else {}), name: value}
-        named: dict[str, Any] = {_OF_ITS_OWN[key]: value} if key in _OF_ITS_OWN else {}
-        header = replace(header, config={**header.config, section: whole if name else value}, **named)
+        fields: dict[str, Any] = {_OF_ITS_OWN[key]: value} if key in _OF_ITS_OWN else {}
+        header = replace(header, config={**header.config, section: whole if name else value}, **fields)
     return header

@@ -152,7 +152,7 @@ def event_line(event: Event, seen_at: float) -> str:
             case Claimed(), "program":
                 tree["program_chars"] = len(event.program)
             case (Evaluated(), "fresh") | (Claimed(), "tries"):
-                tree[item.name] = [asdict(tried) for tried in value]
+                tree[item.name] = [asdict(attempt) for attempt in value]
             case ImplementerCalled(), "tried":
                 tree["try"] = None if event.tried is None else event.tried.number
             case ImplementerCalled(), "answered":

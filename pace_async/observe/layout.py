@@ -185,8 +185,8 @@ def _origin(view: RunView) -> tuple[str, str]:
 def _fresh(view: RunView) -> str:
     if view.best is None:
         return ""
-    said = on_fresh(view.best.score, view.best.fresh, view.header, long=False)
-    return f" {said}" if said else ""
+    phrase = on_fresh(view.best.score, view.best.fresh, view.header, long=False)
+    return f" {phrase}" if phrase else ""
 
 
 def _header(view: RunView, now: float, width: int, full: bool) -> list[Text]:
@@ -195,5 +195,5 @@ def _header(view: RunView, now: float, width: int, full: bool) -> list[Text]:
 
 
 def _footer(view: RunView, footer: str, blank: list[Text]) -> list[Text]:
-    said = DRAINING if view.state == "draining" and footer == FOOTER else footer
-    return [] if view.ended_at is not None else [*blank, Text(said, style=QUIET)]
+    message = DRAINING if view.state == "draining" and footer == FOOTER else footer
+    return [] if view.ended_at is not None else [*blank, Text(message, style=QUIET)]

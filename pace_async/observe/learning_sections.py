@@ -59,14 +59,14 @@ def _usable(metrics: Mapping[str, float], ages: Sequence[int], room: int) -> Tex
     """The last step's usable share of data by age in updates: the effective sample size of the tokens of that age over
     their number."""
     shares = [(age, metrics.get(f"ess_age_{age}")) for age in ages]
-    told = [(age, "–" if share is None else f"{100 * share:.0f} %") for age, share in shares]
+    percentages = [(age, "–" if share is None else f"{100 * share:.0f} %") for age, share in shares]
     long = joined(
         [
             figure(share, f"of data {formatting.count(age, 'update')} old" if age else "of new data")
-            for age, share in told
+            for age, share in percentages
         ]
     )
-    short = joined([figure(share, f"{age} old" if age else "new") for age, share in told])
+    short = joined([figure(share, f"{age} old" if age else "new") for age, share in percentages])
     return long if long.cell_len <= room else short
 
 
@@ -124,5 +124,5 @@ def staleness(view: RunView, width: int, rows: int) -> Section:
 def staleness_line(view: RunView) -> Text:
     """The same in one line."""
     ages = sorted(view.staleness.items())
-    shown = joined([Text.assemble((f"{age}: ", QUIET), f"{amount:,}") for age, amount in ages]) if ages else Text("–")
-    return labelled("staleness", Text.assemble(shown, (f"  ({_limit(view)})", QUIET)))
+    counts = joined([Text.assemble((f"{age}: ", QUIET), f"{amount:,}") for age, amount in ages]) if ages else Text("–")
+    return labelled("staleness", Text.assemble(counts, (f"  ({_limit(view)})", QUIET)))

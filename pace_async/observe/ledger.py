@@ -54,12 +54,12 @@ class Ledger:
             case Advised() if event.lease in self.opened:
                 return self._handed(event.lease, event.at)
             case ImplementerCalled() if event.role != "notes":
-                got = () if event.got_answer is None else (event.got_answer,)
-                ledger = changed(self, answers=(*self.answers, *got)[-CALLS_COUNTED:])
+                answers = () if event.got_answer is None else (event.got_answer,)
+                ledger = changed(self, answers=(*self.answers, *answers)[-CALLS_COUNTED:])
                 return ledger._handed(event.lease, event.at) if event.lease in self.opened else ledger
             case Evaluated() if event.lease in self.opened:
                 whole = event.at - self.opened[event.lease]
-                evaluation = event.seconds + sum(tried.seconds for tried in event.fresh)
+                evaluation = event.seconds + sum(attempt.seconds for attempt in event.fresh)
                 since_answer = event.at - self.handed.get(event.lease, event.at)
                 return self._closed(event.lease, whole).timed(RolloutTimes(whole, evaluation, since_answer))
             case LeaseAborted() if event.lease in self.opened:
@@ -107,8 +107,8 @@ class Ledger:
         the bottleneck could be a stage without a time. `busy` is the share of the threads' time with a lease."""
         if trains(header.objective) and policy_of(header.policy).counts_running and not self.learning:
             return None
-        found = _limits(header, self)
-        return found and replace(found, busy=busy)
+        limits = _limits(header, self)
+        return limits and replace(limits, busy=busy)
 
 
 def ledger_of(timings: Timings) -> Ledger:
@@ -140,8 +140,8 @@ def ledger_of_rows(timings: Timings, header: RunHeader) -> dict[str, Any]:
 def _limits(header: RunHeader, ledger: Ledger) -> Roofline | None:
     evaluations, settings = ledger.evaluations, header.config.get("evaluation")
     evaluation = cast("dict[str, Any]", settings) if isinstance(settings, dict) else {}
-    named = evaluation.get("evaluators", "")
-    elsewhere = named in EVALUATORS and EVALUATORS[named].elsewhere  # other machines have processors of their own
+    name = evaluation.get("evaluators", "")
+    elsewhere = name in EVALUATORS and EVALUATORS[name].elsewhere  # other machines have processors of their own
     return roofline(
         Load(
             threads=header.threads,

@@ -35,10 +35,10 @@ class Section:
     def draw(self, width: int) -> list[Text]:
         """The title line and the lines, each `width` cells wide."""
         title = Text.assemble((self.title, STRONG), " ")
-        kept = len(self.aside)
-        while kept and title.cell_len + cell_len(" · ".join(self.aside[:kept])) + 3 > width:
-            kept -= 1
-        aside = Text(" " + " · ".join(self.aside[:kept]) if kept else "", style=QUIET)
+        count = len(self.aside)
+        while count and title.cell_len + cell_len(" · ".join(self.aside[:count])) + 3 > width:
+            count -= 1
+        aside = Text(" " + " · ".join(self.aside[:count]) if count else "", style=QUIET)
         rule = Text("─" * max(0, width - title.cell_len - aside.cell_len), style=QUIET)
         return [fit(line, width) for line in (Text.assemble(title, rule, aside), *self.lines)]
 

@@ -76,8 +76,8 @@ class Panels:
     def _body(self, view: RunView, width: int, height: int) -> list[Text]:
         if self.shown == "help":
             keys = [PAUSE, *HELP] if self.pauses else HELP
-            said = [Text.assemble((f"{key:<10}", STRONG), " ", what) for key, what in keys]
-            return Section("keys", said).draw(width)[:height]
+            lines = [Text.assemble((f"{key:<10}", STRONG), " ", action) for key, action in keys]
+            return Section("keys", lines).draw(width)[:height]
         if self.shown == "events":
             return sections.events(view, max(1, min(NOTES_KEPT, height - 1)), width).draw(width)[:height]
         return self._best(view, width, height)
@@ -87,9 +87,9 @@ class Panels:
             return Section("best program", [Text("none yet", style=QUIET)]).draw(width)[:height]
         text = self._text_of(view.best.candidate)
         self._first = min(self._first, max(0, len(text) - (height - 1)))
-        shown = text[self._first : self._first + max(0, height - 1)]
+        window = text[self._first : self._first + max(0, height - 1)]
         lines = [
-            Text.assemble((f"{number:>4} ", QUIET), line) for number, line in enumerate(shown, start=self._first + 1)
+            Text.assemble((f"{number:>4} ", QUIET), line) for number, line in enumerate(window, start=self._first + 1)
         ]
         aside = (f"candidate {view.best.candidate}", f"score {score(view.best.score)}", f"{len(text)} lines")
         return Section("best program", lines, aside).draw(width)[:height]
@@ -99,11 +99,11 @@ class Panels:
         if self._read is None or self._read[0] != candidate:
             program = self.program(candidate)
             lines = ["its text cannot be read now"] if program is None else program.expandtabs(4).split("\n")
-            self._read = candidate, [_kept(line) for line in lines]
+            self._read = candidate, [_safe_line(line) for line in lines]
         return self._read[1]
 
 
-def _kept(line: str) -> str:
+def _safe_line(line: str) -> str:
     """A line made safe to show, with its indentation."""
     code = line.lstrip(" ")
     return " " * min(len(line) - len(code), 200) + " ".join(clean(part, 500) for part in code[:2000].split(" "))

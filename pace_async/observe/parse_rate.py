@@ -33,13 +33,13 @@ def parse_rate(outcomes: Mapping[str, int]) -> float | None:
 
 def lately(recent: Sequence[Answered]) -> float | None:
     """The share over the last candidates, None without one. `recent` says what became of the answers of each."""
-    return sum(one.answers == "parsed" for one in recent) / len(recent) if recent else None
+    return sum(entry.answers == "parsed" for entry in recent) / len(recent) if recent else None
 
 
 def alarm_of(outcomes: Mapping[str, int], recent: Sequence[Answered], run: str) -> str | None:
     """The alarm as a sentence, None where there is none. `recent` are the last RECENT of all, and `run` is the run's
     name as a command takes it."""
-    last = Count(len(recent), sum(one.answers != "parsed" for one in recent))
+    last = Count(len(recent), sum(entry.answers != "parsed" for entry in recent))
     before = Count(sum(outcomes.values()) - last.rollouts, outcomes.get("unparsed", 0) - last.unparsed)
     low, gap = 1 - last.share <= LOW, last.share - before.share
     fallen = before.rollouts >= RECENT and gap >= GAP and chance(last, before) < LEVEL
@@ -51,8 +51,8 @@ def alarm_of(outcomes: Mapping[str, int], recent: Sequence[Answered], run: str) 
 
 def _cause(recent: Sequence[Answered], run: str) -> str:
     """Why, and what to do. The last that was cut off is named, if one was."""
-    unparsed = [one for one in recent if one.answers != "parsed"]
-    cut_off = [one for one in unparsed if one.answers == "cut_off"]
+    unparsed = [entry for entry in recent if entry.answers != "parsed"]
+    cut_off = [entry for entry in unparsed if entry.answers == "cut_off"]
     share = len(cut_off) / len(unparsed)
     look = f"`pace show {run} {(cut_off or unparsed)[-1].candidate} --prompts` shows one"
     if not share:
@@ -68,5 +68,9 @@ def share_text(outcomes: Mapping[str, int], recent: Sequence[Answered]) -> str:
     rate, last = parse_rate(outcomes), lately(recent)
     if rate is None or last is None:
         return ""
-    shown = f"{100 * rate:.0f} %"
-    return shown if sum(outcomes.values()) <= len(recent) else f"{shown}, of the last {len(recent)} {100 * last:.0f} %"
+    percentage = f"{100 * rate:.0f} %"
+    return (
+        percentage
+        if sum(outcomes.values()) <= len(recent)
+        else f"{percentage}, of the last {len(recent)} {100 * last:.0f} %"
+    )

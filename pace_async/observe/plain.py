@@ -93,10 +93,10 @@ class PlainDisplay:
 
     def _few(self, view: RunView) -> None:
         """Say why hardly any candidate has a score, again only for another cause."""
-        said = few_scores(view.candidates, view.scored, view.causes, view.header.name)
-        if said and said.cause != self._cause:
-            self._cause = said.cause
-            self._line(f"{'':>7}  {said.sentence}")
+        warning = few_scores(view.candidates, view.scored, view.causes, view.header.name)
+        if warning and warning.cause != self._cause:
+            self._cause = warning.cause
+            self._line(f"{'':>7}  {warning.sentence}")
 
     def _parses(self, view: RunView) -> None:
         """Say that answers no longer parse, again only after they did."""
@@ -168,8 +168,8 @@ def _standing(view: RunView) -> str:
     if view.best is None:
         return ""
     known = to_best_known(view.best.score, view.best_known, view.header.fitness, named=False)
-    said = ", ".join(part for part in (on_fresh(view.best.score, view.best.fresh, view.header), known) if part)
-    return f" ({said})" if said else ""
+    remark = ", ".join(part for part in (on_fresh(view.best.score, view.best.fresh, view.header), known) if part)
+    return f" ({remark})" if remark else ""
 
 
 def _spent(view: RunView) -> str:

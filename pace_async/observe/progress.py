@@ -22,8 +22,8 @@ class RuleProgress:
 
 def progress(view: RunView, now: float) -> tuple[RuleProgress, ...]:
     """Every stop rule that is set and shown, the furthest along first."""
-    shown = [_of(rule, limit, view, now) for rule, limit in limits_of(view.stop).items() if rule.shown]
-    return tuple(sorted(shown, key=lambda rule: -rule.share))
+    rules = [_of(rule, limit, view, now) for rule, limit in limits_of(view.stop).items() if rule.shown]
+    return tuple(sorted(rules, key=lambda rule: -rule.share))
 
 
 def _of(rule: StopRule, limit: float, view: RunView, now: float) -> RuleProgress:

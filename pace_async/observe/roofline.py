@@ -111,33 +111,35 @@ def roofline(load: Load) -> Roofline | None:
     return Roofline(terms[binding], binding, terms, open_leases, below, load.unanswered, load.shares_processors)
 
 
-def advice(found: Roofline, bound: int) -> str:
+def advice(limits: Roofline, bound: int) -> str:
     """What would help, in one sentence, and how far, until the next bottleneck. The number of threads is
     that of islands and stays on a resume."""
-    if found.unanswered >= MANY_UNANSWERED:
+    if limits.unanswered >= MANY_UNANSWERED:
         return (
-            f"{100 * found.unanswered:.0f} % of the last calls got no answer, and rollouts waited for them: see to the "
-            "service first (`pace doctor`)."
+            f"{100 * limits.unanswered:.0f} % of the last calls got no answer, and rollouts waited for them: see to "
+            "the service first (`pace doctor`)."
         )
-    if found.idle:
-        return f"Threads were idle {100 * (1 - (found.busy or 0.0)):.0f} % of the time: more would not help."
-    room = _until_next(found, ", up to {} more", ", up to {} times as many candidates")
-    if alike := _alike(found):
+    if limits.idle:
+        return f"Threads were idle {100 * (1 - (limits.busy or 0.0)):.0f} % of the time: more would not help."
+    room = _until_next(limits, ", up to {} more", ", up to {} times as many candidates")
+    if alike := _alike(limits):
         return f"{alike.capitalize()} are equal bottlenecks: only more of each would help."
-    match found.binding:
-        case "threads" if found.shares_processors:
+    match limits.binding:
+        case "threads" if limits.shares_processors:
             return f"More threads would help, in a new run, {_SHARING}."
         case "threads":
             return f"More threads would help, in a new run{room}."
-        case "staleness" if found.open_leases is not None and found.below_a_group:
+        case "staleness" if limits.open_leases is not None and limits.below_a_group:
             return (
-                f"More threads would help, in a new run and up to {found.open_leases}, and so would {_larger(bound)}."
+                f"More threads would help, in a new run and up to {limits.open_leases}, and so would {_larger(bound)}."
             )
         case "staleness":
-            threads = "would not" if found.open_leases is None else f"little, and not at all beyond {found.open_leases}"
+            threads = (
+                "would not" if limits.open_leases is None else f"little, and not at all beyond {limits.open_leases}"
+            )
             larger = _larger(bound)
             return f"{larger[0].upper()}{larger[1:]} would help{room}; more threads {threads}."
-        case "evaluation slots" if found.shares_processors:
+        case "evaluation slots" if limits.shares_processors:
             return f"More evaluation slots would help, {_SHARING}; more threads would not."
         case "evaluation slots":
             return f"More evaluation slots would help{room}; more threads would not."
@@ -150,52 +152,52 @@ def _larger(bound: int) -> str:
     return f"a larger --max-staleness than {bound}" if bound else "--async with a --max-staleness above 0"
 
 
-def short_advice(found: Roofline) -> tuple[str, ...]:
+def short_advice(limits: Roofline) -> tuple[str, ...]:
     """The bottleneck and what would help, from the longest form to the shortest. The last names only the bottleneck."""
-    if found.unanswered >= MANY_UNANSWERED:
-        share = f"{100 * found.unanswered:.0f} % of calls unanswered"
+    if limits.unanswered >= MANY_UNANSWERED:
+        share = f"{100 * limits.unanswered:.0f} % of calls unanswered"
         return (f"{share}: see to the service first", share, "unanswered calls")
-    if found.idle:
-        idle = f"threads idle {100 * (1 - (found.busy or 0.0)):.0f} % of the time"
+    if limits.idle:
+        idle = f"threads idle {100 * (1 - (limits.busy or 0.0)):.0f} % of the time"
         return (f"{idle}: more would not help", idle, "threads idle")
-    room, least = _until_next(found, ", up to +{}", ", up to {}x"), _until_next(found, ", +{}", ", {}x")
-    if found.shares_processors and found.binding in ("threads", "evaluation slots"):
+    room, least = _until_next(limits, ", up to +{}", ", up to {}x"), _until_next(limits, ", +{}", ", {}x")
+    if limits.shares_processors and limits.binding in ("threads", "evaluation slots"):
         room = least = ""  # how far is not known
     not_threads = "more threads would not help"
-    if alike := _alike(found):
-        return (f"{alike} alike: only more of each would help", f"{alike} alike", found.binding)
-    match found.binding:
+    if alike := _alike(limits):
+        return (f"{alike} alike: only more of each would help", f"{alike} alike", limits.binding)
+    match limits.binding:
         case "threads":
-            said = (
+            forms = (
                 f"threads: more of them, in a new run, would help{room}",
                 f"threads: more of them would help{room}",
                 f"threads: more would help{least}",
             )
-        case "staleness" if found.open_leases is not None and found.below_a_group:
-            either = f"staleness: more threads, up to {found.open_leases}"
-            said = (f"{either}, would help, or a larger --max-staleness", either)
+        case "staleness" if limits.open_leases is not None and limits.below_a_group:
+            either = f"staleness: more threads, up to {limits.open_leases}"
+            forms = (f"{either}, would help, or a larger --max-staleness", either)
         case "staleness":
             raised = f"staleness: raise --max-staleness{room}"
-            few = not_threads if found.open_leases is None else "more threads help little"
-            said = (f"{raised}; {few}", raised, f"staleness: raise bound{least}")
+            few = not_threads if limits.open_leases is None else "more threads help little"
+            forms = (f"{raised}; {few}", raised, f"staleness: raise bound{least}")
         case "evaluation slots":
             more = f"evaluation slots: more would help{room}"
-            said = (f"{more}; {not_threads}", more, f"evaluation slots: more{least}")
+            forms = (f"{more}; {not_threads}", more, f"evaluation slots: more{least}")
         case "learner":
-            said = (f"learner: {not_threads}, nor would a larger --max-staleness", f"learner: {not_threads}")
-    return (*said, found.binding)
+            forms = (f"learner: {not_threads}, nor would a larger --max-staleness", f"learner: {not_threads}")
+    return (*forms, limits.binding)
 
 
-def _alike(found: Roofline) -> str:
+def _alike(limits: Roofline) -> str:
     """The names of the terms within ALIKE of the smallest, empty if there is only one."""
-    near = [term for term, value in found.terms.items() if value <= (1 + ALIKE) * found.limit]
+    near = [term for term, value in limits.terms.items() if value <= (1 + ALIKE) * limits.limit]
     return " and ".join(near) if len(near) > 1 else ""
 
 
-def _until_next(found: Roofline, words: str, several: str) -> str:
+def _until_next(limits: Roofline, words: str, several: str) -> str:
     """How far the next term lies above the least: `words` has room for per cent, `several` for a factor."""
-    rest = [value for term, value in found.terms.items() if term != found.binding]
+    rest = [value for term, value in limits.terms.items() if term != limits.binding]
     if not rest:
         return ""
-    times = min(rest) / found.limit
+    times = min(rest) / limits.limit
     return words.format(f"{100 * (times - 1):.0f} %") if times <= FEW_TIMES else several.format(f"{times:.0f}")

@@ -11,13 +11,13 @@ from pace_async.fitness import ranks_above
 from pace_async.observe.model import RUNNERS_UP, Best, RunView
 
 
-def behind_with(view: RunView, one: Best | None) -> tuple[Best, ...]:
+def behind_with(view: RunView, contender: Best | None) -> tuple[Best, ...]:
     """Those behind the best, with one more, by rank."""
     known, most = view.behind, RUNNERS_UP + len(view.banned)
-    if one is None or (len(known) >= most and not _stands_above(view, one, known[-1])):
+    if contender is None or (len(known) >= most and not _stands_above(view, contender, known[-1])):
         return known
-    place = next((place for place, other in enumerate(known) if _stands_above(view, one, other)), len(known))
-    return (*known[:place], one, *known[place:])[:most]
+    place = next((place for place, other in enumerate(known) if _stands_above(view, contender, other)), len(known))
+    return (*known[:place], contender, *known[place:])[:most]
 
 
 def after_word(view: RunView, event: Steered) -> dict[str, Any]:
@@ -26,41 +26,42 @@ def after_word(view: RunView, event: Steered) -> dict[str, Any]:
     banned = {*view.banned, event.number} if event.text == "ban" else {*view.banned} - {event.number}
     if event.subject != "candidate" or banned == {*view.banned}:
         return {}
-    return {"banned": tuple(sorted(banned)), **_ranked(view, _known(view), banned, event.number)}
+    return {"banned": tuple(sorted(banned)), **_ranked(view, _contenders(view), banned, event.number)}
 
 
 def after_measuring(view: RunView, event: MeasuredAgain) -> dict[str, Any]:
     """What changes in the view by a candidate's new score, by field."""
     score, number = event.score, event.candidate
     known = [
-        replace(one, score=score) if score is not None and one.candidate == number else one for one in _known(view)
+        replace(contender, score=score) if score is not None and contender.candidate == number else contender
+        for contender in _contenders(view)
     ]
     if score is not None:
         return _ranked(view, known, {*view.banned}, number)
     outcomes = {**view.outcomes, "ok": view.outcomes["ok"] - 1, event.outcome: view.outcomes.get(event.outcome, 0) + 1}
-    left = [one for one in known if one.candidate != number]
+    left = [contender for contender in known if contender.candidate != number]
     return {"outcomes": outcomes, **_ranked(view, left, {*view.banned}, number)}
 
 
-def _known(view: RunView) -> list[Best]:
+def _contenders(view: RunView) -> list[Best]:
     return [*([view.best] if view.best is not None else []), *view.behind]
 
 
 def _ranked(view: RunView, known: Sequence[Best], banned: set[int], number: int) -> dict[str, Any]:
     """The fields of the view that follow from these candidates. The one of this number has changed."""
-    ranked = sorted(known, key=cmp_to_key(lambda one, other: -1 if _stands_above(view, one, other) else 1))
-    best = next((one for one in ranked if one.candidate not in banned), None)
+    ranked = sorted(known, key=cmp_to_key(lambda contender, other: -1 if _stands_above(view, contender, other) else 1))
+    best = next((contender for contender in ranked if contender.candidate not in banned), None)
     if best is None and view.seed_score is not None:
         best = Best(0, view.seed_score, 0, "", 0, view.last_at)
-    fields: dict[str, Any] = {"best": best, "behind": tuple(one for one in ranked if one is not best)}
-    since = next((one.after for one in _known(view) if one.candidate == number), None)
+    fields: dict[str, Any] = {"best": best, "behind": tuple(contender for contender in ranked if contender is not best)}
+    since = next((contender.after for contender in _contenders(view) if contender.candidate == number), None)
     if since is None:
         return fields
     curve = [point for point in view.improvements if point[0] < since]
-    for one in sorted(ranked, key=lambda one: one.after):
-        above = not curve or view.header.fitness.better(one.score, curve[-1][1])
-        if one.after >= since and one.candidate not in banned and above:
-            curve.append((one.after, one.score))
+    for contender in sorted(ranked, key=lambda contender: contender.after):
+        above = not curve or view.header.fitness.better(contender.score, curve[-1][1])
+        if contender.after >= since and contender.candidate not in banned and above:
+            curve.append((contender.after, contender.score))
     return {**fields, "improvements": tuple(curve)}
 
 

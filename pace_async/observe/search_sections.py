@@ -88,12 +88,12 @@ def bottleneck(limits: Roofline | None, room: int) -> Text:
 def outcomes_of(view: RunView) -> list[Text]:
     """How many candidates ended in which way, and what early ends saved."""
     failed = sorted(((amount, name) for name, amount in view.outcomes.items() if name != "ok"), reverse=True)
-    named = [figure(amount, name.replace("_", " ")) for amount, name in failed]
-    told, _ = answers_of(view.header.advisor, view.outcomes, view.recent_answers)
-    rate = parse_rate(told)
+    failures = [figure(amount, name.replace("_", " ")) for amount, name in failed]
+    outcomes, _ = answers_of(view.header.advisor, view.outcomes, view.recent_answers)
+    rate = parse_rate(outcomes)
     parsed = [figure(f"{100 * rate:.0f} %", "parsed")] if rate is not None else []
-    saved = [Text(f"{said} saved")] if (said := formatting.saved(view.saved.share)) else []
-    return [figure(view.outcomes.get("ok", 0), "scored"), *parsed, *named, *saved]
+    saved = [Text(f"{saving} saved")] if (saving := formatting.saved(view.saved.share)) else []
+    return [figure(view.outcomes.get("ok", 0), "scored"), *parsed, *failures, *saved]
 
 
 def _leases(view: RunView) -> Text:
@@ -112,8 +112,8 @@ def _services(view: RunView, room: int) -> Text:
     """Money first, because the end is cut off."""
     nodes = [Text(formatting.nodes(view.nodes))] if view.nodes is not None and view.ended_at is None else []
     faults = figure(view.faults, "fault" if view.faults == 1 else "faults", WARN if view.faults else "")
-    asked = sum(view.calls.values())
-    calls = figure(f"{asked:,}", "call" if asked == 1 else "calls")
+    total = sum(view.calls.values())
+    calls = figure(f"{total:,}", "call" if total == 1 else "calls")
     forms = [
         joined([money(view), faults, *nodes, *_calls(view)]),
         joined([money(view), faults, *nodes, calls]),
@@ -127,12 +127,12 @@ def _services(view: RunView, room: int) -> Text:
 
 def _calls(view: RunView) -> list[Text]:
     """The calls of each role. Those of others than the implementer come with their part of the cost."""
-    named: list[Text] = []
+    counts: list[Text] = []
     for role in get_args(Role):
         if (calls := view.calls.get(role, 0)) or role == "implementer":
-            named.append(figure(f"{calls:,}", f"{role} call" + ("" if calls == 1 else "s")))
+            counts.append(figure(f"{calls:,}", f"{role} call" + ("" if calls == 1 else "s")))
     paid = [role for role in spending.OTHERS if view.calls.get(role)]
-    return [*named, *(figure(_spent(view, role), f"for the {role}") for role in paid)]
+    return [*counts, *(figure(_spent(view, role), f"for the {role}") for role in paid)]
 
 
 def _spent(view: RunView, role: str) -> str:
@@ -145,9 +145,9 @@ def _threads(view: RunView, width: int) -> Text:
     for stage, amount in counts.items():
         strip.append(STAGE_MARKS[stage] * amount, style=STAGE_STYLES[stage])
     busy: list[tuple[Stage, int]] = [(stage, amount) for stage, amount in counts.items() if amount]
-    named = joined([figure(amount, stage, STAGE_STYLES[stage]) for stage, amount in busy])
-    if strip.cell_len + 2 + named.cell_len <= width:
-        return Text.assemble(strip, "  ", named)
-    if named.cell_len <= width:
-        return named
+    legend = joined([figure(amount, stage, STAGE_STYLES[stage]) for stage, amount in busy])
+    if strip.cell_len + 2 + legend.cell_len <= width:
+        return Text.assemble(strip, "  ", legend)
+    if legend.cell_len <= width:
+        return legend
     return joined([figure(amount, STAGE_SHORT[stage], STAGE_STYLES[stage]) for stage, amount in busy])

@@ -49,22 +49,22 @@ def title(view: RunView, now: float, width: int) -> Text:
 
 def standing(view: RunView) -> tuple[str, str]:
     """The run's state, with a note if models do not answer, and its style."""
-    said = clean(view.state).replace("_", " ")
+    state = clean(view.state).replace("_", " ")
     if view.state == "starting" and view.reason:
-        said = f"starting {clean(view.reason)}"
+        state = f"starting {clean(view.reason)}"
     if view.stalled and view.ended_at is None:
         return f"paused: {clean(view.stalled)}", WARN
     if view.held and view.state == "running":
         return "paused by p, what is in flight goes on", WARN
     if view.failing and view.ended_at is None:
-        return f"{said}, {formatting.failing(view.failing)}", WARN
+        return f"{state}, {formatting.failing(view.failing)}", WARN
     if view.ended_at is not None or not (view.models_down or view.unanswered >= MANY_UNANSWERED):
-        return said, STATE_STYLES.get(view.state, WARN)
+        return state, STATE_STYLES.get(view.state, WARN)
     if not view.models_down:
-        return f"{said}, last {view.unanswered} calls failed", WARN
+        return f"{state}, last {view.unanswered} calls failed", WARN
     if not view.paused:
-        return f"{said}, {formatting.count(view.models_down, 'model')} down", WARN
-    return "paused: no model answers" if view.state == "running" else f"{said}, no model answers", WARN
+        return f"{state}, {formatting.count(view.models_down, 'model')} down", WARN
+    return "paused: no model answers" if view.state == "running" else f"{state}, no model answers", WARN
 
 
 def setting(view: RunView) -> Text:
@@ -93,18 +93,18 @@ def stop_bar(view: RunView, now: float, width: int) -> Text:
         return Text("no stop rule: runs until it is interrupted", style=QUIET)
     first = rules[0]
     left = first.seconds_left if view.ended_at is None else None
-    said = joined(
+    label = joined(
         [
             Text(f"{100 * first.share:.0f} %", style=STRONG),
             first.words,
             Text(f"about {formatting.duration(left)} left", style=QUIET) if left is not None else "",
         ]
     )
-    room = width - said.cell_len - 2
+    room = width - label.cell_len - 2
     if room < 8:
-        return said
+        return label
     full = round(room * first.share)
-    return Text.assemble(("━" * full, ACCENT), ("─" * (room - full), QUIET), "  ", said)
+    return Text.assemble(("━" * full, ACCENT), ("─" * (room - full), QUIET), "  ", label)
 
 
 def best(view: RunView, now: float, width: int, rows: int) -> Section:
@@ -124,11 +124,9 @@ def _best_score(view: RunView, width: int) -> Text:
     best = view.best
     if best is None:
         return Text("no score yet", style=QUIET)
-    shown = Text(formatting.score(best.score), style=f"{STRONG} {GOOD}")
+    score = Text(formatting.score(best.score), style=f"{STRONG} {GOOD}")
     long, short = (on_fresh(best.score, best.fresh, view.header, long=long) for long in (True, False))
-    named, bare = (
-        to_best_known(best.score, view.best_known, view.header.fitness, named=named) for named in (True, False)
-    )
+    full, bare = (to_best_known(best.score, view.best_known, view.header.fitness, named=full) for full in (True, False))
     gained: Text | str = ""
     change: Text | str = ""
     if view.seed_score is not None and best.candidate != 0:
@@ -136,14 +134,14 @@ def _best_score(view: RunView, width: int) -> Text:
         change = Text(f"{'+' if gain >= 0 else '−'}{formatting.score(abs(gain))}")
         gained = Text.assemble(change, (f" from the seed program's {formatting.score(view.seed_score)}", QUIET))
     forms = [
-        (long, named, gained),
+        (long, full, gained),
         (long, bare, gained),
         (long, bare, change),
         (short, bare, change),
         (short, bare, ""),
         (short, "", ""),
     ]
-    lines = [Text.assemble(shown, "  ", joined(form)) for form in forms]
+    lines = [Text.assemble(score, "  ", joined(form)) for form in forms]
     return next((line for line in lines if line.cell_len <= width), lines[-1])
 
 
@@ -174,18 +172,18 @@ def events(view: RunView, rows: int, width: int) -> Section:
         mark, style = NOTE_MARKS[note.kind]
         at = formatting.duration(note.at - view.started_at) if view.started_at is not None else ""
         quiet = QUIET if note.kind == "candidate" else ""
-        said = _short(note, width - 10)
-        lines.append(Text.assemble((f"{at:>7} ", QUIET), (mark, style), " ", (said, quiet)))
+        text = _short(note, width - 10)
+        lines.append(Text.assemble((f"{at:>7} ", QUIET), (mark, style), " ", (text, quiet)))
     return Section("last events", [*lines, *[Text("")] * (rows - len(lines))])
 
 
 def _short(note: Note, width: int) -> str:
     """The note in `width` cells: shortened first by the words that repeat its mark, then in the middle."""
-    said = note.text
+    text = note.text
     for known in (", the best so far", "candidate ") if note.kind in ("best", "candidate") else ():
-        if cell_len(said) > width:
-            said = said.replace(known, "", 1)
-    return elided(said, width)
+        if cell_len(text) > width:
+            text = text.replace(known, "", 1)
+    return elided(text, width)
 
 
 def recent(notes: Sequence[Note], rows: int) -> list[Note]:

@@ -37,7 +37,7 @@ def closing_words(view: RunView, run_dir: Path, now: float, columns: int | None 
     facts = [
         ("few scores", few.sentence if few else ""),
         ("answers", alarm_of(*answers_of(view.header.advisor, view.outcomes, view.recent_answers), run) or ""),
-        ("best", _found(view)),
+        ("best", _best_text(view)),
         ("front", _front(view)),
         ("baseline", recorded_words(view)),
         ("experiment", view.best.experiment if view.best is not None else ""),
@@ -53,7 +53,7 @@ def closing_words(view: RunView, run_dir: Path, now: float, columns: int | None 
     rest = " " * (INDENT if columns is None or columns >= NARROW else 4)
     lines += [part for label, value in facts if value for part in _broken(f"  {label:<11} {value}", rest, columns)]
     commands = _next(view, run, now)
-    return [*lines, "", "Next:", *(f"  {why:<18}  {command}" for command, why in commands)]
+    return [*lines, "", "Next:", *(f"  {purpose:<18}  {command}" for command, purpose in commands)]
 
 
 def _broken(line: str, indent: str, columns: int | None) -> list[str]:
@@ -65,7 +65,7 @@ def _broken(line: str, indent: str, columns: int | None) -> list[str]:
     )
 
 
-def _found(view: RunView) -> str:
+def _best_text(view: RunView) -> str:
     if view.best is None:
         return "no candidate got a score"
     seed = "" if view.seed_score is None else f"; the seed program scored {formatting.score(view.seed_score)}"
@@ -73,14 +73,14 @@ def _found(view: RunView) -> str:
     known = f"; {known}" if known else ""
     if view.best.candidate == 0:
         return f"{formatting.score(view.best.score)}, the seed program itself: no candidate was better{known}"
-    said = on_fresh(view.best.score, view.best.fresh, view.header)
-    fresh = f" ({said})" if said else ""
+    phrase = on_fresh(view.best.score, view.best.fresh, view.header)
+    fresh = f" ({phrase})" if phrase else ""
     score = f"{formatting.score(view.best.score)}{fresh}"
     return f"{score}, candidate {view.best.candidate} of island {view.best.island}{seed}{known}"
 
 
 def _front(view: RunView) -> str:
-    volume = hypervolume([one.costs for one in view.front])
+    volume = hypervolume([program.costs for program in view.front])
     return f"{formatting.count(len(view.front), 'program')}, hypervolume {volume:.4f}" if view.front else ""
 
 
@@ -174,7 +174,7 @@ def _next(view: RunView, run: str, now: float) -> list[tuple[str, str]]:
     if few_scores(view.candidates, view.scored, view.causes):  # another run of the same kind would not help
         task = shlex.quote(reference_of(view.header))
         return [*commands, (f"pace task check {task}", "see what is wrong"), (f"pace show {run} 1", "see a failure")]
-    why = "go on from here" if view.state in ("interrupted", "gave_up", "crashed") else "search further"
-    commands.append((f"pace resume {run}{_raised(view, now)}", why))
+    purpose = "go on from here" if view.state in ("interrupted", "gave_up", "crashed") else "search further"
+    commands.append((f"pace resume {run}{_raised(view, now)}", purpose))
     commands.append((f'pace db sql {run} "{LEADERBOARD}"', "ask the population"))
     return commands

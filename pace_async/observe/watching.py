@@ -156,10 +156,10 @@ def snapshot(looked: Looked, now: float) -> list[str]:
     """A run in a few lines: what it is, its figures, and the last that happened."""
     view = looked.view
     state = view.state.replace("_", " ")
-    why = f": {view.reason}" if view.reason else ""
-    told = f"paused: {view.stalled}" if view.stalled and not looked.ended else f"{state}{why}"
+    reason = f": {view.reason}" if view.reason else ""
+    status = f"paused: {view.stalled}" if view.stalled and not looked.ended else f"{state}{reason}"
     seed = "" if view.seed_score is None else f" · the seed program scores {score(view.seed_score)}"
-    lines = [heading(view), f"{'':>7}  {told}{seed}", f"{'':>7}  {figures(view, view.ended_at or now)}"]
+    lines = [heading(view), f"{'':>7}  {status}{seed}", f"{'':>7}  {figures(view, view.ended_at or now)}"]
     return [*lines, *(_line(view, note) for note in looked.notes)]
 
 

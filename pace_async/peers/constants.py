@@ -40,78 +40,82 @@ class Constants:
 
     def call(self, *names: str) -> dict[str, Any]:
         """The arguments of all calls of these names, the first of each."""
-        found: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
         for name in names:
             for arguments in self.calls.get(name, []):
-                found = {**arguments, **found}
-        return found
+                merged = {**arguments, **merged}
+        return merged
 
 
 def constants_of(path: Path, depth: int = 0) -> Constants:
     """Those of a file, and of files beside it that it imports names from. Raises UsageError."""
     tree = tree_of(path)
-    found = Constants()
+    constants = Constants()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and depth < 2:
             beside = path.parent / f"{node.module.replace('.', '/')}.py"
             if beside.is_file():
-                found.names.update(_imported(beside, node, depth))
+                constants.names.update(_imported(beside, node, depth))
         if isinstance(node, ast.Call) and _called(node) == "add_argument":
-            _option(node, found)
-    found.names.update({name: value for name, value in found.options.items() if name not in found.names})
+            _option(node, constants)
+    constants.names.update({name: value for name, value in constants.options.items() if name not in constants.names})
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
-            value = _known(node.value, found.names, path.parent)
+            value = _bounded_value(node.value, constants.names, path.parent)
             for target in node.targets:
-                _assign(target, value, found)
+                _assign(target, value, constants)
                 if value is UNKNOWN and isinstance(target, ast.Name) and isinstance(node.value, ast.JoinedStr):
-                    found.partial[target.id] = _partial(node.value, found.names, path.parent)
+                    constants.partial[target.id] = _partial(node.value, constants.names, path.parent)
         elif isinstance(node, ast.AnnAssign) and node.value is not None:
-            _assign(node.target, _known(node.value, found.names, path.parent), found)
+            _assign(node.target, _bounded_value(node.value, constants.names, path.parent), constants)
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
-            given = {
-                keyword.arg: _known(keyword.value, found.names, path.parent)
+            arguments = {
+                keyword.arg: _bounded_value(keyword.value, constants.names, path.parent)
                 for keyword in node.keywords
                 if keyword.arg is not None
             }
-            known = {name: value for name, value in given.items() if value is not UNKNOWN}
-            found.unknown.update(f"{_called(node)}.{name}" for name in given if name not in known)
-            found.calls.setdefault(_called(node), []).append(known)
-    return found
+            known = {name: value for name, value in arguments.items() if value is not UNKNOWN}
+            constants.unknown.update(f"{_called(node)}.{name}" for name in arguments if name not in known)
+            constants.calls.setdefault(_called(node), []).append(known)
+    return constants
 
 
 def _imported(path: Path, node: ast.ImportFrom, depth: int) -> dict[str, Any]:
     try:
-        there = constants_of(path, depth + 1).names
+        names = constants_of(path, depth + 1).names
     except UsageError:
         return {}
-    return {alias.asname or alias.name: there[alias.name] for alias in node.names if alias.name in there}
+    return {alias.asname or alias.name: names[alias.name] for alias in node.names if alias.name in names}
 
 
-def _option(node: ast.Call, found: Constants) -> None:
+def _option(node: ast.Call, constants: Constants) -> None:
     """An option of the command line, with its default."""
-    names = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    names = [
+        argument.value
+        for argument in node.args
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+    ]
     default = next((keyword.value for keyword in node.keywords if keyword.arg == "default"), None)
     if names and isinstance(default, ast.Constant):
-        found.options[names[-1].lstrip("-").replace("-", "_")] = default.value
+        constants.options[names[-1].lstrip("-").replace("-", "_")] = default.value
 
 
-def _assign(target: ast.expr, value: Any, found: Constants) -> None:
+def _assign(target: ast.expr, value: Any, constants: Constants) -> None:
     if value is UNKNOWN:
         return
     match target:
         case ast.Name():
-            found.names.setdefault(target.id, value)
+            constants.names.setdefault(target.id, value)
         case ast.Subscript(slice=ast.Constant(value=str(name))):
-            found.entries[name] = value
+            constants.entries[name] = value
         case ast.Attribute():
-            found.entries[target.attr] = value
+            constants.entries[target.attr] = value
         case _:
             pass
 
 
-def _known(node: ast.expr, names: Mapping[str, Any], folder: Path) -> Any:
+def _bounded_value(node: ast.expr, names: Mapping[str, Any], folder: Path) -> Any:
     """As `value_of`, of a bounded value."""
     try:
         value = value_of(node, names, folder)
@@ -129,11 +133,11 @@ def value_of(node: ast.expr, names: Mapping[str, Any], folder: Path) -> Any:
         case ast.Name():
             return names.get(node.id, UNKNOWN)
         case ast.List() | ast.Tuple():
-            return _all([value_of(one, names, folder) for one in node.elts])
+            return _all([value_of(part, names, folder) for part in node.elts])
         case ast.Dict():
             return _mapping(node, names, folder)
         case ast.JoinedStr():
-            parts = _all([value_of(one, names, folder) for one in node.values])
+            parts = _all([value_of(part, names, folder) for part in node.values])
             return UNKNOWN if parts is UNKNOWN else "".join(map(str, cast("list[Any]", parts)))
         case ast.FormattedValue():
             return value_of(node.value, names, folder) if node.format_spec is None else UNKNOWN
@@ -151,9 +155,9 @@ def value_of(node: ast.expr, names: Mapping[str, Any], folder: Path) -> Any:
 def _partial(node: ast.JoinedStr, names: Mapping[str, Any], folder: Path) -> str:
     """The text with `{expression}` where its value is unknown."""
     parts: list[str] = []
-    for one in node.values:
-        value = _known(one, names, folder)
-        unknown = f"{{{ast.unparse(one.value)}}}" if isinstance(one, ast.FormattedValue) else ""
+    for part in node.values:
+        value = _bounded_value(part, names, folder)
+        unknown = f"{{{ast.unparse(part.value)}}}" if isinstance(part, ast.FormattedValue) else ""
         parts.append(unknown if value is UNKNOWN else str(value))
     return "".join(parts)
 
@@ -163,12 +167,12 @@ def _all(values: list[Any]) -> Any:
 
 
 def _mapping(node: ast.Dict, names: Mapping[str, Any], folder: Path) -> Any:
-    found: dict[Any, Any] = {}
+    entries: dict[Any, Any] = {}
     for key, value in zip(node.keys, node.values, strict=True):
         known = value_of(key, names, folder) if key is not None else UNKNOWN
         if isinstance(known, str | int):
-            found[known] = value_of(value, names, folder)
-    return {key: value for key, value in found.items() if value is not UNKNOWN}
+            entries[known] = value_of(value, names, folder)
+    return {key: value for key, value in entries.items() if value is not UNKNOWN}
 
 
 def _combined(node: ast.BinOp, names: Mapping[str, Any], folder: Path) -> Any:
@@ -191,23 +195,27 @@ def _call(node: ast.Call, names: Mapping[str, Any], folder: Path) -> Any:
     if name in _METHODS and isinstance(node.func, ast.Attribute) and not node.args:
         value = value_of(node.func.value, names, folder)
         return getattr(value, name)() if isinstance(value, str) else UNKNOWN
-    given = [value_of(one, names, folder) for one in node.args]
-    if name == "dict" and not given:
-        pairs = {one.arg: value_of(one.value, names, folder) for one in node.keywords if one.arg is not None}
+    arguments = [value_of(argument, names, folder) for argument in node.args]
+    if name == "dict" and not arguments:
+        pairs = {
+            argument.arg: value_of(argument.value, names, folder)
+            for argument in node.keywords
+            if argument.arg is not None
+        }
         return {key: value for key, value in pairs.items() if value is not UNKNOWN}
-    if name in ("dedent", "cleandoc") and given and isinstance(given[0], str):
-        return textwrap.dedent(given[0])
-    if name in ("join", "Path", "str", "abspath", "resolve") and given and isinstance(given[-1], str):
-        return given[-1]
-    if name in _PLAIN and len(given) == 1 and isinstance(given[0], int | float):
-        return _PLAIN[name](given[0])
+    if name in ("dedent", "cleandoc") and arguments and isinstance(arguments[0], str):
+        return textwrap.dedent(arguments[0])
+    if name in ("join", "Path", "str", "abspath", "resolve") and arguments and isinstance(arguments[-1], str):
+        return arguments[-1]
+    if name in _PLAIN and len(arguments) == 1 and isinstance(arguments[0], int | float):
+        return _PLAIN[name](arguments[0])
     return UNKNOWN
 
 
 def _text_of_file(node: ast.Call, names: Mapping[str, Any], folder: Path) -> Any:
     """The text of the last file of the folder that stands in `Path("x.txt").read_text()` or `open("x.txt").read()`."""
-    for one in ast.walk(node.func):
-        value = value_of(one, names, folder) if isinstance(one, ast.Constant | ast.Name) else UNKNOWN
+    for part in ast.walk(node.func):
+        value = value_of(part, names, folder) if isinstance(part, ast.Constant | ast.Name) else UNKNOWN
         if isinstance(value, str) and value and Path(value).suffix and len(value) < 200:
             file = (folder / value).resolve()
             if file.is_relative_to(folder.resolve()) and file.is_file():

@@ -21,13 +21,15 @@ _DRAFTS = TypeAdapter(Draft)
 _WANTED = TypeAdapter(Wanted)
 
 
-def read_example(peer: str, folder: str, name: str, wanted: str) -> dict[str, Any]:
-    """For another process: the draft of a task called `name`, as JSON, or why there is none. `wanted` is a Wanted as
+def read_example(peer: str, folder: str, name: str, options: str) -> dict[str, Any]:
+    """For another process: the draft of a task called `name`, as JSON, or why there is none. `options` is a Wanted as
     JSON."""
     try:
         refuse_links_outside(Path(folder))
         return {
-            "draft": _DRAFTS.dump_python(_drafted(peer, Path(folder), name, _WANTED.validate_json(wanted)), mode="json")
+            "draft": _DRAFTS.dump_python(
+                _drafted(peer, Path(folder), name, _WANTED.validate_json(options)), mode="json"
+            )
         }
     except UsageError as error:
         return {"refused": str(error)}
@@ -37,23 +39,23 @@ def read_example(peer: str, folder: str, name: str, wanted: str) -> dict[str, An
         return {"refused": f"{folder} cannot be read: {error.strerror or error}."}
 
 
-def _drafted(peer: str, folder: Path, name: str, wanted: Wanted) -> Draft:
+def _drafted(peer: str, folder: Path, name: str, options: Wanted) -> Draft:
     try:
-        return drafted(name, IMPORTERS[peer].load()().read(folder, wanted), wanted.include)
+        return drafted(name, IMPORTERS[peer].load()().read(folder, options), options.include)
     except UsageError:
-        if not wanted.evaluator and (other := looks_like_another(folder, peer)):
+        if not options.evaluator and (other := looks_like_another(folder, peer)):
             raise UsageError(other) from None
         raise
 
 
-def draft_of(said: Mapping[str, Any], folder: Path) -> Draft:
+def draft_of(reply: Mapping[str, Any], folder: Path) -> Draft:
     """The draft that another process has made. Raises UsageError if it could not."""
-    if "refused" in said:
-        raise UsageError(str(said["refused"]))
-    draft = _DRAFTS.validate_json(json.dumps(said["draft"]))
+    if "refused" in reply:
+        raise UsageError(str(reply["refused"]))
+    draft = _DRAFTS.validate_json(json.dumps(reply["draft"]))
     return replace(draft, example=replace(draft.example, folder=folder))
 
 
-def wanted_json(wanted: Wanted) -> str:
+def wanted_json(options: Wanted) -> str:
     """For `read_example`."""
-    return _WANTED.dump_json(wanted).decode()
+    return _WANTED.dump_json(options).decode()

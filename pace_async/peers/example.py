@@ -135,15 +135,15 @@ def is_bounded(value: Any) -> bool:
     in it many times, also within itself."""
     left, open_values = MOST_VALUES, [value]
     while open_values:
-        one = open_values.pop()
+        item = open_values.pop()
         inner: list[Any] = []
-        if isinstance(one, dict):
-            inner = [part for pair in cast("dict[Any, Any]", one).items() for part in pair]
-        elif isinstance(one, list | tuple | set):
-            inner = list(cast("list[Any]", one))
-        elif isinstance(one, int) and abs(one) >= 1 << 63:
+        if isinstance(item, dict):
+            inner = [part for pair in cast("dict[Any, Any]", item).items() for part in pair]
+        elif isinstance(item, list | tuple | set):
+            inner = list(cast("list[Any]", item))
+        elif isinstance(item, int) and abs(item) >= 1 << 63:
             return False
-        left -= 1 + len(inner) + (len(one) // 16 if isinstance(one, str | bytes) else 0)
+        left -= 1 + len(inner) + (len(item) // 16 if isinstance(item, str | bytes) else 0)
         if left < 0:
             return False
         open_values += inner
@@ -152,18 +152,18 @@ def is_bounded(value: Any) -> bool:
 
 def names_of(tree: ast.Module) -> set[str]:
     """The names that a module defines or imports at its top level, also within `if` and `try`."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in top_level(tree.body):
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                found.add(node.name)
+                names.add(node.name)
             case ast.Import() | ast.ImportFrom():
-                found.update(alias.asname or alias.name.split(".")[0] for alias in node.names)
+                names.update(alias.asname or alias.name.split(".")[0] for alias in node.names)
             case ast.Assign():
-                found.update(target.id for target in node.targets if isinstance(target, ast.Name))
+                names.update(target.id for target in node.targets if isinstance(target, ast.Name))
             case _:
                 pass
-    return found
+    return names
 
 
 def top_level(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
@@ -174,7 +174,11 @@ def top_level(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
             for part in ("body", "orelse", "finalbody", "handlers"):
                 inner = getattr(node, part, [])
                 yield from top_level(
-                    [one for each in inner for one in (each.body if isinstance(each, ast.ExceptHandler) else [each])]
+                    [
+                        statement
+                        for each in inner
+                        for statement in (each.body if isinstance(each, ast.ExceptHandler) else [each])
+                    ]
                 )
 
 
@@ -193,7 +197,7 @@ def mapping_of(path: Path) -> dict[str, Any]:
         raise UsageError(
             f"{path} holds more than {MOST_VALUES:,} values, its aliases written out, or too large a number."
         )
-    return {str(key): one for key, one in cast("dict[Any, Any]", value).items()}
+    return {str(key): setting for key, setting in cast("dict[Any, Any]", value).items()}
 
 
 def section(config: Mapping[str, Any], *names: str) -> dict[str, Any]:
@@ -201,7 +205,7 @@ def section(config: Mapping[str, Any], *names: str) -> dict[str, Any]:
     for name in names:
         value = config.get(name)
         if isinstance(value, dict):
-            return {str(key): one for key, one in cast("dict[Any, Any]", value).items()}
+            return {str(key): setting for key, setting in cast("dict[Any, Any]", value).items()}
     return {}
 
 
@@ -211,28 +215,32 @@ def number_of(value: Any) -> float | None:
     return float(value) if known else None
 
 
-def language_of_program(program: str, said: str) -> str:
+def language_of_program(program: str, language_name: str) -> str:
     """The language as task.yaml names it: from what the example says, else from the program's suffix."""
     suffix = Path(program).suffix[1:].lower()
-    by_suffix = next((one.name for one in LANGUAGES.values() if one.suffix.lower() == suffix), None)
-    if said:
-        known = named(said)
-        return known.name if known is not None else "".join(one if one.isalnum() else "_" for one in said.lower())
+    by_suffix = next((item.name for item in LANGUAGES.values() if item.suffix.lower() == suffix), None)
+    if language_name:
+        known = named(language_name)
+        return (
+            known.name
+            if known is not None
+            else "".join(item if item.isalnum() else "_" for item in language_name.lower())
+        )
     return by_suffix or LANGUAGE_BY_SUFFIX.get(suffix, suffix if suffix.isalnum() and suffix[0].isalpha() else "text")
 
 
-def find_program(folder: Path, stems: Sequence[str], wanted: str, suffix: str = "") -> str:
+def find_program(folder: Path, stems: Sequence[str], program: str, suffix: str = "") -> str:
     """The seed program's file, relative to the example. Raises UsageError if it is not there, or if it could be one of
     several."""
-    if wanted:
-        return inside(folder, wanted, "The seed program")
+    if program:
+        return inside(folder, program, "The seed program")
     for stem in stems:
-        found = sorted(
+        matches = sorted(
             path.name
             for path in folder.glob(f"{stem}*")
             if path.is_file() and path.stem == stem and path.suffix and path.suffix.lower() not in NO_PROGRAMS
         )
-        fitting = [name for name in found if suffix and Path(name).suffix.lower() == suffix.lower()] or found
+        fitting = [name for name in matches if suffix and Path(name).suffix.lower() == suffix.lower()] or matches
         if len(fitting) == 1:
             return fitting[0]
         if fitting:
@@ -241,20 +249,20 @@ def find_program(folder: Path, stems: Sequence[str], wanted: str, suffix: str = 
     raise UsageError(f"{folder} has no seed program: looked for {looked}. Name it with --program FILE.")
 
 
-def inside(folder: Path, wanted: str, what: str) -> str:
-    """A file or folder of the example that the user names, relative to it. `what` says what it is for. Raises
+def inside(folder: Path, path: str, role: str) -> str:
+    """A file or folder of the example that the user names, relative to it. `role` says what it is for. Raises
     UsageError if it is not there, or leads out of the example."""
-    if not wanted or not (folder / wanted).exists():
-        raise UsageError(f"{folder} has no file {wanted!r}.")
-    if not (folder / wanted).resolve().is_relative_to(folder.resolve()):
-        raise UsageError(f"{what} must lie in {folder}, and {wanted!r} does not.")
-    return PurePosixPath(os.path.relpath((folder / wanted).resolve(), folder.resolve())).as_posix()
+    if not path or not (folder / path).exists():
+        raise UsageError(f"{folder} has no file {path!r}.")
+    if not (folder / path).resolve().is_relative_to(folder.resolve()):
+        raise UsageError(f"{role} must lie in {folder}, and {path!r} does not.")
+    return PurePosixPath(os.path.relpath((folder / path).resolve(), folder.resolve())).as_posix()
 
 
 def nested(folder: Path, names: Sequence[str]) -> str:
     """What to say of evaluators in folders of an example that has none beside its settings. Empty without any."""
-    found = sorted(path.relative_to(folder).as_posix() for name in names for path in folder.glob(f"*/{name}"))
-    return f" --evaluator FILE names one in a folder: {', '.join(found)}." if found else ""
+    paths = sorted(path.relative_to(folder).as_posix() for name in names for path in folder.glob(f"*/{name}"))
+    return f" --evaluator FILE names one in a folder: {', '.join(paths)}." if paths else ""
 
 
 def command_fields(
@@ -278,14 +286,14 @@ def command_fields(
 
 def settings_files(folder: Path, sections: Collection[str]) -> list[str]:
     """The YAML files of an example that have one of these sections. One that cannot be read is left out."""
-    found: list[str] = []
+    names: list[str] = []
     for path in sorted((*folder.glob("*.yaml"), *folder.glob("*.yml"))):
         try:
             if set(sections) & set(mapping_of(path)):
-                found.append(path.name)
+                names.append(path.name)
         except UsageError:
             continue
-    return found
+    return names
 
 
 def another(option: str, others: Sequence[str]) -> str:
@@ -298,14 +306,14 @@ def evaluator_line(evaluator: str, called: str, others: Sequence[str]) -> str:
     return f"evaluator: {evaluator} ({'; '.join((called, *([another('--evaluator', others)] if others else [])))})"
 
 
-def wanted_config(folder: Path, wanted: str) -> str:
+def wanted_config(folder: Path, path: str) -> str:
     """The settings that the user names: a file of the example, or another one, as an absolute path. Raises
     UsageError."""
-    if (folder / wanted).is_file():
-        return wanted
-    if Path(wanted).is_file():
-        return str(Path(wanted).resolve())
-    raise UsageError(f"{folder} has no file {wanted!r}, and there is none of this name here.")
+    if (folder / path).is_file():
+        return path
+    if Path(path).is_file():
+        return str(Path(path).resolve())
+    raise UsageError(f"{folder} has no file {path!r}, and there is none of this name here.")
 
 
 def of_the_readme(folder: Path, missing: str) -> tuple[str, str]:

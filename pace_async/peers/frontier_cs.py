@@ -48,22 +48,22 @@ class FrontierCS(Importer):
 
     def recognises(self, folder: Path) -> bool:
         """Whether there are a statement, tests and limits."""
-        there = (folder / STATEMENT).is_file() and (folder / TESTS).is_dir() and (folder / CONFIG).is_file()
-        return there and "subtasks" in mapping_of(folder / CONFIG)
+        has_files = (folder / STATEMENT).is_file() and (folder / TESTS).is_dir() and (folder / CONFIG).is_file()
+        return has_files and "subtasks" in mapping_of(folder / CONFIG)
 
-    def read(self, folder: Path, wanted: Wanted) -> Example:
+    def read(self, folder: Path, options: Wanted) -> Example:
         """Raises UsageError for a folder that is no such problem, and for an interactive one."""
         if not self.recognises(folder):
             raise UsageError(
                 f"{folder} is not a problem of Frontier-CS: looked for {STATEMENT}, {TESTS} and {CONFIG} with subtasks."
             )
         config = mapping_of(folder / CONFIG)
-        checker = _checker(folder, config, wanted.evaluator)
-        tests, named = sorted((folder / TESTS).glob("*.in")), sum(_counts(config))
+        checker = _checker(folder, config, options.evaluator)
+        tests, total = sorted((folder / TESTS).glob("*.in")), sum(_counts(config))
         if not tests:
             raise UsageError(f"{folder / TESTS} has no test, as in 1.in.")
         limit, memory = _limits(folder, config)
-        program = inside(folder, wanted.program, "The seed program") if wanted.program else _initial(folder)
+        program = inside(folder, options.program, "The seed program") if options.program else _initial(folder)
         language = language_of_program(program, "")
         build, start = _commands(Path(program).name, language)
         starter = text_of(OWN / "run_tests.py")
@@ -90,7 +90,7 @@ class FrontierCS(Importer):
             upper=100.0,
             taken=(
                 f"checker: {checker}, compiled once. It runs outside the sandbox: import problems that you trust",
-                f"tests: {len(tests)}{f' of the {named} that {CONFIG} names' if named != len(tests) else ''}",
+                f"tests: {len(tests)}{f' of the {total} that {CONFIG} names' if total != len(tests) else ''}",
                 "seed program: "
                 + (
                     f"{program} ({language})"
@@ -125,8 +125,10 @@ class FrontierCS(Importer):
 def _testlib(example: Example) -> Path:
     """The folder of testlib.h. Raises UsageError if it is nowhere."""
     folder = example.folder.resolve()
-    named = (one for name in ("CPLUS_INCLUDE_PATH", "CPATH") for one in os.environ.get(name, "").split(os.pathsep))
-    places = [folder, *(parent / JUDGE for parent in folder.parents), *(Path(one) for one in named if one)]
+    entries = (
+        entry for name in ("CPLUS_INCLUDE_PATH", "CPATH") for entry in os.environ.get(name, "").split(os.pathsep)
+    )
+    places = [folder, *(parent / JUDGE for parent in folder.parents), *(Path(entry) for entry in entries if entry)]
     for place in places:
         if (place / TESTLIB).is_file():
             return place
@@ -136,14 +138,14 @@ def _testlib(example: Example) -> Path:
     )
 
 
-def _checker(folder: Path, config: Mapping[str, Any], wanted: str) -> str:
+def _checker(folder: Path, config: Mapping[str, Any], choice: str) -> str:
     """The checker's file. Raises UsageError for an interactive problem, and where there is none."""
-    if wanted:
-        return inside(folder, wanted, "The checker")
-    named = str(config.get("checker") or "")
-    if config.get("type") == "interactive" or named.startswith("interactor"):
+    if choice:
+        return inside(folder, choice, "The checker")
+    checker = str(config.get("checker") or "")
+    if config.get("type") == "interactive" or checker.startswith("interactor"):
         raise UsageError(f"{folder} is an interactive problem: only those with a checker can be imported.")
-    for name in dict.fromkeys((named, *CHECKERS)):
+    for name in dict.fromkeys((checker, *CHECKERS)):
         if name and (folder / name).is_file():
             return inside(folder, name, "The checker")
     raise UsageError(f"{folder} has no checker: looked for {' and '.join(CHECKERS)}. --evaluator names another.")
@@ -165,8 +167,8 @@ def _commands(program: str, language: str) -> tuple[list[str], list[str]]:
 
 def _limits(folder: Path, config: Mapping[str, Any]) -> tuple[float, int]:
     """(seconds, MiB) of each test, those of the whole problem. Raises UsageError."""
-    said, amount = str(config.get("time_limit") or config.get("time") or "1s"), config.get("memory_limit")
-    match = _TIME.fullmatch(said.strip())
+    duration, amount = str(config.get("time_limit") or config.get("time") or "1s"), config.get("memory_limit")
+    match = _TIME.fullmatch(duration.strip())
     memory = megabytes(amount or config.get("memory") or "256m")
     if match is None or memory is None or not float(match[1]):
         raise UsageError(f"{folder / CONFIG}: time and memory must be limits such as 2s and 256m.")
@@ -176,8 +178,8 @@ def _limits(folder: Path, config: Mapping[str, Any]) -> tuple[float, int]:
 def _counts(config: Mapping[str, Any]) -> Iterator[int]:
     """The tests of each subtask."""
     subtasks = config.get("subtasks")
-    for one in cast("list[Any]", subtasks if isinstance(subtasks, list) else []):
-        given = cast("dict[str, Any]", one) if isinstance(one, dict) else {}
-        cases = given.get("cases")
-        count = given.get("n_cases", len(cast("list[Any]", cases)) if isinstance(cases, list) else 0)
+    for subtask in cast("list[Any]", subtasks if isinstance(subtasks, list) else []):
+        fields = cast("dict[str, Any]", subtask) if isinstance(subtask, dict) else {}
+        cases = fields.get("cases")
+        count = fields.get("n_cases", len(cast("list[Any]", cases)) if isinstance(cases, list) else 0)
         yield count if isinstance(count, int) else 0

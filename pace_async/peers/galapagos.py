@@ -55,35 +55,37 @@ class Galapagos(Importer):
         """The tasks of the package that need nothing but Python packages. Raises NotHere."""
         return [folder.name for folder in _folders() if not _status_of(folder)]
 
-    def folder_of(self, named: str) -> Path:
+    def folder_of(self, name: str) -> Path:
         """A folder with a card, or a task of the package, also where a folder of its name is here: the task that was
         made of it. Raises NotHere, and UsageError with the nearest names."""
-        if "/" in named or (Path(named) / CARD).is_file():
-            return super().folder_of(named)
+        if "/" in name or (Path(name) / CARD).is_file():
+            return super().folder_of(name)
         known = {folder.name: folder for folder in _folders()}
-        if named not in known:
-            near = get_close_matches(named, known, n=3)
+        if name not in known:
+            near = get_close_matches(name, known, n=3)
             hint = f": did you mean {' or '.join(near)}?" if near else ": pace task import galapagos --list names them."
-            raise UsageError(f"Galapagos has no task {named!r}{hint}")
-        return known[named]
+            raise UsageError(f"Galapagos has no task {name!r}{hint}")
+        return known[name]
 
     def recognises(self, folder: Path) -> bool:
         """Whether there is a card with a metric."""
         return (folder / CARD).is_file() and bool({"metric", "metrics"} & set(mapping_of(folder / CARD)))
 
-    def read(self, folder: Path, wanted: Wanted) -> Example:
+    def read(self, folder: Path, options: Wanted) -> Example:
         """Raises UsageError for a folder that is no such task."""
         if not (folder / CARD).is_file():
             raise UsageError(f"{folder} is not a task of Galapagos: it has no {CARD}.")
         card = mapping_of(folder / CARD)
         components, own = section(card, "components"), section(card, "evaluation")
-        evaluator, functions, more = evaluator_of(folder, wanted.evaluator or _named(folder, components, "evaluator"))
-        seed = wanted.program or _named(folder, components, "initial_program", "seed")
+        evaluator, functions, more = evaluator_of(
+            folder, options.evaluator or _first_file(folder, components, "evaluator")
+        )
+        seed = options.program or _first_file(folder, components, "initial_program", "seed")
         program = find_program(folder, ("initial_program",), seed)
-        stages, steps, told = stages_of(own, functions, THRESHOLDS)
+        stages, steps, stage_lines = stages_of(own, functions, THRESHOLDS)
         metric = _metric_of(card)
         name, references = str(metric.get("metric_name") or metric.get("key") or COMBINED), section(card, "references")
-        score = [wanted.score] if wanted.score else list(dict.fromkeys((name, COMBINED)))
+        score = [options.score] if options.score else list(dict.fromkeys((name, COMBINED)))
         target, upper, best_line = _best_of(metric, references)
         language = language_of_program(program, str(card.get("language") or ""))
         constraint = section(card, "constraint")
@@ -109,14 +111,14 @@ class Galapagos(Importer):
             taken=(
                 evaluator_line(evaluator, ", ".join(steps), more),
                 f"seed program: {program} ({language})",
-                f"score: {score[0]} ({'--score' if wanted.score else 'metrics'})",
+                f"score: {score[0]} ({'--score' if options.score else 'metrics'})",
                 f"background: description and metrics of {CARD}",
                 best_line,
                 f"timeout_s: {int(estimated) * 4 + 30} (4 × est_runtime_s + 30, as in Galapagos)",
-                *told,
+                *stage_lines,
                 *([f"gpus: 1 (constraint.gpu: {str(gpu)[:200]})"] if gpu else []),
             ),
-            left=tuple(_left(card, constraint)),
+            left=tuple(_unused_parts(card, constraint)),
             about=_about(card, references),
         )
 
@@ -142,25 +144,26 @@ def _status_of(folder: Path) -> str:
     return match[1] if match and match[1] != "stable" else ""
 
 
-def _named(folder: Path, components: Mapping[str, Any], *names: str) -> str:
+def _first_file(folder: Path, components: Mapping[str, Any], *names: str) -> str:
     """The first of these components that is a file of the task, or nothing."""
-    named = (str(components.get(name) or "") for name in names)
-    return next((name for name in named if name and "\n" not in name and (folder / name).is_file()), "")
+    paths = (str(components.get(name) or "") for name in names)
+    return next((name for name in paths if name and "\n" not in name and (folder / name).is_file()), "")
 
 
 def _metric_of(card: Mapping[str, Any]) -> dict[str, Any]:
     """The metric that is the score: combined_score, or else the first."""
-    given = card.get("metrics") or [card.get("metric")]
+    entries = card.get("metrics") or [card.get("metric")]
     metrics = [
-        section({"metric": one}, "metric") for one in cast("list[Any]", given if isinstance(given, list) else [])
+        section({"metric": metric}, "metric")
+        for metric in cast("list[Any]", entries if isinstance(entries, list) else [])
     ]
-    combined = (one for one in metrics if COMBINED in (one.get("metric_name"), one.get("key")))
+    combined = (metric for metric in metrics if COMBINED in (metric.get("metric_name"), metric.get("key")))
     return next(combined, metrics[0] if metrics else {})
 
 
 def _direction_of(metric: Mapping[str, Any]) -> Literal["maximize", "minimize"]:
-    said = str(metric.get("metric_direction") or metric.get("direction") or "")
-    return "minimize" if said == "minimize" else "maximize"
+    direction = str(metric.get("metric_direction") or metric.get("direction") or "")
+    return "minimize" if direction == "minimize" else "maximize"
 
 
 def _best_of(metric: Mapping[str, Any], references: Mapping[str, Any]) -> tuple[float | None, float | None, str]:
@@ -181,23 +184,23 @@ def _best_of(metric: Mapping[str, Any], references: Mapping[str, Any]) -> tuple[
 def _background(card: Mapping[str, Any], metric: Mapping[str, Any]) -> str:
     """The description, and how the score is computed."""
     text = str(card.get("description") or card.get("summary") or card.get("display_name") or "").strip()
-    said = (str(metric.get(key) or "").strip() for key in ("metric_description", "metric_computation"))
-    scored = " Computed as: ".join(one for one in said if one)
+    parts = (str(metric.get(key) or "").strip() for key in ("metric_description", "metric_computation"))
+    scored = " Computed as: ".join(part for part in parts if part)
     return f"{text}\n\nThe score: {scored}" if scored else text
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    given = cast("list[Any]", value) if isinstance(value, list) else [value] if isinstance(value, str) else []
-    return tuple(str(one) for one in given)
+    items = cast("list[Any]", value) if isinstance(value, list) else [value] if isinstance(value, str) else []
+    return tuple(str(item) for item in items)
 
 
-def _left(card: Mapping[str, Any], constraint: Mapping[str, Any]) -> list[str]:
+def _unused_parts(card: Mapping[str, Any], constraint: Mapping[str, Any]) -> list[str]:
     """A line for each part of the card without a counterpart."""
     lines = [name for name in card if name not in _USED]
-    for one in cast(
+    for entry in cast(
         "list[Any]", card["external_resources"] if isinstance(card.get("external_resources"), list) else []
     ):
-        resource = section({"resource": one}, "resource")
+        resource = section({"resource": entry}, "resource")
         place = f"{COPY}/{resource.get('path') or resource.get('name')}"
         lines.append(f"external_resources: {str(resource.get('uri'))[:200]} (get it, and put it at {place[:200]})")
     if status := card.get("status"):
@@ -212,5 +215,5 @@ def _about(card: Mapping[str, Any], references: Mapping[str, Any]) -> str:
     """The README: what the card says of the task's source."""
     rows = [f"- {name}: {value}" for name, value in references.items()]
     head = f"# {card.get('display_name') or card.get('name') or 'A task of Galapagos'}\n\n"
-    said = f"A task of Galapagos (open-galapagos, Apache-2.0), group {card.get('organization') or 'unknown'}.\n"
-    return "\n".join([f"{head}{said}", *rows, ""])
+    origin = f"A task of Galapagos (open-galapagos, Apache-2.0), group {card.get('organization') or 'unknown'}.\n"
+    return "\n".join([f"{head}{origin}", *rows, ""])

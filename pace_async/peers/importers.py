@@ -35,18 +35,18 @@ class Importer(Protocol):
         """The examples that can be imported by name. Empty where they are folders of the user's. Raises NotHere."""
         return ()
 
-    def folder_of(self, named: str) -> Path:
+    def folder_of(self, name: str) -> Path:
         """The folder of an example that the user names. Raises UsageError if there is none, NotHere if a package that
         brings it is not installed."""
-        if not Path(named).is_dir():
-            raise UsageError(f"{named} is not a folder.")
-        return Path(named)
+        if not Path(name).is_dir():
+            raise UsageError(f"{name} is not a folder.")
+        return Path(name)
 
     def recognises(self, folder: Path) -> bool:
         """Whether a folder looks like an example of this project. Raises UsageError if it cannot be read."""
         ...
 
-    def read(self, folder: Path, wanted: "Wanted") -> "Example":
+    def read(self, folder: Path, options: "Wanted") -> "Example":
         """Raises UsageError for a folder that is no such example."""
         ...
 
@@ -77,12 +77,14 @@ def looks_like_another(folder: Path, name: str) -> str:
     if _recognises(own, folder):
         return ""
     others = {other: kind.load()() for other, kind in IMPORTERS.items() if other != name}
-    said = [
+    matches = [
         f"{importer.project} (pace task import {other})"
         for other, importer in others.items()
         if _recognises(importer, folder)
     ]
-    return f"{folder} is not an example of {own.project}, but looks like one of {' or '.join(said)}." if said else ""
+    return (
+        f"{folder} is not an example of {own.project}, but looks like one of {' or '.join(matches)}." if matches else ""
+    )
 
 
 def _recognises(importer: Importer, folder: Path) -> bool:

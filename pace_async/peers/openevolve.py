@@ -73,17 +73,17 @@ class OpenEvolve(Importer):
         """Whether an evaluator there has the function."""
         return bool(_evaluators(folder))
 
-    def read(self, folder: Path, wanted: Wanted) -> Example:
+    def read(self, folder: Path, options: Wanted) -> Example:
         """Raises UsageError for a folder that is no such example."""
-        evaluator, functions, more = evaluator_of(folder, wanted.evaluator)
-        config_file, others = _config_file(folder, wanted.config)
+        evaluator, functions, more = evaluator_of(folder, options.evaluator)
+        config_file, others = _config_file(folder, options.config)
         config = mapping_of(folder / config_file) if config_file else {}
         suffix = str(config.get("file_suffix") or "")
-        program = find_program(folder, PROGRAMS, wanted.program, suffix)
+        program = find_program(folder, PROGRAMS, options.program, suffix)
         own, prompt = section(config, "evaluator"), section(config, "prompt")
         timeout = number_of(own.get("timeout"))
         limit = "evaluator.timeout" if timeout else "their default"
-        stages, steps, told = stages_of(own, functions, THRESHOLDS)
+        stages, steps, stage_lines = stages_of(own, functions, THRESHOLDS)
         longest = number_of(config.get("max_code_length")) or LONGEST_CODE
         given_features = section(config, "database").get("feature_dimensions")
         features = tuple(map(str, cast("list[Any]", given_features))) if isinstance(given_features, list) else ()
@@ -93,20 +93,20 @@ class OpenEvolve(Importer):
         command = ["python", "-m", "openevolve.pace_run", f"{COPY}/{evaluator}", "{program}", "{results}", "{stage}"]
         command += ["--functions", ",".join(steps), "--most", str(int(longest))]
         command += ["--features", ",".join(features)] if features else []
-        given = {name: value for name, value in section(own, "evaluator_args").items() if steps == ("evaluate",)}
-        command += ["--arguments", _json(given)] if given else []
+        arguments = {name: value for name, value in section(own, "evaluator_args").items() if steps == ("evaluate",)}
+        command += ["--arguments", _json(arguments)] if arguments else []
         combined = "combined_score" in text_of(folder / evaluator)
-        score = (wanted.score,) if wanted.score else ("combined_score", "mean_of_metrics")
+        score = (options.score,) if options.score else ("combined_score", "mean_of_metrics")
         origin = "max_code_length" if "max_code_length" in config else "their default"
         taken = [
             evaluator_line(evaluator, ", ".join(steps), more),
             f"seed program: {program} ({language})",
-            _score_line(wanted.score, combined, features),
+            _score_line(options.score, combined, features),
             f"background: {source}",
             f"timeout_s: {timeout or TIMEOUT_S:g} ({limit}, for each stage)",
             f"longest program: {int(longest)} characters ({origin})",
-            *told,
-            *([f"arguments of evaluate: {', '.join(given)} (evaluator.evaluator_args)"] if given else []),
+            *stage_lines,
+            *([f"arguments of evaluate: {', '.join(arguments)} (evaluator.evaluator_args)"] if arguments else []),
             f"feedback: artifacts are {'shown to' if feedback else 'kept from'} the implementer",
             *([f"config: {config_file} ({another('--config', others)})"] if others else []),
         ]
@@ -125,23 +125,23 @@ class OpenEvolve(Importer):
             fields=command_fields(evaluator, command, score, feedback=feedback),
             stages=stages,
             taken=tuple(taken),
-            left=_left(config),
+            left=_unused_settings(config),
             secret=frozenset({config_file}) if _holds_key(config) else frozenset(),
         )
 
 
-def evaluator_of(folder: Path, wanted: str) -> tuple[str, set[str], list[str]]:
+def evaluator_of(folder: Path, evaluator: str) -> tuple[str, set[str], list[str]]:
     """(file relative to the example, its functions, others that it could be)."""
-    if wanted:
-        name = inside(folder, wanted, "The evaluator")
+    if evaluator:
+        name = inside(folder, evaluator, "The evaluator")
         names = names_of(tree_of(folder / name))
         if "evaluate" not in names:
             raise UsageError(f"{folder / name} has no function evaluate(program_path).")
         return name, names, []
-    found = _evaluators(folder)
-    if found:
-        first = next(iter(found))
-        return first, found[first], [name for name in found if name != first]
+    evaluators = _evaluators(folder)
+    if evaluators:
+        first = next(iter(evaluators))
+        return first, evaluators[first], [name for name in evaluators if name != first]
     raise UsageError(
         f"{folder} is not an OpenEvolve example: looked for {' or '.join(EVALUATORS)} with a function "
         f"evaluate(program_path).{nested(folder, EVALUATORS)}"
@@ -152,29 +152,29 @@ def _evaluators(folder: Path) -> dict[str, set[str]]:
     """The files that have a function `evaluate`, the likeliest first, with their functions. Raises UsageError if the
     first cannot be read."""
     others = sorted(path.name for path in folder.glob("*.py") if "eval" in path.name.lower())
-    found: dict[str, set[str]] = {}
+    evaluators: dict[str, set[str]] = {}
     for name in dict.fromkeys((*EVALUATORS, *others)):
         if (folder / name).is_file():
             try:
                 names = names_of(tree_of(folder / name))
             except UsageError:
-                if not found:
+                if not evaluators:
                     raise
                 continue  # another evaluator is there
             if "evaluate" in names:
-                found[name] = names
-    return found
+                evaluators[name] = names
+    return evaluators
 
 
-def _config_file(folder: Path, wanted: str) -> tuple[str, list[str]]:
+def _config_file(folder: Path, choice: str) -> tuple[str, list[str]]:
     """(file name or nothing, others that it could be)."""
-    if wanted:
-        return wanted_config(folder, wanted), []
+    if choice:
+        return wanted_config(folder, choice), []
     for name in ("config.yaml", "config.yml"):
         if (folder / name).is_file():
             return name, []
-    found = settings_files(folder, SECTIONS)
-    return (found[0], found[1:]) if found else ("", [])
+    files = settings_files(folder, SECTIONS)
+    return (files[0], files[1:]) if files else ("", [])
 
 
 def stages_of(
@@ -182,68 +182,68 @@ def stages_of(
 ) -> tuple[tuple[tuple[str, float], ...], tuple[str, ...], list[str]]:
     """(cheap stages with their thresholds, functions in their order, what to say). `own` are the evaluator's settings,
     and `usual` the thresholds where these name none."""
-    there: list[str] = []
+    steps: list[str] = []
     for number in (1, 2, 3):
         if f"evaluate_stage{number}" not in functions:
             break
-        there.append(f"evaluate_stage{number}")
-    if not there or own.get("cascade_evaluation") is False:
+        steps.append(f"evaluate_stage{number}")
+    if not steps or own.get("cascade_evaluation") is False:
         return (), ("evaluate",), []
-    given = own.get("cascade_thresholds")
-    values = _thresholds(cast("list[Any]", given)) if isinstance(given, list) else list(usual)
-    there = there[: len(values) + 1]
-    stages = tuple((f"stage{number + 1}", values[number]) for number in range(len(there) - 1))
-    told = [f"cascade: {name}, threshold {value:g}" for name, value in stages]
+    thresholds = own.get("cascade_thresholds")
+    values = _thresholds(cast("list[Any]", thresholds)) if isinstance(thresholds, list) else list(usual)
+    steps = steps[: len(values) + 1]
+    stages = tuple((f"stage{number + 1}", values[number]) for number in range(len(steps) - 1))
+    lines = [f"cascade: {name}, threshold {value:g}" for name, value in stages]
     if not stages:
-        told = ["cascade: none, because evaluate_stage1 is the only stage; it gives the score, as in OpenEvolve"]
-    return stages, tuple(there), told
+        lines = ["cascade: none, because evaluate_stage1 is the only stage; it gives the score, as in OpenEvolve"]
+    return stages, tuple(steps), lines
 
 
-def _json(given: dict[str, Any]) -> str:
+def _json(arguments: dict[str, Any]) -> str:
     """Raises UsageError for what is no JSON, such as a date."""
     try:
-        return json.dumps(given, allow_nan=False)
+        return json.dumps(arguments, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise UsageError(f"evaluator.evaluator_args cannot be passed on: {error}.") from None
 
 
-def _thresholds(given: list[Any]) -> list[float]:
+def _thresholds(values: list[Any]) -> list[float]:
     """Raises UsageError for one that is no finite number, or a text of one."""
-    found: list[float] = []
-    for one in given:
+    thresholds: list[float] = []
+    for value in values:
         try:
-            found.append(float(one) if isinstance(one, int | float | str) else math.nan)
+            thresholds.append(float(value) if isinstance(value, int | float | str) else math.nan)
         except ValueError:
-            found.append(math.nan)
-        if not math.isfinite(found[-1]):
-            raise UsageError(f"evaluator.cascade_thresholds holds {str(one)[:40]!r}, which is not a number.")
-    return found
+            thresholds.append(math.nan)
+        if not math.isfinite(thresholds[-1]):
+            raise UsageError(f"evaluator.cascade_thresholds holds {str(value)[:40]!r}, which is not a number.")
+    return thresholds
 
 
 def _background(
     folder: Path, config_file: str, config: Mapping[str, Any], prompt: Mapping[str, Any]
 ) -> tuple[str, str]:
     """(text, where it is from). A system message may name a template, a text file of the folder of templates."""
-    said = str(prompt.get("system_message") or "").strip()
+    message = str(prompt.get("system_message") or "").strip()
     templates = (folder / config_file).parent / str(prompt["template_dir"]) if prompt.get("template_dir") else None
-    if templates is not None and len(said) < 100:
-        file = templates / f"{said or 'system_message'}.txt"
+    if templates is not None and len(message) < 100:
+        file = templates / f"{message or 'system_message'}.txt"
         if file.is_file() and file.resolve().is_relative_to(folder.resolve()):
             return text_of(file).strip(), f"{file.name} of prompt.template_dir"
-    if said and said != "system_message":
-        return said, "prompt.system_message"
-    said = str(section(config, "llm").get("system_message") or "").strip()
-    if said and said != "system_message":
-        return said, "llm.system_message"
+    if message and message != "system_message":
+        return message, "prompt.system_message"
+    message = str(section(config, "llm").get("system_message") or "").strip()
+    if message and message != "system_message":
+        return message, "llm.system_message"
     file = next((path for path in sorted(folder.glob("*system*.txt")) if path.is_file()), None)
     if file is not None:
         return text_of(file).strip(), file.name
     return of_the_readme(folder, "system message")
 
 
-def _score_line(wanted: str, combined: bool, features: tuple[str, ...]) -> str:
-    if wanted:
-        return f"score: {wanted} (--score)"
+def _score_line(metric: str, combined: bool, features: tuple[str, ...]) -> str:
+    if metric:
+        return f"score: {metric} (--score)"
     mean = "the mean of the metrics that are finite numbers"
     without = f", without the feature dimensions {', '.join(features)}" if features else ""
     if combined:
@@ -251,7 +251,7 @@ def _score_line(wanted: str, combined: bool, features: tuple[str, ...]) -> str:
     return f"score: {mean}{without}, as in OpenEvolve, because the evaluator names no combined_score"
 
 
-def _left(config: Mapping[str, Any]) -> tuple[str, ...]:
+def _unused_settings(config: Mapping[str, Any]) -> tuple[str, ...]:
     """A line for each setting without a counterpart."""
     used = {
         *("language", "file_suffix", "max_code_length", "evaluator.timeout", "evaluator.cascade_evaluation"),
@@ -280,7 +280,7 @@ def _holds_key(config: Mapping[str, Any]) -> bool:
         if isinstance(value, dict) and _holds_key(cast("dict[str, Any]", value)):
             return True
         if isinstance(value, list) and any(
-            isinstance(one, dict) and _holds_key(cast("dict[str, Any]", one)) for one in cast("list[Any]", value)
+            isinstance(item, dict) and _holds_key(cast("dict[str, Any]", item)) for item in cast("list[Any]", value)
         ):
             return True
         if "api_key" in str(name) and isinstance(value, str) and value and not value.startswith("${"):

@@ -25,19 +25,19 @@ PACKAGES = {
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-def packages_of(folder: Path, files: Sequence[str], named: Sequence[str]) -> tuple[str, ...]:
+def packages_of(folder: Path, files: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
     """What the example names, and what these files of it import, without the standard library and the example's own
     modules."""
     own = {path.stem for path in folder.rglob("*.py")} | {path.parent.name for path in folder.rglob("__init__.py")}
-    wanted = dict.fromkeys(PACKAGES.get(name, name) for name in named)
+    packages = dict.fromkeys(PACKAGES.get(name, name) for name in names)
     for file in files:
         if file.endswith(".py"):
-            wanted |= dict.fromkeys(
+            packages |= dict.fromkeys(
                 PACKAGES.get(name, name)
                 for name in _imported(folder / file)
                 if name not in own and name not in sys.stdlib_module_names
             )
-    return tuple(name for name in wanted if _NAME.fullmatch(name))
+    return tuple(name for name in packages if _NAME.fullmatch(name))
 
 
 def missing_of(packages: Sequence[str]) -> tuple[str, ...]:

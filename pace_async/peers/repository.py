@@ -34,29 +34,29 @@ class Place:
         return self.repository if self.fields else f"{self.repository}/{self.file}"
 
 
-def place_of(folder: Path, evo: Mapping[str, Any], wanted: str) -> Place | None:
+def place_of(folder: Path, evo: Mapping[str, Any], program: str) -> Place | None:
     """None if the example has no repository. Raises UsageError if it is not there, if no file may change, and if the
     wanted one may not."""
-    named = evo.get(SEED)
-    if not isinstance(named, str) or not named:
+    seed = evo.get(SEED)
+    if not isinstance(seed, str) or not seed:
         return None
-    repository = next((one for one in (named, PurePosixPath(named).name) if (folder / one).is_dir()), None)
+    repository = next((path for path in (seed, PurePosixPath(seed).name) if (folder / path).is_dir()), None)
     if repository is None or not (folder / repository).resolve().is_relative_to(folder.resolve()):
-        raise UsageError(f"{folder} has no folder {named!r}, which its settings name as {SEED}.")
+        raise UsageError(f"{folder} has no folder {seed!r}, which its settings name as {SEED}.")
     mutable = _paths(evo.get("mutable_paths")) or ["."]
-    kept, ignored = _paths(evo.get("immutable_paths")), _paths(evo.get("ignore_paths"))
-    left_out = [*kept, *ignored]
+    immutable, ignored = _paths(evo.get("immutable_paths")), _paths(evo.get("ignore_paths"))
+    left_out = [*immutable, *ignored]
     files = sorted(set(_files(folder / repository, mutable, left_out)))
-    if wanted:
-        chosen = wanted.removeprefix(f"{repository}/")
+    if program:
+        chosen = program.removeprefix(f"{repository}/")
         if chosen not in files:
-            raise UsageError(f"{wanted!r} is not a file of {folder / repository} that may change: {_some(files)}.")
+            raise UsageError(f"{program!r} is not a file of {folder / repository} that may change: {_some(files)}.")
         return Place(repository, chosen)
     if len(files) == 1:
         return Place(repository, files[0])
     if not files:
         raise UsageError(f"No file of {folder / repository} may change: see mutable_paths in the example's settings.")
-    change = [*("**" if one == "." else one for one in mutable), *(f"!{_glob(one)}" for one in kept)]
+    change = [*("**" if path == "." else path for path in mutable), *(f"!{_glob(path)}" for path in immutable)]
     return Place(repository, files[0], {"change": change, **({"hide": list(map(_glob, ignored))} if ignored else {})})
 
 
@@ -72,10 +72,10 @@ def _files(repository: Path, mutable: Sequence[str], left_out: Sequence[str]) ->
             inside = path.is_file() and path.resolve().is_relative_to(repository.resolve())
             if not inside or path.suffix.lower() in NO_PROGRAMS:
                 continue
-            one = path.relative_to(repository).as_posix()
-            hidden = any(part.startswith(".") or part == "__pycache__" for part in PurePosixPath(one).parts)
-            if not hidden and not any(_below(one, pattern) for pattern in left_out):
-                yield one
+            file = path.relative_to(repository).as_posix()
+            hidden = any(part.startswith(".") or part == "__pycache__" for part in PurePosixPath(file).parts)
+            if not hidden and not any(_below(file, pattern) for pattern in left_out):
+                yield file
 
 
 def _below(name: str, pattern: str) -> bool:
@@ -83,10 +83,12 @@ def _below(name: str, pattern: str) -> bool:
 
 
 def _paths(value: Any) -> list[str]:
-    given = (
-        [str(one).strip("/").removeprefix("./") for one in cast("list[Any]", value)] if isinstance(value, list) else []
+    paths = (
+        [str(path).strip("/").removeprefix("./") for path in cast("list[Any]", value)]
+        if isinstance(value, list)
+        else []
     )
-    return [one for one in given if one and ".." not in PurePosixPath(one).parts]
+    return [path for path in paths if path and ".." not in PurePosixPath(path).parts]
 
 
 def _some(files: Sequence[str]) -> str:

@@ -14,15 +14,15 @@ _LINE = re.compile(rf"^([ \t]*)[^\w\n]*({START_MARK}|{END_MARK})\b[^\n]*?(\r?)$"
 
 def with_one_block(text: str, language: str) -> tuple[str, str]:
     """(the program, what was changed in one sentence, or nothing)."""
-    found = list(_LINE.finditer(text))
-    if not found:
+    matches = list(_LINE.finditer(text))
+    if not matches:
         return text, "no evolve block: the whole program may change"
-    if len(found) == 2 and _is_block(text):
+    if len(matches) == 2 and _is_block(text):
         return text, ""
     comment = language_of(language).comment
     if not comment and not is_marked(text):
         return text, "its evolve marks are not line comments: the whole program may change"
-    kinds = [match[2] for match in found]
+    kinds = [match[2] for match in matches]
     start = next((place for place, kind in enumerate(kinds) if kind == START_MARK), None)
     ends = [place for place, kind in enumerate(kinds) if kind == END_MARK]
     if start is None or not ends or ends[-1] < start:
@@ -30,10 +30,10 @@ def with_one_block(text: str, language: str) -> tuple[str, str]:
             text, {}
         ), "its evolve marks form no block: they are left out, and the whole program may change"
     begin, end = marks(comment)
-    said = "its evolve marks are written as pace reads them"
-    if len(found) > 2:
-        said = "its several evolve blocks are one, from the first mark to the last, so what stands between may change"
-    return _rewritten(text, {start: begin, ends[-1]: end}), said
+    change = "its evolve marks are written as pace reads them"
+    if len(matches) > 2:
+        change = "its several evolve blocks are one, from the first mark to the last, so what stands between may change"
+    return _rewritten(text, {start: begin, ends[-1]: end}), change
 
 
 def _is_block(text: str) -> bool:
@@ -44,13 +44,13 @@ def _is_block(text: str) -> bool:
     return True
 
 
-def _rewritten(text: str, kept: dict[int, str]) -> str:
+def _rewritten(text: str, new_marks: dict[int, str]) -> str:
     """The text with these marks, by their number, and without the others."""
     number = -1
 
     def mark(match: re.Match[str]) -> str:
         nonlocal number
         number += 1
-        return f"{match[1]}{kept[number]}{match[3]}" if number in kept else match[3]
+        return f"{match[1]}{new_marks[number]}{match[3]}" if number in new_marks else match[3]
 
     return _LINE.sub(mark, text)

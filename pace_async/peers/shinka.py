@@ -82,16 +82,16 @@ class Shinka(Importer):
             (folder / name).is_file() and _is_called(folder / name) for name in EVALUATORS
         )
 
-    def read(self, folder: Path, wanted: Wanted) -> Example:
+    def read(self, folder: Path, options: Wanted) -> Example:
         """Raises UsageError for a folder that is no such example."""
         run_file = _run_file(folder)
-        said = constants_of(folder / run_file) if run_file else Constants()
-        config_file, others = _config_file(folder, wanted.config, said)
+        constants = constants_of(folder / run_file) if run_file else Constants()
+        config_file, others = _config_file(folder, options.config, constants)
         config = mapping_of(folder / config_file) if config_file else {}
-        evo, job = _settings(config, said)
-        evaluator, more = _evaluator(folder, job, wanted.evaluator)
-        place = place_of(folder, evo, wanted.program)
-        seed = place.source if place is not None else _seed(folder, evo, wanted.program)
+        evo, job = _settings(config, constants)
+        evaluator, more = _evaluator(folder, job, options.evaluator)
+        place = place_of(folder, evo, options.program)
+        seed = place.source if place is not None else _seed(folder, evo, options.program)
         way = _way(folder / evaluator)
         if (way == REPOSITORY_WAY) != (place is not None):
             raise UsageError(
@@ -100,24 +100,24 @@ class Shinka(Importer):
             )
         several: Mapping[str, list[str]] = place.fields if place is not None else {}
         language = language_of_program(place.file if place is not None else seed, str(evo.get("language") or ""))
-        on_slurm = _on_slurm(config, said, evo)
+        on_slurm = _on_slurm(config, constants, evo)
         timeout, memory = seconds(job.get("time"), on_slurm=on_slurm), megabytes(job.get("mem"))
-        background, source = _background(folder, evo, said)
+        background, source = _background(folder, evo, constants)
         extra = section(job, "extra_cmd_args")
         example = "/".join(["{program}", *(".." for _ in Path(seed).parts)]) if several else COPY
         command = ["python", "-m", "shinka.pace_run", f"{example}/{evaluator}", "{program}", "{results}"]
         command += ["--in-repository", place.repository, place.file] if place is not None else []
         words = len(command)
         command += [word for name, value in extra.items() for word in (f"--{name}", str(value))]
-        told = evo.get("use_text_feedback") is not False
+        feedback = evo.get("use_text_feedback") is not False
         taken = [
             evaluator_line(evaluator, way, more),
             f"seed program: {seed} ({language})",
             *([f"{name}: {', '.join(globs)}" for name, globs in several.items()]),
-            f"score: {wanted.score or 'combined_score'} of metrics.json, where correct.json says that it is correct",
+            f"score: {options.score or 'combined_score'} of metrics.json, where correct.json says that it is correct",
             f"background: {source}",
             f"timeout_s: {timeout or TIMEOUT_S:g} ({'time' if timeout else 'they set none'})",
-            f"feedback: public metrics and text_feedback are {'shown to' if told else 'kept from'} the implementer",
+            f"feedback: public metrics and text_feedback are {'shown to' if feedback else 'kept from'} the implementer",
             *([f"memory_mb: {memory} (mem)"] if memory else []),
             *([f"further arguments: {' '.join(command[words:])} (extra_cmd_args)"] if extra else []),
             *([f"settings: {' and '.join(name for name in (run_file, config_file) if name)}"] if run_file else []),
@@ -135,29 +135,35 @@ class Shinka(Importer):
             fields={
                 **several,
                 **command_fields(
-                    evaluator, command, [wanted.score or "combined_score"], feedback=told, valid="correct.json:correct"
+                    evaluator,
+                    command,
+                    [options.score or "combined_score"],
+                    feedback=feedback,
+                    valid="correct.json:correct",
                 ),
             },
             taken=tuple(taken),
-            left=(*_left(config, said, evo, job), *_unread(job, timeout, memory)),
+            left=(*_unused_settings(config, constants, evo, job), *_unread(job, timeout, memory)),
         )
 
 
-def _seed(folder: Path, evo: Mapping[str, Any], wanted: str) -> str:
+def _seed(folder: Path, evo: Mapping[str, Any], choice: str) -> str:
     """The seed program's file: the wanted one, the one that the settings name, or one of a usual name."""
-    named = str(evo.get("init_program_path") or "")
-    there = [
-        one for one in (named, Path(named).name) if one and not Path(one).is_absolute() and (folder / one).is_file()
+    program = str(evo.get("init_program_path") or "")
+    paths = [
+        path
+        for path in (program, Path(program).name)
+        if path and not Path(path).is_absolute() and (folder / path).is_file()
     ]
-    return find_program(folder, ("initial", "main", "init"), wanted or (there[0] if there else ""))
+    return find_program(folder, ("initial", "main", "init"), choice or (paths[0] if paths else ""))
 
 
-def _background(folder: Path, evo: Mapping[str, Any], said: Constants) -> tuple[str, str]:
+def _background(folder: Path, evo: Mapping[str, Any], constants: Constants) -> tuple[str, str]:
     """(text, where it is from)."""
     text = str(evo.get("task_sys_msg") or "").strip()
     if text:
         return text, "task_sys_msg"
-    partial = next((one for name, one in said.partial.items() if "sys_msg" in name.lower()), "")
+    partial = next((message for name, message in constants.partial.items() if "sys_msg" in name.lower()), "")
     if partial:
         return partial.strip(), "task_sys_msg, where only a run knows what stands in braces: complete it in task.yaml"
     file = next((path for path in sorted(folder.glob("*prompt*.txt")) if path.is_file()), None)
@@ -173,49 +179,51 @@ def _run_file(folder: Path) -> str:
     return ""
 
 
-def _config_file(folder: Path, wanted: str, said: Constants) -> tuple[str, list[str]]:
-    if wanted:
-        return wanted_config(folder, wanted), []
-    named = [str(value) for name, value in said.options.items() if "config" in name and isinstance(value, str)]
-    for name in (Path(one).name for one in named):
+def _config_file(folder: Path, choice: str, constants: Constants) -> tuple[str, list[str]]:
+    if choice:
+        return wanted_config(folder, choice), []
+    paths = [str(value) for name, value in constants.options.items() if "config" in name and isinstance(value, str)]
+    for name in (Path(path).name for path in paths):
         if (folder / name).is_file() and Path(name).suffix in (".yaml", ".yml"):
             return name, []
-    found = settings_files(folder, _GROUPS)
-    small = [name for name in found if "small" in name]
-    first = (small or found)[:1]
-    return (first[0], [name for name in found if name != first[0]]) if first else ("", [])
+    files = settings_files(folder, _GROUPS)
+    small = [name for name in files if "small" in name]
+    first = (small or files)[:1]
+    return (first[0], [name for name in files if name != first[0]]) if first else ("", [])
 
 
-def _settings(config: Mapping[str, Any], said: Constants) -> tuple[dict[str, Any], dict[str, Any]]:
+def _settings(config: Mapping[str, Any], constants: Constants) -> tuple[dict[str, Any], dict[str, Any]]:
     """(those of the evolution, those of a job)."""
-    evo = {**section(config, "evo_config", "evo"), **said.call("EvolutionConfig")}
-    job = {**section(config, "job_config", "job", "distributed_job_config"), **said.call(*_JOBS)}
-    for name, value in said.entries.items():
+    evo = {**section(config, "evo_config", "evo"), **constants.call("EvolutionConfig")}
+    job = {**section(config, "job_config", "job", "distributed_job_config"), **constants.call(*_JOBS)}
+    for name, value in constants.entries.items():
         if name in _USED:
             (job if name in ("eval_program_path", "time", "mem") else evo).setdefault(name, value)
             if name == "task_sys_msg":
                 evo[name] = value
     if not evo.get("task_sys_msg"):
-        texts = [value for name, value in said.names.items() if "sys_msg" in name.lower() and isinstance(value, str)]
+        texts = [
+            value for name, value in constants.names.items() if "sys_msg" in name.lower() and isinstance(value, str)
+        ]
         evo["task_sys_msg"] = texts[0] if texts else ""
     return evo, job
 
 
-def _evaluator(folder: Path, job: Mapping[str, Any], wanted: str) -> tuple[str, list[str]]:
+def _evaluator(folder: Path, job: Mapping[str, Any], choice: str) -> tuple[str, list[str]]:
     """(file relative to the example, others that it could be). Where the settings name one there are no others."""
-    if wanted:
-        name = inside(folder, wanted, "The evaluator")
+    if choice:
+        name = inside(folder, choice, "The evaluator")
         _way(folder / name)
         return name, []
-    named = Path(str(job.get("eval_program_path") or "")).name
-    if named and (folder / named).is_file():
-        _way(folder / named)
-        return named, []
+    file = Path(str(job.get("eval_program_path") or "")).name
+    if file and (folder / file).is_file():
+        _way(folder / file)
+        return file, []
     more = sorted(path.name for path in folder.glob("*eval*.py"))
-    there = [name for name in dict.fromkeys((*EVALUATORS, *more)) if (folder / name).is_file()]
-    if there and there[0] in EVALUATORS:
-        _way(folder / there[0])
-        return there[0], [name for name in there[1:] if _is_called(folder / name)]
+    evaluators = [name for name in dict.fromkeys((*EVALUATORS, *more)) if (folder / name).is_file()]
+    if evaluators and evaluators[0] in EVALUATORS:
+        _way(folder / evaluators[0])
+        return evaluators[0], [name for name in evaluators[1:] if _is_called(folder / name)]
     raise UsageError(
         f"{folder} is not a ShinkaEvolve example: looked for {' or '.join(EVALUATORS)}, which is called with "
         f"--program_path and --results_dir.{nested(folder, EVALUATORS)}"
@@ -245,11 +253,11 @@ def _way(path: Path) -> str:
     )
 
 
-def _on_slurm(config: Mapping[str, Any], said: Constants, evo: Mapping[str, Any]) -> bool:
+def _on_slurm(config: Mapping[str, Any], constants: Constants, evo: Mapping[str, Any]) -> bool:
     """Whether the example's evaluations are jobs of Slurm, which reads a number as minutes."""
     target = section(config, "job_config", "job", "distributed_job_config").get("_target_")
-    slurm = any(said.call(name) for name in _JOBS if name.startswith("Slurm"))
-    return slurm or any("slurm" in str(one).lower() for one in (evo.get("job_type"), target))
+    slurm = any(constants.call(name) for name in _JOBS if name.startswith("Slurm"))
+    return slurm or any("slurm" in str(setting).lower() for setting in (evo.get("job_type"), target))
 
 
 def _unread(job: Mapping[str, Any], timeout: float | None, memory: int | None) -> Iterator[str]:
@@ -259,12 +267,12 @@ def _unread(job: Mapping[str, Any], timeout: float | None, memory: int | None) -
             yield f"job_config.{name} ({str(job[name])[:40]!r} is no limit that can be read: set {field} in task.yaml)"
 
 
-def _left(
-    config: Mapping[str, Any], said: Constants, evo: Mapping[str, Any], job: Mapping[str, Any]
+def _unused_settings(
+    config: Mapping[str, Any], constants: Constants, evo: Mapping[str, Any], job: Mapping[str, Any]
 ) -> tuple[str, ...]:
     """A line for each setting without a counterpart."""
-    database = {**section(config, "db_config", "db"), **said.call("DatabaseConfig")}
-    runner = {**{key: one for key, one in config.items() if key not in _GROUPS}, **said.call(*_RUNNERS)}
+    database = {**section(config, "db_config", "db"), **constants.call("DatabaseConfig")}
+    runner = {**{key: entry for key, entry in config.items() if key not in _GROUPS}, **constants.call(*_RUNNERS)}
     lines: list[str] = []
     groups: tuple[tuple[str, Mapping[str, Any]], ...] = (
         *(("evo_config", evo), ("job_config", job), ("db_config", database), ("runner", runner)),
@@ -276,7 +284,7 @@ def _left(
             hint = _HINTS.get(name) or ("pace has rules of its own: --set search.…" if group == "db_config" else "")
             hint = hint or ("use --implementer MODEL" if "llm" in name else "")
             lines.append(f"{group}.{name}{f' ({hint})' if hint else ''}")
-    unknown = [one.split(".")[1] for one in said.unknown if one.split(".")[0] in ("EvolutionConfig", *_JOBS)]
+    unknown = [entry.split(".")[1] for entry in constants.unknown if entry.split(".")[0] in ("EvolutionConfig", *_JOBS)]
     useful = [name for name in _USED if name in unknown and name not in evo and name not in job]
     lines += [f"{name} (only a run of the example knows it: set it in task.yaml)" for name in useful]
     return tuple(lines)

@@ -17,13 +17,13 @@ def seconds(value: Any, *, on_slurm: bool) -> float | None:
         return None
     if isinstance(value, int | float):
         return float(value) * (60 if on_slurm else 1) or None if 0 <= value < _MOST else None
-    found = _TIME.fullmatch(str(value or "").strip())
-    if found is None:
+    match = _TIME.fullmatch(str(value or "").strip())
+    if match is None:
         return None
-    parts = [int(part) for part in found["parts"].split(":")]
-    if found["days"] is not None:
+    parts = [int(part) for part in match["parts"].split(":")]
+    if match["days"] is not None:
         hours, minutes, rest = (*parts, 0, 0)[:3]
-        return float(int(found["days"]) * 86_400 + hours * 3600 + minutes * 60 + rest) or None
+        return float(int(match["days"]) * 86_400 + hours * 3600 + minutes * 60 + rest) or None
     if len(parts) == 1:
         return float(parts[0] * (60 if on_slurm else 1)) or None
     total = 0
@@ -37,5 +37,5 @@ def megabytes(value: Any) -> int | None:
     for what is no size."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
-    found = _MEMORY.fullmatch(str(value).strip())
-    return math.ceil(float(found["number"]) * _MIB[found["unit"].upper()]) or None if found is not None else None
+    match = _MEMORY.fullmatch(str(value).strip())
+    return math.ceil(float(match["number"]) * _MIB[match["unit"].upper()]) or None if match is not None else None

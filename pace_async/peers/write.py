@@ -70,14 +70,14 @@ def drafted(name: str, example: Example, include: Sequence[str] = ()) -> Draft:
     size = sum((example.folder / name).stat().st_size for name in files)
     if size > _MOST_BYTES:
         raise UsageError(f"{example.folder} holds {size >> 20} MiB: move what the evaluator does not need elsewhere.")
-    return Draft(name, example, seed, note, files, tuple(skipped), _named(example, skipped))
+    return Draft(name, example, seed, note, files, tuple(skipped), _mentioned_files(example, skipped))
 
 
 def _included(example: Example, include: Sequence[str], skipped: list[str]) -> list[str]:
     """The files that `include` names, relative to the example. Takes them out of `skipped`. Raises UsageError."""
-    found: list[str] = []
-    for one in include:
-        name = inside(example.folder, one, "What is included")
+    included: list[str] = []
+    for entry in include:
+        name = inside(example.folder, entry, "What is included")
         place = example.folder / name
         paths = [place] if place.is_file() else [path for path in place.rglob("*") if path.is_file()]
         files = [path.relative_to(example.folder).as_posix() for path in paths if "__pycache__" not in path.parts]
@@ -86,21 +86,21 @@ def _included(example: Example, include: Sequence[str], skipped: list[str]) -> l
         for path in paths:
             if not _leads_into(path, example.folder.resolve()):
                 raise UsageError(f"{path} is a link that leads out of the example: put a copy in its place.")
-        found += files
-    skipped[:] = [name for name in skipped if not _all_within(example.folder, name, found)]
-    return found
+        included += files
+    skipped[:] = [name for name in skipped if not _all_within(example.folder, name, included)]
+    return included
 
 
-def _all_within(folder: Path, name: str, found: Sequence[str]) -> bool:
-    """Whether a file, or every file of a folder, is among those found."""
+def _all_within(folder: Path, name: str, included: Sequence[str]) -> bool:
+    """Whether a file, or every file of a folder, is among those included."""
     place = folder / name
     if not place.is_dir():
-        return name in found
+        return name in included
     inner = {path.relative_to(folder).as_posix() for path in place.rglob("*") if path.is_file()}
-    return inner <= set(found)
+    return inner <= set(included)
 
 
-def _named(example: Example, skipped: Sequence[str]) -> tuple[str, ...]:
+def _mentioned_files(example: Example, skipped: Sequence[str]) -> tuple[str, ...]:
     """Of the files that are not copied, those that the evaluator's text names."""
     text = text_of(example.folder / example.evaluator)
     return tuple(name for name in skipped if re.search(rf"[\"'/]{re.escape(Path(name).name)}[\"'/]", text))
@@ -195,7 +195,7 @@ def task_yaml(draft: Draft, bounds: Bounds, stages: Stages, prefix: str = "") ->
         ("", {"coding_requirements": _requirements(draft)}),
         ("", {"direction": example.direction}),
         (
-            f"Progress is measured between these scores. {_known(example, bounds)}",
+            f"Progress is measured between these scores. {_bounds_remark(example, bounds)}",
             {"bounds": {"lower": bounds[0], "upper": bounds[1]}},
         ),
         ("", {"target": example.target} if example.target is not None else {}),
@@ -217,7 +217,7 @@ def task_yaml(draft: Draft, bounds: Bounds, stages: Stages, prefix: str = "") ->
     return "".join(lines)
 
 
-def _known(example: Example, bounds: Bounds) -> str:
+def _bounds_remark(example: Example, bounds: Bounds) -> str:
     if {example.target, example.upper} & set(bounds):
         return "One is the best that the example names, the other is from the seed program."
     return "They are guessed from the seed program: set them to yours."
@@ -227,11 +227,11 @@ def _requirements(draft: Draft) -> str:
     example = draft.example
     language = language_of(example.language)
     where = "several files" if example.is_folder else f"one file, {example.program}"
-    said = [f"The program is {language.title or example.language} in {where}."]
+    sentences = [f"The program is {language.title or example.language} in {where}."]
     if is_marked(draft.seed):
-        said.append("Only the lines between the two EVOLVE-BLOCK marks change; both marks stay.")
-    said.append("Functions that are called from outside the changed part keep their names and parameters.")
-    return " ".join((*said, *example.requirements))
+        sentences.append("Only the lines between the two EVOLVE-BLOCK marks change; both marks stay.")
+    sentences.append("Functions that are called from outside the changed part keep their names and parameters.")
+    return " ".join((*sentences, *example.requirements))
 
 
 class _Blocks(Dumper):
@@ -261,7 +261,7 @@ def _clean(value: Any) -> Any:
 def _files(folder: Path, inside: str, secret: frozenset[str], skipped: list[str]) -> Iterator[str]:
     """The files to copy, relative to the example. Links are followed where they lead to a file."""
     with os.scandir(folder) as entries:
-        for entry in sorted(entries, key=lambda one: one.name):
+        for entry in sorted(entries, key=lambda child: child.name):
             name = f"{inside}{entry.name}"
             if _NOT_COPIED.fullmatch(entry.name) or name in secret:
                 if not entry.name.startswith((".", "__pycache__")):

@@ -56,18 +56,18 @@ def count(shape: StepShape, known: dict[tuple[Layers, StepShape], PhaseBytes] | 
     shape = replace(shape, head_chunk=chunk_of(shape.head_chunk, shape.rows * shape.answers, text.vocab_size))
     few = fewer_layers(text)
     if few is None or text.num_hidden_layers * shape.tokens <= COUNTED:
-        return _counted(config, shape).bytes()
-    taken = {} if known is None else known
+        return _phase_bytes(config, shape).bytes()
+    cache = {} if known is None else known
 
     def short(kinds: Layers, part: StepShape) -> PhaseBytes:
-        if (kinds, part) not in taken:
-            taken[kinds, part] = _counted(_with_layers(part.model, kinds), part)
-        return taken[kinds, part]
+        if (kinds, part) not in cache:
+            cache[kinds, part] = _phase_bytes(_with_layers(part.model, kinds), part)
+        return cache[kinds, part]
 
     return (drawn_out_whole if shape.lora_rank is None else drawn_out)(shape, few, short)
 
 
-def _counted(config: Any, shape: StepShape) -> PhaseBytes:
+def _phase_bytes(config: Any, shape: StepShape) -> PhaseBytes:
     with torch.device("meta"):
         policy = _policy(config, shape)
         kind = torch.float32 if shape.lora_rank is None else config.dtype or torch.float32
@@ -96,7 +96,7 @@ def _counted(config: Any, shape: StepShape) -> PhaseBytes:
             _passes(policy, reference, shape)
         optimizer.step()
         parameters = sum(weight.numel() for weight in policy.parameters())
-        held = [sum(weight.numel() for weight in layer.parameters()) for layer in layers(policy)]
+        layer_sizes = [sum(weight.numel() for weight in layer.parameters()) for layer in layers(policy)]
         peaks[3] = max(peaks[3], live.peak)
         return PhaseBytes(
             parameters=parameters,
@@ -109,8 +109,8 @@ def _counted(config: Any, shape: StepShape) -> PhaseBytes:
             head=peaks[1],
             backward=peaks[2],
             end=peaks[3],
-            layer=max(held, default=0),
-            root=parameters - sum(held),
+            layer=max(layer_sizes, default=0),
+            root=parameters - sum(layer_sizes),
         )
 
 
@@ -231,8 +231,8 @@ def main() -> None:
     die_with_parent()
     logging.set_verbosity_error()
     known: dict[tuple[Layers, StepShape], PhaseBytes] = {}
-    for asked in sys.stdin:
-        shape = StepShape.from_json(asked)
+    for request in sys.stdin:
+        shape = StepShape.from_json(request)
         try:
             answer = asdict(count(shape, known))
         except CannotBuild as error:

@@ -103,6 +103,6 @@ def _late(shape: StepShape) -> NotCounted:
     return NotCounted(f"The memory of {shape.model} was not counted after {DEADLINE_S:.0f} s.")
 
 
-def _failed(shape: StepShape, said: bytes) -> NotCounted:
-    last = (said.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
+def _failed(shape: StepShape, output: bytes) -> NotCounted:
+    last = (output.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
     return NotCounted(f"The memory of {shape.model} could not be counted: {last[:300]}.")

@@ -47,7 +47,7 @@ class PhaseBytes:
     root: int
 
     def bytes(self) -> StepBytes:
-        same = {one.name: getattr(self, one.name) for one in fields(StepBytes) if one.name != "peak"}
+        same = {field.name: getattr(self, field.name) for field in fields(StepBytes) if field.name != "peak"}
         return StepBytes(**same, peak=max(self.forward, self.head, self.backward, self.end))
 
 

@@ -34,30 +34,30 @@ def drawn_out_whole(shape: StepShape, few: FewLayers, count: Callable[[Layers, S
 
     least = counted(few.least, lengths)
     deeper = {kind: counted(few.with_one_more(kind), lengths) for kind in few.whole}
-    of_least = [step.forward - _held(step) for step in least]
-    kept = {  # by one layer of each kind
-        kind: at_length(lengths, [step.forward - _held(step) - of_least[at] for at, step in enumerate(steps)])
+    of_least = [step.forward - _resident_bytes(step) for step in least]
+    per_layer = {  # bytes kept by one layer of each kind
+        kind: at_length(lengths, [step.forward - _resident_bytes(step) - of_least[at] for at, step in enumerate(steps)])
         for kind, steps in deeper.items()
     }
-    every = sum(few.whole[kind] * of_one for kind, of_one in kept.items())
-    further = sum(few.further(kind) * of_one for kind, of_one in kept.items())
+    every = sum(few.whole[kind] * of_one for kind, of_one in per_layer.items())
+    further = sum(few.further(kind) * of_one for kind, of_one in per_layer.items())
     longer = counted(few.least, middle)
-    one = FULL if FULL in few.whole else few.least[-1]
-    alone = count((one,), shape)
+    lone_kind = FULL if FULL in few.whole else few.least[-1]
+    alone = count((lone_kind,), shape)
     extra = max(
         at_length(lengths, of_least) + further,
-        at_length(middle, [step.backward - _held(step) for step in longer]) + further,
-        max(alone.head, alone.backward) - _held(alone) + every - kept[one],
-        alone.end - _held(alone),
+        at_length(middle, [step.backward - _resident_bytes(step) for step in longer]) + further,
+        max(alone.head, alone.backward) - _resident_bytes(alone) + every - per_layer[lone_kind],
+        alone.end - _resident_bytes(alone),
     )
     names = ("parameters", "trained", "weights", "reference", "gradient", "moments")
     sizes = {name: getattr(least[0], name) for name in names}
     for kind, steps in deeper.items():
         for name in names:
             sizes[name] += few.further(kind) * (getattr(steps[0], name) - getattr(least[0], name))
-    held = sum(sizes[name] for name in names[2:])
-    return StepBytes(**sizes, peak=held + round(extra), layer=max(step.layer for step in least), root=least[0].root)
+    resident = sum(sizes[name] for name in names[2:])
+    return StepBytes(**sizes, peak=resident + round(extra), layer=max(step.layer for step in least), root=least[0].root)
 
 
-def _held(step: PhaseBytes) -> int:
+def _resident_bytes(step: PhaseBytes) -> int:
     return step.weights + step.reference + step.gradient + step.moments

@@ -73,17 +73,17 @@ def too_old() -> TooOld | None:
 def torch_here() -> Torch | None:
     """The torch of this environment, from its own files. None if it is not installed."""
     try:
-        found = distribution("torch")
+        package = distribution("torch")
     except PackageNotFoundError:
         return None
-    file = Path(str(found.locate_file("torch/version.py")))
+    file = Path(str(package.locate_file("torch/version.py")))
     try:
         text = file.read_text("utf-8")
     except (OSError, ValueError):
         text = ""
     version, cuda = _VERSION_OF_TORCH.search(text), _CUDA_OF_TORCH.search(text)
     # A package of the usual index leaves out of its own version for which CUDA it is built.
-    return Torch(found.version if version is None else version[1], None if cuda is None else cuda[1])
+    return Torch(package.version if version is None else version[1], None if cuda is None else cuda[1])
 
 
 def driver_here() -> Driver | None:

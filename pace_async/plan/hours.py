@@ -46,12 +46,12 @@ def seconds_of(shape: Shape, pace: Pace) -> float:
     """A run's seconds. Behind a barrier the stages of a group follow one another. Else what is slowest decides: the
     threads, the evaluations or the learner."""
     groups = shape.candidates / shape.group_size
-    asked, scored = pace.advice + pace.program, pace.evaluation
+    call_seconds, scored = pace.advice + pace.program, pace.evaluation
     if shape.barrier:
         rounds = math.ceil(shape.group_size / shape.threads)
         evaluations = math.ceil(shape.group_size / min(shape.slots, shape.threads))
-        return groups * (rounds * asked + evaluations * scored + pace.training)
-    threads = shape.candidates * (asked + scored) / shape.threads
+        return groups * (rounds * call_seconds + evaluations * scored + pace.training)
+    threads = shape.candidates * (call_seconds + scored) / shape.threads
     return max(threads, shape.candidates * scored / shape.slots, groups * pace.training)
 
 

@@ -31,11 +31,11 @@ class LiveBytes(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        made = func(*args, **(kwargs or {}))
-        for leaf in _leaves(made):
+        output = func(*args, **(kwargs or {}))
+        for leaf in _leaves(output):
             if isinstance(leaf, torch.Tensor):
                 self._count(leaf.untyped_storage())
-        return made
+        return output
 
     def _count(self, storage: Any) -> None:
         key, size = storage._cdata, storage.nbytes()

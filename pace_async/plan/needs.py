@@ -133,17 +133,17 @@ def _learner(config: Config, step: StepBytes, version: float, on_card: bool) -> 
         Part("learner", "AdamW's moments, float32", share * step.moments),
         Part("learner", "the largest pass: activations, logits", float(copies * step.passes)),
     )
-    held = [part for part in parts if part.size > 0]
+    allocations = [part for part in parts if part.size > 0]
     if sharded:
         gathered = 2 * 4.0 * (step.root + GATHERED_LAYERS * step.layer)
-        held.append(Part("learner", "layers gathered for a pass", copies * gathered, assumed=True))
+        allocations.append(Part("learner", "layers gathered for a pass", copies * gathered, assumed=True))
     if sharded and TRANSPORTS[config.advisor.transport].gpu_to_gpu:
-        held.append(Part("learner", "a version gathered, beyond a pass", max(0.0, step.weights - step.passes)))
+        allocations.append(Part("learner", "a version gathered, beyond a pass", max(0.0, step.weights - step.passes)))
     if TRANSPORTS[config.advisor.transport].in_one_memory:
-        held.append(Part("learner", "a version that the engine opens", version))
-    yield from held
+        allocations.append(Part("learner", "a version that the engine opens", version))
+    yield from allocations
     if on_card:
-        rest = CUDA_GIB * GIB + FRAGMENTS * sum(part.size for part in held)
+        rest = CUDA_GIB * GIB + FRAGMENTS * sum(part.size for part in allocations)
         yield Part("learner", "CUDA, and what is fragmented", rest, assumed=True)
 
 
@@ -165,11 +165,11 @@ class _Engine:
     @property
     def cache(self) -> float:
         """Bytes for keys and values on each card: as given, or what is left of the engine's share."""
-        given, all_requests = self.config.advisor.kv_cache_gib, self.one * self.config.search.threads
+        cache_gib, all_requests = self.config.advisor.kv_cache_gib, self.one * self.config.search.threads
         if not engine_of(self.config.advisor.engine).serves_adapters:  # the embedded engine takes what it needs
             return all_requests
-        if given is not None:
-            return given * GIB
+        if cache_gib is not None:
+            return cache_gib * GIB
         if self.card is None:
             return GIB
         return max(0.0, self.config.advisor.gpu_memory * self.card - self._weights - self._adapters - ENGINE_GIB * GIB)
@@ -225,8 +225,8 @@ def _host(config: Config, step: StepBytes, version: float, on_card: bool) -> Ite
         yield max(parts, key=lambda part: part.size)
     if on_card:
         engines = config.advisor.ranks
-        what = "a version while it is read" if engines == 1 else "a version while each rank reads it"
-        yield Part("engine", what, engines * version)
+        label = "a version while it is read" if engines == 1 else "a version while each rank reads it"
+        yield Part("engine", label, engines * version)
 
 
 def _shared(config: Config) -> Iterator[Part]:

@@ -71,13 +71,13 @@ def places_of(needs: RunNeeds, owned: Owned, capacity: Capacity) -> tuple[Place,
 
 def faults(places: Sequence[Place], needs: RunNeeds) -> list[str]:
     """What does not fit, a clause for each, empty if all that is known fits."""
-    found = [_fault(place) for place in places if place.fits is False]
+    clauses = [_fault(place) for place in places if place.fits is False]
     if needs.cache_one > needs.cache:
-        found.append(
+        clauses.append(
             f"one request of the longest call needs {in_gib(needs.cache_one)} GiB of keys and values, and vLLM would "
             f"have {in_gib(needs.cache)}"
         )
-    return found
+    return clauses
 
 
 def _fault(place: Place) -> str:

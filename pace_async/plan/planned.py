@@ -163,9 +163,9 @@ def _remedies(
     adapters = served or engine_of(config.advisor.engine).serves_adapters
     by_call = config.advisor.max_tokens_by_call
     shorter = {call: min(longest, SHORT_ANSWER) for call, longest in by_call.items()}
-    given = config.advisor.kv_cache_gib
-    wider = given is None and alone and config.advisor.gpu_memory < OWN_CARD
-    small = given is None or plan.needs.cache_one > plan.needs.cache
+    cache_gib = config.advisor.kv_cache_gib
+    wider = cache_gib is None and alone and config.advisor.gpu_memory < OWN_CARD
+    small = cache_gib is None or plan.needs.cache_one > plan.needs.cache
     least = max(1, math.ceil(FEW_CALLS * plan.needs.cache_one / GIB))
     engine: tuple[tuple[bool, str, object], ...] = (
         (served, "advisor.engine", VLLM),
@@ -180,7 +180,7 @@ def _remedies(
         (learner.micro_tokens > tokens, "learner.micro_tokens", tokens),
         *(engine if served else ()),
         (adapters and learner.lora_rank is None, "learner.lora_rank", LORA_RANK),
-        (adapters and given is not None and least < given, "advisor.kv_cache_gib", least),
+        (adapters and cache_gib is not None and least < cache_gib, "advisor.kv_cache_gib", least),
         (long_prompt, "advisor.max_prompt_tokens", SHORT_PROMPT),
         (long_answer, "advisor.max_tokens", SHORT_ANSWER),
         (shorter != by_call, "advisor.max_tokens_by_call", shorter),
@@ -193,9 +193,9 @@ def _remedies(
 
 def _in_words(changes: Mapping[str, object]) -> str:
     """The changes as `--set` takes them."""
-    written = [f"{key}={_written(value)}" for key, value in changes.items()]
+    written = [f"{key}={_text_of(value)}" for key, value in changes.items()]
     return written[0] if len(written) == 1 else f"{', '.join(written[:-1])} and {written[-1]}"
 
 
-def _written(value: object) -> str:
+def _text_of(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))

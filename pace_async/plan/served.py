@@ -35,20 +35,20 @@ def served_model(folder: Path) -> ServedModel:
     """Raises UsageError for a config.json that does not describe a decoder of text."""
     file = folder / "config.json"
     try:
-        given: dict[str, Any] = json.loads(file.read_text("utf-8"))
+        config: dict[str, Any] = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"{file} cannot be read ({error}): make the folder again.") from None
-    text: dict[str, Any] = given.get("text_config") or given
+    text: dict[str, Any] = config.get("text_config") or config
     try:
         linear = _linear_layers(text)
         heads = int(text.get("num_key_value_heads") or text["num_attention_heads"])
         width = int(text.get("head_dim") or text["hidden_size"] // text["num_attention_heads"])
-        weight = _BYTES.get(str(text.get("dtype") or given.get("dtype") or given.get("torch_dtype")), 4)
+        weight = _BYTES.get(str(text.get("dtype") or config.get("dtype") or config.get("torch_dtype")), 4)
         full = int(text["num_hidden_layers"]) - linear
         state = linear * _state(text, weight) if linear else 0
-        tied = bool(text.get("tie_word_embeddings") or given.get("tie_word_embeddings"))
+        tied = bool(text.get("tie_word_embeddings") or config.get("tie_word_embeddings"))
         head = int(text["vocab_size"]) * int(text["hidden_size"]) * weight if tied else 0
-        return ServedModel(weight, full * 2 * heads * width * weight, state, heads, text is not given, head)
+        return ServedModel(weight, full * 2 * heads * width * weight, state, heads, text is not config, head)
     except (KeyError, TypeError, ZeroDivisionError) as error:
         raise UsageError(f"{file} does not describe a language model ({type(error).__name__}: {error}).") from None
 
@@ -57,10 +57,10 @@ def refuse_unless_divisible(model: str, folder: Path, ranks: int) -> None:
     """Raises UsageError for a model that vLLM cannot divide among so many cards. `model` is its name for the user. A
     number that config.json does not state is not checked."""
     try:
-        given: dict[str, Any] = json.loads((folder / "config.json").read_text("utf-8"))
+        config: dict[str, Any] = json.loads((folder / "config.json").read_text("utf-8"))
     except (OSError, ValueError):
         return  # whoever reads more of it says so
-    text: dict[str, Any] = given.get("text_config") or given
+    text: dict[str, Any] = config.get("text_config") or config
     heads = text.get("num_key_value_heads")
     for name, divided in (
         ("num_attention_heads", text.get("num_attention_heads")),

@@ -43,20 +43,20 @@ def back_up(where: str | Place, target: Path, *, force: bool = False) -> int:
 def _copy(source: Path, draft: Path) -> None:
     if not draft.parent.is_dir():
         raise UsageError(f"Cannot write {draft.parent}: there is no such folder.")
-    seen, uri = mark(source), reading_uri(source)
+    first_mark, uri = mark(source), reading_uri(source)
     reader = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S)
     writer = sqlite3.connect(draft, isolation_level=None)
     try:
         reader.backup(writer)
         writer.execute("PRAGMA journal_mode=DELETE")
-        found = [row[0] for row in writer.execute("PRAGMA integrity_check")]
+        findings = [row[0] for row in writer.execute("PRAGMA integrity_check")]
     finally:
         writer.close()
         reader.close()
-    if changed_since(uri, source, seen):
+    if changed_since(uri, source, first_mark):
         raise UsageError(f"{source} was written while it was copied: ask again.")
-    if found != ["ok"]:
-        raise UsageError(f"The copy of {source} does not pass its check ({found[0]}): see `pace db check`.")
+    if findings != ["ok"]:
+        raise UsageError(f"The copy of {source} does not pass its check ({findings[0]}): see `pace db check`.")
 
 
 def _settle(draft: Path, target: Path) -> None:

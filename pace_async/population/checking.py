@@ -91,21 +91,21 @@ def _check_snapshot(connection: Connection, run_id: int, name: str) -> Check:
         return Check(name, "none")
     of = f"of {snapshot.seq} facts"
     try:
-        kept, folded = states_at(connection, run_id, header_of(connection, run_id), snapshot)
+        restored, folded = states_at(connection, run_id, header_of(connection, run_id), snapshot)
     except ValueError as error:
         return Check(name, of, (f"the snapshot {of} does not read: {error}",))
     wrong = [
         field.name
         for field in fields(RunState)
-        if field.name not in OF_A_PROCESS and _differs(kept, folded, field.name)
+        if field.name not in OF_A_PROCESS and _differs(restored, folded, field.name)
     ]
     return Check(name, of, tuple(f"the snapshot {of} has another {part} than they give" for part in wrong))
 
 
-def _differs(kept: RunState, folded: RunState, name: str) -> bool:
+def _differs(restored: RunState, folded: RunState, name: str) -> bool:
     """Whether the two differ in what a population keeps: a number that is not finite is none there."""
-    one, other = getattr(kept, name), getattr(folded, name)
-    return one != other and _plain(one) != _plain(other)
+    value, other = getattr(restored, name), getattr(folded, name)
+    return value != other and _plain(value) != _plain(other)
 
 
 def _plain(value: Any) -> Any:
@@ -141,21 +141,21 @@ def project_run(connection: Connection, run_id: int, target: Connection) -> int:
 
 def _differences(connection: Connection, run_id: int, projected: Connection, new_id: int) -> Iterator[str]:
     """The tables that differ, each with its first row that does, at most SHOWN."""
-    shown = 0
+    count = 0
     for table in Base.metadata.sorted_tables:
-        if table.name in NOT_PROJECTED or shown == SHOWN:
+        if table.name in NOT_PROJECTED or count == SHOWN:
             continue
-        stored, made = digest_of(connection, table, run_id), digest_of(projected, table, new_id)
-        if stored != made:
-            shown += 1
+        stored, expected = digest_of(connection, table, run_id), digest_of(projected, table, new_id)
+        if stored != expected:
+            count += 1
             yield _difference(
                 table, digests_by_key(connection, table, run_id), digests_by_key(projected, table, new_id)
             )
 
 
-def _difference(table: Table, stored: dict[str, str], made: dict[str, str]) -> str:
-    key = next(key for key in {**made, **stored} if stored.get(key) != made.get(key))
-    how = "is not in the journal" if key not in made else "is missing" if key not in stored else "differs from it"
+def _difference(table: Table, stored: dict[str, str], expected: dict[str, str]) -> str:
+    key = next(key for key in {**expected, **stored} if stored.get(key) != expected.get(key))
+    how = "is not in the journal" if key not in expected else "is missing" if key not in stored else "differs from it"
     return f"{table.name}: row {key} {how}"
 
 

@@ -86,10 +86,10 @@ def damage_soon(place: Place) -> str:
 def identity(place: Place) -> tuple[int, int] | None:
     """What tells a file from one that stands in its place later. None for a server, and for a file that is gone."""
     try:
-        found = place.stat() if isinstance(place, Path) else None
+        status = place.stat() if isinstance(place, Path) else None
     except OSError:
         return None
-    return (found.st_dev, found.st_ino) if found is not None else None
+    return (status.st_dev, status.st_ino) if status is not None else None
 
 
 @contextmanager
@@ -106,12 +106,12 @@ def told_if_damaged(place: Place) -> Generator[None]:
         raise _damaged(place, error) from None
     except (TypeError, ValueError, AttributeError):
         try:
-            found = sqlite.mistyped(place) if isinstance(place, Path) else ""
+            mismatch = sqlite.mistyped(place) if isinstance(place, Path) else ""
         except DBAPIError as error:
             raise _damaged(place, error) from None
-        if not found:
+        if not mismatch:
             raise
-        raise UsageError(f"{place} was changed by another program ({found}): restore it from a backup.") from None
+        raise UsageError(f"{place} was changed by another program ({mismatch}): restore it from a backup.") from None
 
 
 def _damaged(place: Place, error: DBAPIError) -> UsageError:

@@ -83,7 +83,7 @@ def _refuse_unless_current(place: Place) -> None:
     refuse_unless_current(state, str(place))
 
 
-def _tables_copied(read: Connection, run_id: int, written: Connection, there: Place) -> tuple[TableCopied, ...]:
+def _tables_copied(read: Connection, run_id: int, written: Connection, target: Place) -> tuple[TableCopied, ...]:
     tables, copied = Base.metadata.sorted_tables, list[TableCopied]()
     new_id = 0
     for table in tables:
@@ -98,19 +98,19 @@ def _tables_copied(read: Connection, run_id: int, written: Connection, there: Pl
         if before != after:
             raise UsageError(
                 f"The copy of table {table.name} has {after.rows} rows with digest {after.digest[:12]}, and "
-                f"{before.rows} with {before.digest[:12]} were read: nothing was copied to {there}."
+                f"{before.rows} with {before.digest[:12]} were read: nothing was copied to {target}."
             )
         copied.append(after)
     if broken := dangling(written):
         raise UsageError(f"The run is damaged, and was not copied: {broken[0]}.")
-    return tuple(sorted(copied, key=lambda one: one.table))
+    return tuple(sorted(copied, key=lambda entry: entry.table))
 
 
 def rows_of_run(connection: Connection, table: Table, run_id: int) -> Iterator[dict[str, Any]]:
     """The rows of a run in a table by key, without the run's number."""
     columns = [column for column in table.columns if column.name != "run_id"]
-    asked = select(*columns).where(table.c.run_id == run_id).order_by(*table.primary_key.columns)
-    for row in connection.execute(asked, execution_options={"yield_per": BATCH}).mappings():
+    statement = select(*columns).where(table.c.run_id == run_id).order_by(*table.primary_key.columns)
+    for row in connection.execute(statement, execution_options={"yield_per": BATCH}).mappings():
         yield dict(row)
 
 
@@ -164,17 +164,17 @@ def _insert(connection: Connection, table: Table, run_id: int, rows: Iterator[di
 
 def _parents_first(rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Candidates, each after its parent, which may have a greater number. Raises UsageError for one without."""
-    seen, waiting = set[int](), dict[int, list[dict[str, Any]]]()
+    yielded, waiting = set[int](), dict[int, list[dict[str, Any]]]()
     for row in rows:
-        if row["parent"] is not None and row["parent"] not in seen:
+        if row["parent"] is not None and row["parent"] not in yielded:
             waiting.setdefault(row["parent"], []).append(row)
             continue
         ready = [row]
         while ready:
-            one = ready.pop()
-            seen.add(one["candidate"])
-            ready.extend(waiting.pop(one["candidate"], ()))
-            yield one
+            next_row = ready.pop()
+            yielded.add(next_row["candidate"])
+            ready.extend(waiting.pop(next_row["candidate"], ()))
+            yield next_row
     if waiting:
         raise UsageError(
             f"The run is damaged, and was not copied: candidate {min(waiting)} is a parent and has no row."

@@ -33,9 +33,9 @@ psycopg.adapters.register_loader("numeric", _PlainNumber)
 class _Timed(psycopg.Connection[Any]):
     answer_s = 0.0
 
-    def wait(self, gen: Any, *arguments: Any, **named: Any) -> Any:
+    def wait(self, gen: Any, *arguments: Any, **keywords: Any) -> Any:
         try:
-            return super().wait(_timed(gen, self.answer_s), *arguments, **named)
+            return super().wait(_timed(gen, self.answer_s), *arguments, **keywords)
         except Unanswered:
             self.pgconn.finish()
             raise
@@ -44,9 +44,9 @@ class _Timed(psycopg.Connection[Any]):
 class _AsyncTimed(psycopg.AsyncConnection[Any]):
     answer_s = 0.0
 
-    async def wait(self, gen: Any, *arguments: Any, **named: Any) -> Any:
+    async def wait(self, gen: Any, *arguments: Any, **keywords: Any) -> Any:
         try:
-            return await super().wait(_timed(gen, self.answer_s), *arguments, **named)
+            return await super().wait(_timed(gen, self.answer_s), *arguments, **keywords)
         except Unanswered:
             self.pgconn.finish()
             raise
@@ -66,14 +66,14 @@ def _timed(gen: Generator[Any, Any, Any], answer_s: float) -> Generator[Any, Any
     """The driver's generator with a deadline. It yields what it waits for, and receives 0 if nothing came for a
     moment."""
     try:
-        wanted = next(gen)
+        wait = next(gen)
         until = time.monotonic() + answer_s
         while True:
-            ready = yield wanted
+            ready = yield wait
             if ready:
                 until = time.monotonic() + answer_s
             elif time.monotonic() >= until:
                 raise Unanswered(f"no answer for {answer_s:g} s")
-            wanted = gen.send(ready)
+            wait = gen.send(ready)
     except StopIteration as done:
         return done.value

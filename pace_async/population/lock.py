@@ -48,8 +48,8 @@ class RunLock:
             file = os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+")
         except OSError as error:
             raise UsageError(f"Cannot lock the run at {self.path.parent}: {error.strerror}.") from None
-        if not _taken(file):
-            known = _written(file)
+        if not _try_lock(file):
+            known = _holder_in(file)
             file.close()
             since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(known.since)) if known else ""
             who = f"process {known.pid} (since {since})" if known else "another process"
@@ -99,7 +99,7 @@ class RunLock:
             self._file = None
 
 
-def _taken(file: IO[str]) -> bool:
+def _try_lock(file: IO[str]) -> bool:
     """Whether the lock was taken. Tries again, because another process's `is_driven` holds it for a moment."""
     for _ in range(3):
         try:
@@ -132,20 +132,20 @@ def holder_of(folder: Path) -> Holder | None:
     """The holder of the run in this folder, None if there is none or it is unknown."""
     try:
         with (folder / LOCK_NAME).open() as file:
-            return _written(file) if is_driven(folder) else None
+            return _holder_in(file) if is_driven(folder) else None
     except OSError:
         return None
 
 
-def _written(file: IO[str]) -> Holder | None:
+def _holder_in(file: IO[str]) -> Holder | None:
     try:
         file.seek(0)
-        found = cast("dict[str, Any]", json.loads(file.read()))
-        since = found.get("waits_since")
+        record = cast("dict[str, Any]", json.loads(file.read()))
+        since = record.get("waits_since")
         return Holder(
-            pid=int(found["pid"]),
-            since=float(found["since"]),
-            waits_for=str(found.get("waits_for", "")),
+            pid=int(record["pid"]),
+            since=float(record["since"]),
+            waits_for=str(record.get("waits_for", "")),
             waits_since=None if since is None else float(since),
         )
     except (ValueError, KeyError, TypeError):

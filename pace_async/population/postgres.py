@@ -91,14 +91,14 @@ def refuse_unless_there(place: Server) -> None:
 def _is_pooled(connection: Connection) -> bool:
     """Whether the process that answers is not the one that the connection began with. A pooler cannot know at the
     beginning which process of the server will answer, so it gives a number of its own."""
-    told: Any = connection.connection.driver_connection
-    return connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one() != told.info.backend_pid
+    driver_connection: Any = connection.connection.driver_connection
+    return connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one() != driver_connection.info.backend_pid
 
 
 def engine(place: Server, access: Access) -> Engine:
     """An engine for synchronous code. Raises UsageError if the driver is not installed."""
     try:
-        made = create_engine(_url(place), connect_args=_arguments(access))
+        new_engine = create_engine(_url(place), connect_args=_arguments(access))
         from pace_async.population.deadlines import connect_by
     except ModuleNotFoundError:
         raise UsageError(f"PostgreSQL needs a driver that is not installed: {install_line('postgres')}.") from None
@@ -107,8 +107,8 @@ def engine(place: Server, access: Access) -> Engine:
     def connected(_dialect: Any, _record: Any, arguments: Any, named: Any) -> Any:
         return connect(*arguments, **named)
 
-    event.listen(made, "do_connect", connected)
-    return made
+    event.listen(new_engine, "do_connect", connected)
+    return new_engine
 
 
 def reading_engine(place: Server) -> AsyncEngine:
@@ -159,9 +159,9 @@ class Listening:
         if self._connection is None:
             self._connection = await anyio.to_thread.run_sync(self._opened)
             return
-        told: Any = self._connection.connection.driver_connection
+        driver_connection: Any = self._connection.connection.driver_connection
         with anyio.move_on_after(HEAR_S):
-            await anyio.wait_readable(told.fileno())
+            await anyio.wait_readable(driver_connection.fileno())
         try:
             await anyio.to_thread.run_sync(self._connection.exec_driver_sql, "SELECT 1")  # reads what has come
         except DBAPIError:
@@ -176,8 +176,8 @@ class Listening:
 
     def _opened(self) -> Connection:
         connection = self._reader.connect().execution_options(isolation_level="AUTOCOMMIT")
-        told: Any = connection.connection.driver_connection
-        told.add_notify_handler(_unread)  # without a handler the driver keeps them all
+        driver_connection: Any = connection.connection.driver_connection
+        driver_connection.add_notify_handler(_unread)  # without a handler the driver keeps them all
         connection.exec_driver_sql(f"LISTEN {CHANNEL}")
         return connection
 

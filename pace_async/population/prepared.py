@@ -51,16 +51,16 @@ class Prepared:
         """The first column of the first row, as the driver returns it, or None without a row."""
         cursor = self._executed(connection, (row,))
         try:
-            found = cursor.fetchone()
+            record = cursor.fetchone()
         finally:
             cursor.close()
-        return None if found is None else found[0]
+        return None if record is None else record[0]
 
     def values(self, connection: Connection, row: Mapping[str, Any]) -> list[Any]:
         """The first column of every row selected or returned, as the driver returns it."""
         cursor = self._executed(connection, (row,))
         try:
-            return [found[0] for found in cursor.fetchall()]
+            return [record[0] for record in cursor.fetchall()]
         finally:
             cursor.close()
 
@@ -69,12 +69,12 @@ class Prepared:
         compiled = self._compiled.get(dialect.name)
         if compiled is None:
             compiled = self._compiled[dialect.name] = _compile(self._statement, self._columns, dialect)
-        one = len(rows) == 1
-        parameters: Any = compiled.parameters(rows[0]) if one else [compiled.parameters(row) for row in rows]
+        is_single = len(rows) == 1
+        parameters: Any = compiled.parameters(rows[0]) if is_single else [compiled.parameters(row) for row in rows]
         driver: Any = connection.connection.dbapi_connection
         cursor = driver.cursor()
         try:
-            if one:
+            if is_single:
                 cursor.execute(compiled.sql, parameters)
             else:
                 cursor.executemany(compiled.sql, parameters)
@@ -87,20 +87,20 @@ class Prepared:
 
 
 def _compile(statement: ClauseElement, columns: tuple[str, ...] | None, dialect: Dialect) -> _Compiled:
-    made: Any = statement.compile(dialect=dialect, column_keys=None if columns is None else list(columns))
+    compiled: Any = statement.compile(dialect=dialect, column_keys=None if columns is None else list(columns))
     converts: dict[str, _Convert] = {}
-    for parameter, name in made.bind_names.items():
+    for parameter, name in compiled.bind_names.items():
         convert = parameter.type.dialect_impl(dialect).bind_processor(dialect)
         if isinstance(parameter.type, LargeBinary) and dialect.name == "sqlite":
             convert = _taken_as_it_is
         if convert is not None:
             converts[name] = convert
-    fixed = {name: value for name, value in made.params.items() if value is not None}
-    names = tuple(cast("list[str]", made.positiontup) if made.positional else made.bind_names.values())
+    fixed = {name: value for name, value in compiled.params.items() if value is not None}
+    names = tuple(cast("list[str]", compiled.positiontup) if compiled.positional else compiled.bind_names.values())
     values = _values(names, converts, fixed)
-    if made.positional:
-        return _Compiled(str(made), values)
-    return _Compiled(str(made), lambda row: dict(zip(names, values(row), strict=True)))
+    if compiled.positional:
+        return _Compiled(str(compiled), values)
+    return _Compiled(str(compiled), lambda row: dict(zip(names, values(row), strict=True)))
 
 
 def _taken_as_it_is(blob: bytes | None) -> bytearray | None:

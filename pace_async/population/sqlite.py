@@ -95,9 +95,9 @@ def _header(path: Path) -> bytes:
     """The first 100 bytes of a file, which stays open: closing it would end every lock that SQLite holds on it in this
     process (POSIX). Another process would then take itself for the last one, and remove the log that is read here."""
     with _OPENING:
-        found = path.stat()
-        if (file := (found.st_dev, found.st_ino)) not in _OPEN:
-            removed = [one for one, held in _OPEN.items() if not os.fstat(held).st_nlink]
+        status = path.stat()
+        if (file := (status.st_dev, status.st_ino)) not in _OPEN:
+            removed = [inode for inode, descriptor in _OPEN.items() if not os.fstat(descriptor).st_nlink]
             for other in {*removed, *[*_OPEN][:-MOST_OPEN]}:
                 os.close(_OPEN.pop(other))
             _OPEN[file] = os.open(path, os.O_RDONLY)
@@ -106,14 +106,14 @@ def _header(path: Path) -> bytes:
 
 def mark(path: Path) -> str:
     """A text that differs after every commit, from the times and sizes of the file and its log. Opens nothing."""
-    found: list[str] = []
+    stamps: list[str] = []
     for file in (path, path.with_name(path.name + "-wal")):
         try:
-            seen = file.stat()
+            status = file.stat()
         except OSError:
             continue
-        found.append(f"{seen.st_size}:{seen.st_mtime_ns}")
-    return " ".join(found)
+        stamps.append(f"{status.st_size}:{status.st_mtime_ns}")
+    return " ".join(stamps)
 
 
 def reading_uri(path: Path) -> str:
@@ -131,26 +131,26 @@ def uri_of(connection: Connection) -> str:
 
 def reading_engine(path: Path) -> AsyncEngine:
     """An engine with a few connections for reading beside an event loop. The caller disposes of it."""
-    made = create_async_engine(
+    async_engine = create_async_engine(
         _url("sqlite+files_beside", path, "read"),
         connect_args=_arguments("read"),
         pool_size=2,
         execution_options=_COMPILED,
     )
-    _configure(made.sync_engine, "read")
-    _decide_at_each_connection(made.sync_engine, path)
-    return made
+    _configure(async_engine.sync_engine, "read")
+    _decide_at_each_connection(async_engine.sync_engine, path)
+    return async_engine
 
 
 def engine(path: Path, access: Access) -> Engine:
     """An engine for synchronous code."""
-    made = create_engine(
+    sync_engine = create_engine(
         _url("sqlite+files", path, access), connect_args=_arguments(access), execution_options=_COMPILED
     )
-    _configure(made, access)
+    _configure(sync_engine, access)
     if access == "read":
-        _decide_at_each_connection(made, path)
-    return made
+        _decide_at_each_connection(sync_engine, path)
+    return sync_engine
 
 
 def data_version(connection: Connection) -> int:
@@ -165,8 +165,8 @@ def is_outdated(connection: Connection) -> bool:
     return _outdated(*connection.info[_OPENED])
 
 
-def _outdated(uri: str, path: Path, seen: str) -> bool:
-    return uri.endswith(_IMMUTABLE) and seen != mark(path)
+def _outdated(uri: str, path: Path, earlier_mark: str) -> bool:
+    return uri.endswith(_IMMUTABLE) and earlier_mark != mark(path)
 
 
 def changed_meanwhile(connection: Connection) -> bool:
@@ -174,10 +174,10 @@ def changed_meanwhile(connection: Connection) -> bool:
     return changed_since(*connection.info[_OPENED])
 
 
-def changed_since(uri: str, path: Path, seen: str) -> bool:
-    """Whether a writer has changed the file since its `mark` was `seen`, although `uri` is immutable: rows that were
-    read may be of two moments. What is only in the log does not count."""
-    return uri.endswith(_IMMUTABLE) and seen.split(" ")[0] != mark(path).split(" ")[0]
+def changed_since(uri: str, path: Path, earlier_mark: str) -> bool:
+    """Whether a writer has changed the file since its `mark` was `earlier_mark`, although `uri` is immutable: rows that
+    were read may be of two moments. What is only in the log does not count."""
+    return uri.endswith(_IMMUTABLE) and earlier_mark.split(" ")[0] != mark(path).split(" ")[0]
 
 
 def dangling(connection: Connection) -> list[str]:
@@ -191,10 +191,10 @@ def dangling(connection: Connection) -> list[str]:
 def damage(connection: Connection) -> list[str]:
     """The damage that the database's own check finds, in words."""
     try:
-        found = [row[0] for row in connection.exec_driver_sql("PRAGMA integrity_check")]
+        lines = [row[0] for row in connection.exec_driver_sql("PRAGMA integrity_check")]
     except DatabaseError as error:
         return [str(error.orig)]
-    return [line for line in found if line != "ok"]
+    return [line for line in lines if line != "ok"]
 
 
 QUICK_S = 2.0
@@ -207,12 +207,12 @@ def damage_soon(path: Path, seconds: float = QUICK_S) -> str:
         with checked.connect() as connection:
             own: Any = connection.connection.driver_connection
             own.set_progress_handler(lambda: time.monotonic() > until, 10_000)
-            found = str(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar())
+            verdict = str(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar())
     except DatabaseError as error:
         return str(error.orig) if is_damage(error) else ""
     finally:
         checked.dispose()
-    return "" if found == "ok" else " ".join(found.split())
+    return "" if verdict == "ok" else " ".join(verdict.split())
 
 
 _KINDS = {"numbers": "'integer', 'real', 'null'", "texts": "'text', 'null'"}
@@ -233,12 +233,12 @@ def mistyped(path: Path) -> str:
                 kind = _DECLARED.get(str(declared), "texts" if declared == "TEXT" else "")
                 if not kind:
                     continue
-                found = connection.exec_driver_sql(
+                row = connection.exec_driver_sql(
                     f'SELECT typeof("{column}"), count(*) FROM "{table}" WHERE typeof("{column}") NOT IN '
                     f"({_KINDS[kind]}) GROUP BY 1"
                 ).first()
-                if found is not None:
-                    return f"{table}.{column} holds {kind}, and {found[1]} of its values are of the type {found[0]}"
+                if row is not None:
+                    return f"{table}.{column} holds {kind}, and {row[1]} of its values are of the type {row[0]}"
     finally:
         checked.dispose()
     return ""
@@ -282,9 +282,9 @@ def _decide_at_each_connection(engine: Engine, path: Path) -> None:
     """Open the file by `reading_uri`, and close an immutable connection when the file has changed since."""
 
     def connecting(_dialect: Any, record: Any, arguments: list[Any], _options: dict[str, Any]) -> None:
-        seen = mark(path)
+        opening_mark = mark(path)
         arguments[0] = uri = reading_uri(path)
-        record.info[_OPENED] = uri, path, seen
+        record.info[_OPENED] = uri, path, opening_mark
 
     def checked_out(_connection: Any, record: Any, _proxy: Any) -> None:
         if _outdated(*record.info[_OPENED]):

@@ -115,9 +115,9 @@ class Store:
     async def refuse_if_damaged(self) -> None:
         """A last look when a run has ended. Raises GaveUp if its file was replaced, or a quick check finds damage."""
         await anyio.to_thread.run_sync(self._writer.guard)
-        if found := await anyio.to_thread.run_sync(damage_soon, self.place):
+        if flaw := await anyio.to_thread.run_sync(damage_soon, self.place):
             raise GaveUp(
-                f"{self.place} was damaged while its run went on ({found}): `pace db check` says more; restore it from "
+                f"{self.place} was damaged while its run went on ({flaw}): `pace db check` says more; restore it from "
                 f"a backup, and {self._then}."
             )
 

@@ -32,12 +32,12 @@ def _tables() -> str:
     """The statements that make the tables of an empty population."""
     with engine_in_memory().connect() as connection:
         Base.metadata.create_all(connection)
-        made = connection.exec_driver_sql("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").scalars()
-        return _LIST.sub(_compared, ";\n".join(made) + ";")
+        statements = connection.exec_driver_sql("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").scalars()
+        return _LIST.sub(_compared, ";\n".join(statements) + ";")
 
 
-def _compared(found: re.Match[str]) -> str:
+def _compared(match: re.Match[str]) -> str:
     """The same condition, as one comparison for each word. SQLite makes a temporary table of a list of three words or
     more in every execution, and a candidate has ten executions with such a list."""
-    column, words = found.groups()
+    column, words = match.groups()
     return "(" + " OR ".join(f"{column} = {word}" for word in words.split(", ")) + ")"

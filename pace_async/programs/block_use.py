@@ -39,9 +39,9 @@ def why_unused(program: str, entry: str | None) -> str:
     try:
         parts = parted(program)
         name, text = next((name, text) for name, text in parts if is_marked(text))
-        block = _read(text, whole=not entry)
-        if found := _bound_again(block):
-            return found
+        block = _block_in(text, whole=not entry)
+        if clause := _bound_again(block):
+            return clause
         if entry is None:
             return ""
         trees = [ast.parse(other) for other_name, other in parts if other_name != name]
@@ -100,7 +100,7 @@ class _Block:
         return [leaf for leaf in self.scope if _overlap(leaf.lines, self.lines)]
 
 
-def _read(text: str, *, whole: bool) -> _Block:
+def _block_in(text: str, *, whole: bool) -> _Block:
     before, block, _ = split_block(text)
     first = before.count("\n") + 1
     lines = range(first, first + block.count("\n"))
@@ -155,11 +155,11 @@ def _head(node: ast.stmt) -> ast.stmt:
 
 
 def _leaf(node: ast.stmt, under: frozenset[str]) -> _Leaf:
-    begins = [node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))]
+    begins = [node.lineno, *(item.lineno for item in getattr(node, "decorator_list", ()))]
     table = symtable.symtable(ast.unparse(_NonlocalIsGlobal().visit(copy.deepcopy(node))), "statement", "exec")
     bound = _bound(table)
-    nested = (one for child in _below(table) for one in child.get_symbols() if one.is_global())
-    used = {one.get_name() for one in (*table.get_symbols(), *nested) if one.is_referenced()}
+    nested = (item for child in _below(table) for item in child.get_symbols() if item.is_global())
+    used = {item.get_name() for item in (*table.get_symbols(), *nested) if item.is_referenced()}
     if isinstance(node, ast.ImportFrom) and any(alias.name == ALL for alias in node.names):
         bound.add(ALL)
     lines = range(min(begins), (node.end_lineno or node.lineno) + 1)
@@ -183,13 +183,15 @@ def _below(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
 def _bound(table: symtable.SymbolTable) -> set[str]:
     """Names that a scope binds itself."""
     symbols = table.get_symbols()
-    return {one.get_name() for one in symbols if one.is_assigned() or one.is_imported() or one.is_namespace()}
+    return {
+        symbol.get_name() for symbol in symbols if symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
+    }
 
 
 def _late(table: symtable.SymbolTable) -> set[str]:
     """Names of the scope that its functions bind, by `global`."""
-    nested = (one for child in _below(table) for one in child.get_symbols())
-    return {one.get_name() for one in nested if one.is_declared_global() and one.is_assigned()}
+    nested = (symbol for child in _below(table) for symbol in child.get_symbols())
+    return {symbol.get_name() for symbol in nested if symbol.is_declared_global() and symbol.is_assigned()}
 
 
 def _changed(node: ast.stmt) -> set[str]:
@@ -198,12 +200,12 @@ def _changed(node: ast.stmt) -> set[str]:
         return _names([*node.decorator_list, *getattr(node, "bases", ())])
     if isinstance(node, ast.Expr):
         return _names([node])
-    parts = (one for one in ast.walk(node) if isinstance(one, ast.Attribute | ast.Subscript))
-    return _names(one.value for one in parts if not isinstance(one.ctx, ast.Load))
+    parts = (part for part in ast.walk(node) if isinstance(part, ast.Attribute | ast.Subscript))
+    return _names(part.value for part in parts if not isinstance(part.ctx, ast.Load))
 
 
 def _names(nodes: Iterable[ast.AST]) -> set[str]:
-    return {one.id for node in nodes for one in ast.walk(node) if isinstance(one, ast.Name)}
+    return {part.id for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
 def _bound_again(block: _Block) -> str:
@@ -230,7 +232,7 @@ def _origin(node: ast.stmt, name: str) -> tuple[str, ...] | None:
     if not isinstance(node, ast.Import | ast.ImportFrom):
         return None
     module = f"{'.' * node.level}{node.module or ''}" if isinstance(node, ast.ImportFrom) else ""
-    return next((("import", module, one.name) for one in node.names if name in (one.asname, one.name)), None)
+    return next((("import", module, alias.name) for alias in node.names if name in (alias.asname, alias.name)), None)
 
 
 def _not_reached(block: _Block, roots: Iterable[str], who: str) -> str:
@@ -243,18 +245,18 @@ def _not_reached(block: _Block, roots: Iterable[str], who: str) -> str:
     else:
         inside = not block.around or _used_around(block)
     imported = {name for leaf in block.top if isinstance(leaf.node, ast.Import | ast.ImportFrom) for name in leaf.bound}
-    seen: set[str] = set()
+    reached: set[str] = set()
     waiting = set(roots)
     while waiting:
         name = waiting.pop()
-        seen.add(name)
+        reached.add(name)
         for leaf in block.top:
-            told = leaf.changed if isinstance(leaf.node, ast.Expr) else leaf.changed - imported
-            if name not in leaf.bound | leaf.late | told:
+            changed = leaf.changed if isinstance(leaf.node, ast.Expr) else leaf.changed - imported
+            if name not in leaf.bound | leaf.late | changed:
                 continue
             if _overlap(leaf.lines, block.lines):
                 return "" if inside else nothing
-            waiting |= (leaf.used | told) - seen
+            waiting |= (leaf.used | changed) - reached
     return nothing
 
 
@@ -274,18 +276,18 @@ def _executed(top: Sequence[_Leaf]) -> set[str]:
 
 
 def _by_text(tree: ast.AST) -> bool:
-    names = (getattr(one, "id", getattr(one, "attr", "")) for one in ast.walk(tree))
+    names = (getattr(node, "id", getattr(node, "attr", "")) for node in ast.walk(tree))
     return any(name in BY_TEXT for name in names)
 
 
 def _imported(trees: Iterable[ast.AST], module: str) -> set[str]:
     """Names that other files import of a module, ALL for the module itself or all of its names."""
-    found: set[str] = set()
-    for node in (one for tree in trees for one in ast.walk(tree)):
+    names: set[str] = set()
+    for node in (part for tree in trees for part in ast.walk(tree)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").rpartition(".")[2] == module:
-            found.update(alias.name for alias in node.names)
+            names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.Import | ast.ImportFrom) and any(
             alias.name.rpartition(".")[2] == module for alias in node.names
         ):
-            found.add(ALL)
-    return found
+            names.add(ALL)
+    return names

@@ -80,11 +80,11 @@ class _Memo(Generic[T]):
 
     def get(self, text: str) -> T | None:
         """The cached result, if any."""
-        kept = self._kept.get(text)
-        if kept is None:
+        entry = self._kept.get(text)
+        if entry is None:
             return None
         self._kept.move_to_end(text)
-        return kept[0]
+        return entry[0]
 
     def put(self, text: str, value: T, size: int) -> None:
         """Keep a result of `size` bytes besides the text."""
@@ -148,16 +148,16 @@ def compiled(program: str, most: int | None = None, language: str = PYTHON) -> C
     has to be compiled as a whole to find its error. Of a set of files (`fileset`) only the digest is made: a file that
     does not compile may have been there before."""
     if is_fileset(program):
-        found = known(program) or _compiled_set(program, most)
-        _programs.put(program, found, 0)
-        return found
+        result = known(program) or _compiled_set(program, most)
+        _programs.put(program, result, 0)
+        return result
     if language != PYTHON:
         return Compiled(_digest(f"{language}\n{program.rstrip()}"))
-    found = known(program)
-    if found is None:
-        found = _compiled(program, most)
-        _programs.put(program, found, 0)
-    return found
+    result = known(program)
+    if result is None:
+        result = _compiled(program, most)
+        _programs.put(program, result, 0)
+    return result
 
 
 def _compiled(program: str, most: int | None) -> Compiled:
@@ -168,7 +168,7 @@ def _compiled(program: str, most: int | None) -> Compiled:
         except SyntaxError:  # of a part, which says nothing about the whole
             if most is not None and len(program) > SMALL:
                 raise TooMuchHere from None
-            return Compiled(_digest(_normal(_placed(files), lambda text: [text], most)))
+            return Compiled(_digest(_normal(_padded_files(files), lambda text: [text], most)))
     except SyntaxError as error:
         fault = f"line {error.lineno}: {error.msg}"
     except (ValueError, RecursionError, MemoryError) as error:
@@ -203,13 +203,13 @@ def digest_as_it_is(program: str) -> str:
 
 def examined(program: str, language: str = PYTHON) -> dict[str, Any]:
     """For another process: the result of `compiled`, and the code of each file."""
-    found = compiled(program, language=language)
-    read = language == PYTHON and not found.fault and not is_fileset(program)
+    result = compiled(program, language=language)
+    read = language == PYTHON and not result.fault and not is_fileset(program)
     files = [_parts_made(text) for _, text in parted(program)] if read else []
     if sum(len(part.code) for parts in files for part in parts) > MOST_CODE:
         files = []
     parts = [[(part.above, part.code.hex()) for part in parts] for parts in files]
-    return {"digest": found.digest, "fault": found.fault, "parts": parts}
+    return {"digest": result.digest, "fault": result.fault, "parts": parts}
 
 
 def stripped(program: str) -> dict[str, Any]:
@@ -217,22 +217,22 @@ def stripped(program: str) -> dict[str, Any]:
     return {"digest": stripped_digest(program)}
 
 
-def remember(program: str, said: Mapping[str, Any]) -> Compiled:
+def remember(program: str, examination: Mapping[str, Any]) -> Compiled:
     """Take over what another process has `examined`."""
-    for (_, text), parts in zip(parted(program), said["parts"], strict=False):
+    for (_, text), parts in zip(parted(program), examination["parts"], strict=False):
         code = tuple(Part(int(above), bytes.fromhex(code)) for above, code in parts)
         _sent.put(text, code, sum(len(part.code) for part in code))
-    found = Compiled(str(said["digest"]), str(said["fault"]), bool(said.get("too_much")))
-    _programs.put(program, found, 0)
-    return found
+    result = Compiled(str(examination["digest"]), str(examination["fault"]), bool(examination.get("too_much")))
+    _programs.put(program, result, 0)
+    return result
 
 
 async def compiled_off_loop(program: str, language: str = PYTHON) -> Compiled:
     """As `compiled`, without blocking the event loop. Raises InfrastructureFault if no process can be started."""
     if language != PYTHON and not is_fileset(program):
         return compiled(program, language=language)
-    if (found := known(program)) is not None:
-        return found
+    if (result := known(program)) is not None:
+        return result
     if not helpers_run():
         return compiled(program)
     if len(program) > (longest := longest_of(program)):
@@ -269,7 +269,7 @@ def _normal(files: Iterable[tuple[str, str]], split: Callable[[str], Iterable[st
     return "\n".join(lines)
 
 
-def _placed(files: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+def _padded_files(files: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """Each file with its line numbers in the program, so that faults name the program's lines."""
     above = 0
     for name, text in files:
@@ -282,8 +282,8 @@ def _parts(text: str) -> list[str]:
     if ("__future__" in text or "global" in text) and _SEEN_BY_ALL.search(text):  # the search alone takes longer
         return [text]
     starts = [0]
-    for found in _PART.finditer(text):
-        at = found.start()
+    for match in _PART.finditer(text):
+        at = match.start()
         if at and text[text.rfind("\n", 0, at - 1) + 1] != "@":
             starts.append(at)
     return [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
@@ -300,11 +300,11 @@ _compiled_parts: _Memo[_CompiledPart] = _Memo(REMEMBERED)
 
 def _compiled_part(text: str, most: int | None = None) -> _CompiledPart:
     """The compiled code. Raises the errors of `compile`, and TooMuchHere."""
-    made = _compiled_parts.get(text)
-    if made is None:
-        made = _compile(text, most)
-        _compiled_parts.put(text, made, len(made.code))
-    return made
+    part = _compiled_parts.get(text)
+    if part is None:
+        part = _compile(text, most)
+        _compiled_parts.put(text, part, len(part.code))
+    return part
 
 
 def _compile(text: str, most: int | None) -> _CompiledPart:

@@ -51,9 +51,9 @@ class Program:
         together, and for more than LONGEST_SET characters."""
         if not files:
             raise NotAProgram("the program has no file")
-        why = why_not_together(files) or next((why for path in files if (why := why_refused(path))), "")
-        if why:
-            raise NotAProgram(why)
+        reason = why_not_together(files) or next((reason for path in files if (reason := why_refused(path))), "")
+        if reason:
+            raise NotAProgram(reason)
         size = sum(map(len, files.values()))
         if size > LONGEST_SET:
             raise TooLong(f"its files have {size:,} characters, of {LONGEST_SET:,} allowed")

@@ -114,8 +114,8 @@ def in_use(program: str, entry: str = "") -> str:
     if entry:
         classes = [part for part in _classes(lines) if _may_go(lines, part)]
         left = {*known, *classes} - _reached(lines, [*known, *classes], entry)
-        gone = {part.name for part in left if part in classes}
-        unused = {part for part in unused | left if part.owner not in gone}
+        unused_classes = {part.name for part in left if part in classes}
+        unused = {part for part in unused | left if part.owner not in unused_classes}
     return _without(lines, sorted(unused, key=lambda part: part.first))
 
 
@@ -129,8 +129,10 @@ def _classes(lines: Sequence[str]) -> Iterator[Part]:
 
 def _is_used(lines: Sequence[str], each: Part, hidden: Iterable[Part]) -> bool:
     """Whether a line outside this class and what is hidden has its name."""
-    gone = {at for part in (each, *hidden) for at in range(part.first, part.last + 1)}
-    return any(each.name in names_in(line) for at, line in enumerate(lines) if at not in gone and each.name in line)
+    excluded_lines = {at for part in (each, *hidden) for at in range(part.first, part.last + 1)}
+    return any(
+        each.name in names_in(line) for at, line in enumerate(lines) if at not in excluded_lines and each.name in line
+    )
 
 
 def _module_docstring(lines: Sequence[str]) -> list[Part]:
@@ -148,22 +150,22 @@ def _reached(lines: Sequence[str], known: Sequence[Part], entry: str) -> set[Par
     counts as the name. A method's class has to be reached too."""
 
     def words_of(part: Part) -> frozenset[str]:
-        inside = {at for one in known if one.owner == part.name for at in range(one.first, one.last + 1)}
+        inside = {at for method in known if method.owner == part.name for at in range(method.first, method.last + 1)}
         return _words(line for at, line in enumerate(lines[part.first : part.last + 1], part.first) if at not in inside)
 
     inside = {at for part in known for at in range(part.first, part.last + 1)}
     words = {entry, *_words(line for at, line in enumerate(lines) if at not in inside)}
     classes = {part.name for part in known if lines[part.first].startswith("class ")}
     reached, left, names = set[Part](), list(known), set[str]()
-    while found := [
+    while additions := [
         part
         for part in left
         if (part.name in words or part.name.startswith("__")) and (part.owner not in classes or part.owner in names)
     ]:
-        reached.update(found)
-        names.update(part.name for part in found if part.name in classes)
+        reached.update(additions)
+        names.update(part.name for part in additions if part.name in classes)
         left = [part for part in left if part not in reached]
-        words.update(*(words_of(part) for part in found))
+        words.update(*(words_of(part) for part in additions))
     return reached
 
 
@@ -199,18 +201,18 @@ def _without(lines: Sequence[str], hidden: Iterable[Part]) -> str:
     return "".join([*text, *lines[at:]])
 
 
-def unfolded(text: str, seen: str, program: str) -> str:
-    """The text with the folded lines that it took from `seen`, a folded `program`, replaced by what they stand for."""
+def unfolded(text: str, view: str, program: str) -> str:
+    """The text with the folded lines that it took from `view`, a folded `program`, replaced by what they stand for."""
     lines = program.splitlines(keepends=True)
-    whole = {line: "".join(lines[first:last]) for line, first, last in _ranges(seen)}
+    whole = {line: "".join(lines[first:last]) for line, first, last in _ranges(view)}
     return "".join(whole.get(line.rstrip(), line) for line in text.splitlines(keepends=True))
 
 
-def lost_names(text: str, seen: str, program: str) -> list[str]:
-    """Names of what is folded in `seen` and lost in the text, which has neither the line nor a definition. Only those
+def lost_names(text: str, view: str, program: str) -> list[str]:
+    """Names of what is folded in `view` and lost in the text, which has neither the line nor a definition. Only those
     that `program`, which is made of the text, uses."""
     lines, code = {line.rstrip() for line in text.splitlines()}, _code(program)
-    names = [(line, _name_of(line)) for line, _, _ in _ranges(seen)]
+    names = [(line, _name_of(line)) for line, _, _ in _ranges(view)]
     lost = [(line, name) for line, name in names if line not in lines and not _defines(text, name)]
     return [name for line, name in lost if _uses(code, name, as_method=line[0].isspace())]
 
@@ -275,7 +277,7 @@ def _function(lines: Sequence[str], first: int, match: re.Match[str]) -> Part | 
             if len(_margin(lines[at])) <= len(match[1]):
                 break
             last = at
-    inside = (found[3] for line in lines[body : last + 1] if (found := _DEFINITION.match(line)))
+    inside = (definition[3] for line in lines[body : last + 1] if (definition := _DEFINITION.match(line)))
     head = match[1] + re.sub(r"([(\[]) | (?=[)\]])", r"\1", " ".join(signature))
     return Part(match[3], frozenset((match[3], *inside)), head, first, body, last)
 
@@ -295,8 +297,8 @@ def _table(lines: Sequence[str], first: int) -> Part | None:
     keys = (
         key
         for line in lines[first + 1 : last + 1]
-        for found in _KEY.findall(line)
-        for key in found
+        for groups in _KEY.findall(line)
+        for key in groups
         if len(key) >= LEAST_KEY
     )
     return Part(match[1], frozenset((match[1], *keys)), f"{match[1]} =", first, first + 1, last, is_table=True)
@@ -322,9 +324,9 @@ def _margin_below(lines: Sequence[str], at: int) -> str:
     return _margin(following) or "\0"
 
 
-def _ranges(seen: str) -> Iterator[tuple[str, int, int]]:
+def _ranges(view: str) -> Iterator[tuple[str, int, int]]:
     """The folded lines of a text, and from where to where they stand in the program."""
-    for line in seen.splitlines():
+    for line in view.splitlines():
         if match := _FOLDED.search(line):
             yield line.rstrip(), int(match[1]) - 1, int(match[2])
 

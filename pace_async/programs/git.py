@@ -45,8 +45,8 @@ def git(
     except (OSError, subprocess.TimeoutExpired) as error:
         raise GitFailed(f"git {_verb(words)}: {error}") from None
     if ended.returncode not in allowed:
-        said = os.fsdecode(ended.stderr).splitlines()
-        marked = [line for line in said if line.startswith(("error: ", "fatal: "))] or said
+        lines = os.fsdecode(ended.stderr).splitlines()
+        marked = [line for line in lines if line.startswith(("error: ", "fatal: "))] or lines
         first = marked[0].partition(": ")[2] or marked[0] if marked else f"exit code {ended.returncode}"
         raise GitFailed(f"git {_verb(words)}: {first.strip()}")
     return ended.stdout

@@ -112,12 +112,12 @@ class Pool:
                     else:
                         self._idle.append(worker)
                 if reply is not None:
-                    return _told(reply, self.memory_mb)
+                    return _result_of(reply, self.memory_mb)
                 if worker.ended in ITS_OWN:
-                    raise TooMuchWork(self._why(worker.ended))
+                    raise TooMuchWork(self._reason_for(worker.ended))
         raise InfrastructureFault("texts", "the process that reads texts was ended twice")
 
-    def _why(self, ended: int) -> str:
+    def _reason_for(self, ended: int) -> str:
         if ended == signal.SIGPROF:
             return f"takes more than {self.processor_s:g} s of processor time"
         return f"crashes Python's compiler ({signal.Signals(ended).name})"
@@ -169,7 +169,7 @@ class _Worker:
 _open: Pool | None = None
 
 
-def _told(reply: dict[str, Any], memory_mb: int) -> dict[str, Any]:
+def _result_of(reply: dict[str, Any], memory_mb: int) -> dict[str, Any]:
     if "memory" in reply:
         raise TooMuchWork(f"takes more than {memory_mb} MiB of memory")
     if "bug" in reply:

@@ -125,8 +125,8 @@ COMMENTS = tuple(dict.fromkeys((*(language.comment for language in _ALL), "--", 
 
 def named(name: str) -> Language | None:
     """The language of the table that a user means by its name, or by the name of a code block."""
-    wanted = name.lower()
-    return next((one for one in _ALL if wanted == one.name or wanted in one.fences), None)
+    key = name.lower()
+    return next((language for language in _ALL if key == language.name or key in language.fences), None)
 
 
 def language_of(name: str) -> Language:
@@ -134,11 +134,11 @@ def language_of(name: str) -> Language:
     return LANGUAGES.get(name) or replace(OTHER, name=name, title=name.capitalize(), fences=(name,))
 
 
-def first_error(language: Language, said: str) -> str:
+def first_error(language: Language, output: str) -> str:
     """The first error of a compiler's output, in one line, or its last line if no line looks like an error."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    found = next((number for number, line in enumerate(lines) if re.search(language.error, line)), None)
-    if found is None:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    start = next((number for number, line in enumerate(lines) if re.search(language.error, line)), None)
+    if start is None:
         return lines[-1] if lines else ""
-    told = lines[found : found + language.error_lines]
-    return " ".join(line for line in told if not re.fullmatch(r"[\d\s|^~]*|\d+ \|.*", line))
+    excerpt = lines[start : start + language.error_lines]
+    return " ".join(line for line in excerpt if not re.fullmatch(r"[\d\s|^~]*|\d+ \|.*", line))

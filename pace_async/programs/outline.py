@@ -23,16 +23,16 @@ def outline(before: str, after: str, difference: Difference, whole: Collection[s
     `whole` are shown, with those that they use and that differ too."""
     old, new = _parts(before), _parts(after)
     changed = _changed(old, new)
-    shown = _with_used({key for key in changed if _named(new[key][0], whole)}, new, changed)
+    shown = _with_used({key for key in changed if _is_named(new[key][0], whole)}, new, changed)
     lines, owner = [_around(before, after, difference)], ""
     for key, (part, text) in new.items():
         if key in changed:
             lines.append(f" class {part.owner}:" if part.owner not in ("", owner) else "")
             owner = part.owner
             was = old[key][1] if key in old else None
-            lines.append(_shown(text, was, difference) if key in shown else _told(part, text, was))
-    gone = [key for key in old if key not in new]
-    lines.append(f"-# gone: {', '.join(gone)}" if gone else "")
+            lines.append(_shorter_form(text, was, difference) if key in shown else _summary_of(part, text, was))
+    removed = [key for key in old if key not in new]
+    lines.append(f"-# gone: {', '.join(removed)}" if removed else "")
     return "\n".join(each for each in lines if each)
 
 
@@ -45,13 +45,13 @@ def differing(before: str, after: str, names: Collection[str]) -> frozenset[str]
 def _parts(program: str) -> Mapping[str, tuple[Part, str]]:
     """Functions and tables by name, methods with their class. The second of the same name, such as a setter, has a
     prime."""
-    lines, named = program.splitlines(keepends=True), dict[str, tuple[Part, str]]()
+    lines, parts = program.splitlines(keepends=True), dict[str, tuple[Part, str]]()
     for part in parts_of(program):
         key = f"{part.owner}.{part.name}".lstrip(".")
-        while key in named:
+        while key in parts:
             key += "'"
-        named[key] = part, part.text(lines)
-    return named
+        parts[key] = part, part.text(lines)
+    return parts
 
 
 def _changed(old: Mapping[str, tuple[Part, str]], new: Mapping[str, tuple[Part, str]]) -> set[str]:
@@ -59,7 +59,7 @@ def _changed(old: Mapping[str, tuple[Part, str]], new: Mapping[str, tuple[Part, 
     return {key for key, (_, text) in new.items() if key not in old or old[key][1] != text}
 
 
-def _named(part: Part, names: Collection[str]) -> bool:
+def _is_named(part: Part, names: Collection[str]) -> bool:
     return any(name in names for name in part.names)
 
 
@@ -76,8 +76,8 @@ def _with_used(shown: set[str], new: Mapping[str, tuple[Part, str]], changed: Co
 
 def _around(before: str, after: str, difference: Difference) -> str:
     """What differs outside functions and tables."""
-    told = difference("\n".join(_outside(before)), "\n".join(_outside(after))) or ""
-    return "\n".join(line for line in told.split("\n") if line[:1] in "+-" and line[1:].strip())
+    change = difference("\n".join(_outside(before)), "\n".join(_outside(after))) or ""
+    return "\n".join(line for line in change.split("\n") if line[:1] in "+-" and line[1:].strip())
 
 
 def _outside(program: str) -> Iterator[str]:
@@ -88,17 +88,17 @@ def _outside(program: str) -> Iterator[str]:
     yield from lines[at:]
 
 
-def _shown(text: str, was: str | None, difference: Difference) -> str:
+def _shorter_form(text: str, was: str | None, difference: Difference) -> str:
     """A function in full, or its difference if that is shorter."""
     full = "\n".join(f"+{line}" for line in text.splitlines())
     change = difference(was, text) if was is not None else None
     return full if change is None or len(change) >= len(full) else change
 
 
-def _told(part: Part, text: str, was: str | None) -> str:
+def _summary_of(part: Part, text: str, was: str | None) -> str:
     count = f"{part.last + 1 - part.first} lines"
-    mark, what = ("+", f"new, {count}") if was is None else (" ", f"differs, {count}")
-    head = f"{mark}{part.head} ...  # {what}"
+    mark, comment = ("+", f"new, {count}") if was is None else (" ", f"differs, {count}")
+    head = f"{mark}{part.head} ...  # {comment}"
     docstring = _DOCSTRING.match("".join(text.splitlines(keepends=True)[part.body - part.first :]))
     words = " ".join(docstring[2].split()) if docstring is not None and not part.is_table else ""
     if not words or (was is not None and words in " ".join(was.split())):

@@ -44,4 +44,4 @@ def needed_imports(body: Sequence[ast.AST]) -> Iterator[str]:
 def _catches(handler: ast.ExceptHandler) -> bool:
     if handler.type is None:
         return True
-    return any(isinstance(one, ast.Name) and one.id in _CAUGHT for one in ast.walk(handler.type))
+    return any(isinstance(node, ast.Name) and node.id in _CAUGHT for node in ast.walk(handler.type))

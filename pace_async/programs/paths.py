@@ -27,53 +27,53 @@ _GIT = re.compile(r"\.git|git~\d+", re.IGNORECASE)
 
 def why_refused(path: str) -> str:
     """Why a program may have no file of this name, empty if it may. Names the path."""
-    shown = shown_path(path)
+    label = shown_path(path)
     try:
         size = len(path.encode())
     except UnicodeEncodeError:
-        return f"{shown} is not a name in UTF-8"
+        return f"{label} is not a name in UTF-8"
     if not path or size > LONGEST_PATH:
-        return "a file has no name" if not path else f"{shown} has more than {LONGEST_PATH} bytes"
+        return "a file has no name" if not path else f"{label} has more than {LONGEST_PATH} bytes"
     if not path.isprintable() or "\\" in path:
-        return f"{shown} has a backslash or a character that cannot be printed"
+        return f"{label} has a backslash or a character that cannot be printed"
     if path.startswith("/") or re.match(r"[A-Za-z]:", path):
-        return f"{shown} is an absolute path; a path begins below the program's folder"
+        return f"{label} is an absolute path; a path begins below the program's folder"
     parts = path.split("/")
     if ".." in parts:
-        return f"{shown} leaves the program's folder"
+        return f"{label} leaves the program's folder"
     if "" in parts or "." in parts or path != path.strip():
-        return f"{shown} is not a plain path, as in src/moves.py"
+        return f"{label} is not a plain path, as in src/moves.py"
     if any(len(part.encode()) > LONGEST_NAME for part in parts) or len(parts) > DEEPEST:
-        return f"{shown} has a name that is too long, or too many folders"
+        return f"{label} has a name that is too long, or too many folders"
     if any(part.startswith(".") and not _GIT.fullmatch(_folded(part).rstrip(". ")) for part in parts):
-        return f"{shown} has a name that begins with a dot, and such files are no part of a program"
+        return f"{label} has a name that begins with a dot, and such files are no part of a program"
     if any(_GIT.fullmatch(_folded(part).rstrip(". ")) for part in parts):
-        return f"{shown} belongs to Git, and is never part of a program"
+        return f"{label} belongs to Git, and is never part of a program"
     return ""
 
 
 def why_not_together(paths: Iterable[str], most: int = MOST_FILES) -> str:
     """Why these files cannot stand in one folder on every file system, empty if they can: more than `most`, two names
     that differ only in case or in how Unicode writes them, or a file in the place of a folder."""
-    seen: dict[str, str] = {}
+    files: dict[str, str] = {}
     folders: dict[str, str] = {}
     for path in paths:
         folded = _folded(path)
-        if folded in seen:
+        if folded in files:
             return (
-                f"{shown_path(seen[folded])} and {shown_path(path)} differ only in case or in how Unicode writes them"
+                f"{shown_path(files[folded])} and {shown_path(path)} differ only in case or in how Unicode writes them"
             )
-        seen[folded] = path
-        if len(seen) > most:
+        files[folded] = path
+        if len(files) > most:
             return f"there are more than {most} files"
         parts = folded.split("/")
         for end in range(1, len(parts)):
-            folder, said = "/".join(parts[:end]), "/".join(path.split("/")[:end])
-            if folders.setdefault(folder, said) != said:
+            folder, spelling = "/".join(parts[:end]), "/".join(path.split("/")[:end])
+            if folders.setdefault(folder, spelling) != spelling:
                 twin = folders[folder]
-                both = f"{shown_path(twin)} and {shown_path(said)}"
+                both = f"{shown_path(twin)} and {shown_path(spelling)}"
                 return f"the folders {both} differ only in case or in how Unicode writes them"
-    double = next((path for folded, path in seen.items() if folded in folders), None)
+    double = next((path for folded, path in files.items() if folded in folders), None)
     return "" if double is None else f"{shown_path(double)} is a file and a folder"
 
 
@@ -115,7 +115,7 @@ def _pattern(glob: str) -> re.Pattern[str]:
 
 def _name(glob: str) -> str:
     known = {"*": "[^/]*", "?": "[^/]"}
-    return "".join(known.get(one, re.escape(one)) for one in re.sub(r"\*+", "*", glob))
+    return "".join(known.get(character, re.escape(character)) for character in re.sub(r"\*+", "*", glob))
 
 
 def _folded(path: str) -> str:

@@ -25,5 +25,5 @@ def text_of(file: Path) -> str:
         text = sound_file(content.decode("utf-8"))
         return io.StringIO(text, newline=None).read()  # with ends of lines as open() reads them
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise UsageError(f"Cannot read {file}: {why}.") from None
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise UsageError(f"Cannot read {file}: {reason}.") from None

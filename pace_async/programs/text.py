@@ -81,12 +81,12 @@ def editable(program: str) -> tuple[str, str, str]:
 
 def _two(program: str, mark: str) -> list[tuple[int, int]]:
     """Begin and end of the lines that are `mark` in a comment, at most two of them."""
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     for line in _lines(program, mark):
-        found.append(line)
-        if len(found) == 2:
+        spans.append(line)
+        if len(spans) == 2:
             break
-    return found
+    return spans
 
 
 def _lines(program: str, mark: str) -> Iterator[tuple[int, int]]:
@@ -131,8 +131,8 @@ def changes(a: Sequence[str], b: Sequence[str], most: int) -> list[Change]:
 def steps(a: Sequence[str], b: Sequence[str]) -> int:
     """Upper bound on how often `SequenceMatcher` looks at a pair of equal lines: each pair once for every run that it
     finds. It finds no more runs than the shorter text has lines."""
-    there = Counter(b)
-    return sum(there[line] for line in a) * min(len(a), len(b))
+    counts = Counter(b)
+    return sum(counts[line] for line in a) * min(len(a), len(b))
 
 
 def assigned(block: str, language: Language, name: str) -> list[re.Match[str]]:
@@ -152,11 +152,11 @@ def assignments(block: str, language: str = PYTHON) -> Mapping[str, tuple[str, .
     line = (
         _python_line(name, r"(?P<entry>[a-z][a-z0-9_]*)") if language == PYTHON else _line(language_of(language), name)
     )
-    found: dict[str, list[re.Match[str]]] = {}
+    matches: dict[str, list[re.Match[str]]] = {}
     for match in line.finditer(block):
         groups = match.groupdict()
-        found.setdefault(groups["name"] or groups["entry"], []).append(match)
-    return {known: tuple(match["value"] for match in _outermost(lines)) for known, lines in found.items()}
+        matches.setdefault(groups["name"] or groups["entry"], []).append(match)
+    return {known: tuple(match["value"] for match in _outermost(lines)) for known, lines in matches.items()}
 
 
 def indentation(line: str) -> int:
@@ -166,9 +166,9 @@ def indentation(line: str) -> int:
 
 
 def _outermost(lines: Iterable[re.Match[str]]) -> list[re.Match[str]]:
-    found = [(indentation(line[1]), line) for line in lines]
-    least = min((columns for columns, _ in found), default=0)
-    return [line for columns, line in found if columns == least]
+    indented_lines = [(indentation(line[1]), line) for line in lines]
+    least = min((columns for columns, _ in indented_lines), default=0)
+    return [line for columns, line in indented_lines if columns == least]
 
 
 def _line(language: Language, name: str) -> re.Pattern[str]:

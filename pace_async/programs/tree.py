@@ -26,21 +26,21 @@ _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _KINDS = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 
 
-def read_tree(folder: str, wanted: Callable[[str], bool]) -> dict[str, str]:
-    """The texts of the files below a folder, by their paths. `wanted` says of a path whether its file is read. Raises
-    CandidateFault, which names the path, for what is no plain file or no text, for a name that a program may not have,
-    and for too much of anything."""
+def read_tree(folder: str, is_wanted: Callable[[str], bool]) -> dict[str, str]:
+    """The texts of the files below a folder, by their paths. `is_wanted` says of a path whether its file is read.
+    Raises CandidateFault, which names the path, for what is no plain file or no text, for a name that a program may not
+    have, and for too much of anything."""
     with opened_folder(folder) as root:
         texts, characters = dict[str, str](), 0
-        for path, name, parent in _walk(root, wanted):
-            if why := why_refused(path):
-                raise CandidateFault("bad_path", why)
+        for path, name, parent in _walk(root, is_wanted):
+            if reason := why_refused(path):
+                raise CandidateFault("bad_path", reason)
             texts[path] = file_text(name, parent, shown_path(path))
             characters += len(texts[path])
             if len(texts) > MOST_FILES or characters > LONGEST_SET:
                 too_many = len(texts) > MOST_FILES
-                what = f"more than {MOST_FILES} files" if too_many else f"over {LONGEST_SET:,} characters"
-                raise CandidateFault("program_too_long", f"the program's folder has {what}")
+                excess = f"more than {MOST_FILES} files" if too_many else f"over {LONGEST_SET:,} characters"
+                raise CandidateFault("program_too_long", f"the program's folder has {excess}")
         return texts
 
 
@@ -63,15 +63,15 @@ def opened_folder(folder: str | Path) -> Generator[int]:
         os.close(root)
 
 
-def _walk(root: int, wanted: Callable[[str], bool]) -> Iterator[tuple[str, str, int]]:
+def _walk(root: int, is_wanted: Callable[[str], bool]) -> Iterator[tuple[str, str, int]]:
     """(path, name, the open folder that holds it) of each wanted file."""
-    seen = 0
+    count = 0
 
     def below(folder: int, prefix: str, depth: int) -> Iterator[tuple[str, str, int]]:
-        nonlocal seen
+        nonlocal count
         for name in _names(folder):
-            seen += 1
-            if seen > MOST_ENTRIES:
+            count += 1
+            if count > MOST_ENTRIES:
                 raise CandidateFault("program_too_long", f"the program's folder has more than {MOST_ENTRIES} names")
             if name.startswith(".") or name == "__pycache__" or name.endswith(".pyc"):
                 continue
@@ -81,7 +81,7 @@ def _walk(root: int, wanted: Callable[[str], bool]) -> Iterator[tuple[str, str, 
             except OSError:  # gone since it was listed
                 continue
             if not stat.S_ISDIR(status.st_mode):
-                if wanted(path):
+                if is_wanted(path):
                     yield path, name, folder
                 continue
             if depth >= DEEPEST:
@@ -109,28 +109,28 @@ def _names(folder: int) -> list[str]:
     return sorted(names)
 
 
-def file_text(name: str, folder: int, shown: str, kind: str = "bad_path") -> str:
-    """The text of the plain file of this name in an open folder, which faults call `shown`. Raises CandidateFault, of
+def file_text(name: str, folder: int, label: str, kind: str = "bad_path") -> str:
+    """The text of the plain file of this name in an open folder, which faults call `label`. Raises CandidateFault, of
     this kind for what is no plain file."""
     try:
         descriptor = os.open(name, _FILE, dir_fd=folder)
     except OSError:
-        raise CandidateFault(kind, f"{shown} is {_kind(name, folder)}, which is not read") from None
+        raise CandidateFault(kind, f"{label} is {_kind(name, folder)}, which is not read") from None
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         os.close(descriptor)
-        what = _KINDS.get(stat.S_IFMT(status.st_mode), "a device")
-        what = "a second name of another file" if stat.S_ISREG(status.st_mode) else what
-        raise CandidateFault(kind, f"{shown} is {what}, which is not read")
+        description = _KINDS.get(stat.S_IFMT(status.st_mode), "a device")
+        description = "a second name of another file" if stat.S_ISREG(status.st_mode) else description
+        raise CandidateFault(kind, f"{label} is {description}, which is not read")
     with os.fdopen(descriptor, "rb") as stream:
         content = stream.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
-        detail = f"{shown} has {status.st_size} bytes; a file may have {LONGEST_PROGRAM} characters"
+        detail = f"{label} has {status.st_size} bytes; a file may have {LONGEST_PROGRAM} characters"
         raise CandidateFault("program_too_long", detail)
     try:
         return sound_file(content.decode("utf-8"))
     except UnicodeDecodeError:
-        raise CandidateFault("not_text", f"{shown} is not UTF-8 text") from None
+        raise CandidateFault("not_text", f"{label} is not UTF-8 text") from None
 
 
 def _kind(name: str, folder: int) -> str:

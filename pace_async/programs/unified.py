@@ -22,9 +22,9 @@ NOTHING = "/dev/null"
 class _GivenChanges(SequenceMatcher[str]):
     """A `SequenceMatcher` with given changes, used for its grouping."""
 
-    def __init__(self, given: list[Change]) -> None:
+    def __init__(self, opcodes: list[Change]) -> None:
         super().__init__(None, "", "")
-        self._given = given
+        self._given = opcodes
 
     def get_opcodes(self) -> Any:
         return self._given

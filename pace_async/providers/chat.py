@@ -69,9 +69,9 @@ class LitellmChat:
         self._litellm = litellm
         self._has_listeners = any("callback" in name for name in config.options)
         self._left_out = list(known.left_out)
-        given = self._given()
-        self._is_listed = given is None and known.price is not None
-        self._price = given or known.price
+        configured_price = self._price_in_config()
+        self._is_listed = configured_price is None and known.price is not None
+        self._price = configured_price or known.price
 
     @property
     def model(self) -> str:
@@ -103,9 +103,9 @@ class LitellmChat:
             finally:
                 not_logged.reset(before)
         seconds, body = time.perf_counter() - began, exchange.body
-        found = None if error is not None and says_error(body) else received(body, response)
-        if found is not None:
-            return self._answer(found, response, seconds)
+        reply = None if error is not None and says_error(body) else received(body, response)
+        if reply is not None:
+            return self._answer(reply, response, seconds)
         if error is not None:
             raise _failure(error, exchange, max_tokens) from None
         raise CallFailed("no_choice", "the provider's answer holds no choice", charged=None)
@@ -130,33 +130,33 @@ class LitellmChat:
             **self._config.options,
         }
 
-    def _answer(self, found: Received, response: Any, seconds: float) -> ChatAnswer:
+    def _answer(self, reply: Received, response: Any, seconds: float) -> ChatAnswer:
         """Raises CallFailed, with what came, if the service failed in the middle of it."""
         answer = ChatAnswer(
-            text=sound(found.text),
-            finish=sound(found.finish),
-            refused=found.refused,
-            prompt_tokens=counted(found.prompt_tokens),
-            completion_tokens=counted(found.completion_tokens),
-            cost_usd=self._cost(found, response),
+            text=sound(reply.text),
+            finish=sound(reply.finish),
+            refused=reply.refused,
+            prompt_tokens=counted(reply.prompt_tokens),
+            completion_tokens=counted(reply.completion_tokens),
+            cost_usd=self._cost(reply, response),
             seconds=seconds,
         )
-        if found.unfinished:
-            detail = f"the service did not finish its answer: {redact(found.unfinished)}"
+        if reply.unfinished:
+            detail = f"the service did not finish its answer: {redact(reply.unfinished)}"
             raise CallFailed("unfinished", detail, charged=None, answer=answer)
         return answer
 
-    def _cost(self, found: Received, response: Any) -> float | None:
+    def _cost(self, reply: Received, response: Any) -> float | None:
         """Cost in USD: litellm's own figure if it has one for these tokens, because it includes caches and tiers."""
-        if not found.counted:
+        if not reply.counted:
             return None
-        own = self._price.cost(found.prompt_tokens, found.completion_tokens) if self._price is not None else 0.0
+        own = self._price.cost(reply.prompt_tokens, reply.completion_tokens) if self._price is not None else 0.0
         listed = response._hidden_params.get("response_cost") if response is not None and self._is_listed else None
         if not isinstance(listed, int | float) or not 0 <= listed < LARGEST:
             return own if own < LARGEST else None
-        return max(float(listed), own) if found.added else float(listed)
+        return max(float(listed), own) if reply.added else float(listed)
 
-    def _given(self) -> Price | None:
+    def _price_in_config(self) -> Price | None:
         prompt, completion = self._config.price_per_million_in, self._config.price_per_million_out
         return None if prompt is None or completion is None else Price.per_million(prompt, completion)
 
@@ -178,7 +178,7 @@ async def open_chats(models: Sequence[str], config: ProviderConfig) -> AsyncGene
         return
     litellm, closings = await anyio.to_thread.run_sync(_import)
     try:
-        yield [LitellmChat(model, config, litellm, await _known(litellm, model, config)) for model in models]
+        yield [LitellmChat(model, config, litellm, await _model_facts(litellm, model, config)) for model in models]
     finally:
         for close in closings:
             with anyio.move_on_after(CLOSE_S, shield=True):
@@ -186,7 +186,7 @@ async def open_chats(models: Sequence[str], config: ProviderConfig) -> AsyncGene
         litellm.in_memory_llm_clients_cache.flush_cache()
 
 
-async def _known(litellm: Any, model: str, config: ProviderConfig) -> _Known:
+async def _model_facts(litellm: Any, model: str, config: ProviderConfig) -> _Known:
     """Nothing is known of a model that takes longer than the deadline."""
     with anyio.move_on_after(LOOK_UP_S):
         return await anyio.to_thread.run_sync(_look_up, litellm, model, config, abandon_on_cancel=True)
@@ -194,10 +194,10 @@ async def _known(litellm: Any, model: str, config: ProviderConfig) -> _Known:
 
 
 def _look_up(litellm: Any, model: str, config: ProviderConfig) -> _Known:
-    return _Known(_listed(litellm, model, config.options), _left_out(litellm, model, config.options))
+    return _Known(_list_price(litellm, model, config.options), _left_out(litellm, model, config.options))
 
 
-def _listed(litellm: Any, model: str, options: Mapping[str, object]) -> Price | None:
+def _list_price(litellm: Any, model: str, options: Mapping[str, object]) -> Price | None:
     try:
         info: dict[str, object] = litellm.get_model_info(model)
     except Exception:  # litellm raises a bare Exception for a model that it does not know
@@ -279,10 +279,10 @@ def _import() -> tuple[Any, tuple[Callable[[], Awaitable[None]], ...]]:
 def _without_retries(make: Callable[..., Any]) -> Callable[..., Any]:
     """OpenAI's client tries again by itself, and litellm passes `max_retries` to it for some providers only."""
 
-    def made(*given: Any, **named: Any) -> Any:
+    def make_client(*given: Any, **named: Any) -> Any:
         return make(*given, **{**named, "max_retries": 0})
 
-    return made
+    return make_client
 
 
 def _nothing(**_: object) -> None:

@@ -112,7 +112,7 @@ def failure_of(error: Exception, http_status: int | None = None, max_tokens: int
     The kind depends on the whole chain of causes, because litellm has one name for a refused connection, a cut stream
     and a 500."""
     name = type(error).__name__
-    detail = redact(re.sub(r"^(litellm\.\w+: |\w+Error: )+", "", _said(error)))
+    detail = redact(re.sub(r"^(litellm\.\w+: |\w+Error: )+", "", _own_words(error)))
     if name == "ContentPolicyViolationError":
         return CandidateFault("refusal", detail)
     if name == "ContextWindowExceededError":
@@ -154,7 +154,7 @@ def is_answer_too_long(refusal: str, max_tokens: int | None) -> bool:
     return prompt is None or int(next(filter(None, prompt.groups()))) <= max_tokens
 
 
-def _said(error: Exception) -> str:
+def _own_words(error: Exception) -> str:
     """The provider's own words, without litellm's traceback and its advice to callers of its own."""
     return str(error).partition("Traceback (most")[0].partition("To drop these, set")[0]
 
@@ -165,9 +165,9 @@ def _by_httpx(chain: list[BaseException]) -> bool:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
+    ids: set[int] = set()
+    while error is not None and id(error) not in ids:
+        ids.add(id(error))
         yield error
         error = error.__cause__ or error.__context__
 

@@ -31,10 +31,10 @@ def refuse_without_keys(
     """Raises NotHere that names the variable to set."""
     for model in models:
         names = KEYS.get(_provider(model), ())
-        given = [environment[name] for name in names if name in environment]
-        if not names or any(value.strip() for value in given):
+        values = [environment[name] for name in names if name in environment]
+        if not names or any(value.strip() for value in values):
             continue
-        if given:
+        if values:
             empty = next(name for name in names if name in environment)
             anything = "" if api_base is None else "; any word will do for a server that asks for none"
             raise NotHere(f"{caller.flag(model)}: {empty} is empty in the environment: put a key there{anything}.")

@@ -156,12 +156,14 @@ def _part(part: object) -> str:
 def _tokens(usage: object, wrote: bool) -> tuple[int, int, bool, bool]:
     """Tokens of the prompt and of the output, whether they are known, and whether the output is more than the provider
     calls so. Whatever is beyond the prompt is output, because some count reasoning beside the answer."""
-    prompt, said, total = (_number(usage, name) for name in ("prompt_tokens", "completion_tokens", "total_tokens"))
+    prompt, completion, total = (
+        _number(usage, name) for name in ("prompt_tokens", "completion_tokens", "total_tokens")
+    )
     reasoning = _number(_field(usage, "completion_tokens_details"), "reasoning_tokens")
-    if min(prompt, said, total, reasoning) < 0:
+    if min(prompt, completion, total, reasoning) < 0:
         return 0, 0, False, False
-    output = max(said, total - prompt, said + reasoning if reasoning > said else 0)
-    return prompt, output, prompt > 0 and (output > 0 or not wrote), output > said
+    output = max(completion, total - prompt, completion + reasoning if reasoning > completion else 0)
+    return prompt, output, prompt > 0 and (output > 0 or not wrote), output > completion
 
 
 def _number(usage: object, name: str) -> int:

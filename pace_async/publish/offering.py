@@ -38,8 +38,8 @@ class CopiedVersions:
         try:
             await anyio.to_thread.run_sync(self._copy, weights, files, digest)
         except Exception as error:  # each of fsspec's file systems has errors of its own
-            said = f"{type(error).__name__}: {error}"[:200]
-            raise InfrastructureFault("offer_failed", f"a version cannot be copied to {self._url}: {said}") from error
+            detail = f"{type(error).__name__}: {error}"[:200]
+            raise InfrastructureFault("offer_failed", f"a version cannot be copied to {self._url}: {detail}") from error
         return Offer(self._url, digest, files, "", seconds)
 
     def _copy(self, weights: Path, files: Mapping[str, int], digest: str) -> None:
@@ -50,10 +50,10 @@ class CopiedVersions:
             system.makedirs(folder, exist_ok=True)
         for name, size in files.items():
             system.invalidate_cache()
-            there = system.exists(f"{folder}/{name}") and system.size(f"{folder}/{name}") == size
-            if not there:
+            is_copied = system.exists(f"{folder}/{name}") and system.size(f"{folder}/{name}") == size
+            if not is_copied:
                 system.put_file(str(weights / name), f"{folder}/{name}")
-        self._kept = [*(one for one in self._kept if one != digest), digest]
+        self._kept = [*(other for other in self._kept if other != digest), digest]
         while len(self._kept) > KEPT:
             with contextlib.suppress(Exception):  # somebody else may have removed it
                 system.rm(f"{root}/{self._kept.pop(0)}", recursive=True)

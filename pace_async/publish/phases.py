@@ -39,10 +39,10 @@ def is_finite(dtype: str, data: bytes) -> bool:
     if not word:
         return True
     numbers = np.frombuffer(data, dtype=word)
-    kept = np.empty(_WORDS, dtype=word)
+    buffer = np.empty(_WORDS, dtype=word)
     for start in range(0, len(numbers), _WORDS):
         part = numbers[start : start + _WORDS]
-        if np.bitwise_and(part, exponent, out=kept[: len(part)]).max() == exponent:
+        if np.bitwise_and(part, exponent, out=buffer[: len(part)]).max() == exponent:
             return False
     return True
 
@@ -146,9 +146,13 @@ class Phases:
         version that was last called complete. Raises PushFailed, of kind receipt_differs if it differs."""
         receipts = [receipt or {} for receipt in _workers(await self.ask("collective_rpc", rpc))]
         entries = [{name: from_receipt(entry) for name, entry in receipt.items()} for receipt in receipts]
-        self._refuse(_difference([{name: entry[0] for name, entry in one.items()} for one in entries], digests))
+        self._refuse(
+            _difference(
+                [{name: entry[0] for name, entry in worker_entries.items()} for worker_entries in entries], digests
+            )
+        )
         parts: dict[str, list[Slice]] = {}
-        for name, (_, slices) in (entry for one in entries for entry in one.items()):
+        for name, (_, slices) in (entry for worker_entries in entries for entry in worker_entries.items()):
             if slices is not None:
                 parts.setdefault(name, []).extend(slices)
         self._refuse(self._gap(parts) if parts else None)

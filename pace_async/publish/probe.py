@@ -32,11 +32,11 @@ TRIES = 2
 """Samples of which one must be within the limit. Wrong weights fail all of them."""
 
 
-def limit_of(found: Sequence[float]) -> float | None:
+def limit_of(measurements: Sequence[float]) -> float | None:
     """The limit, from k3 of samples of proven weights. None if at least half of them are gross."""
-    if not median(found) <= GROSS:
+    if not median(measurements) <= GROSS:
         return None
-    return min(GROSS, max(LEAST, ABOVE * max(found)))
+    return min(GROSS, max(LEAST, ABOVE * max(measurements)))
 
 
 def k3_of(served: Sequence[float], learned: Sequence[float]) -> float:

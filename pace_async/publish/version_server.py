@@ -169,9 +169,9 @@ def _own_address(engine: str) -> str:
     """The address from which this machine reaches the engine. Sends nothing."""
     parts = urlsplit(engine)
     port = parts.port or (443 if parts.scheme == "https" else 80)
-    family, kind, _, _, there = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_DGRAM)[0]
+    family, kind, _, _, destination = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, kind) as probe:
-        probe.connect(there)
+        probe.connect(destination)
         return str(probe.getsockname()[0])
 
 

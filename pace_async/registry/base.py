@@ -129,16 +129,16 @@ class Registry(Mapping[str, E], Generic[E]):
     def _loaded(self, point: EntryPoint) -> E:
         """The entry of a package: the object itself if it is one, which may name its code as an entry point does, else
         an entry whose code is the object."""
-        found, kind = point.load(), type(next(iter(self._entries.values())))
-        if type(found) is kind:
+        value, kind = point.load(), type(next(iter(self._entries.values())))
+        if type(value) is kind:
             code = (
-                partial(resolve_name, found.code) if isinstance(found.code, str) else found.code
+                partial(resolve_name, value.code) if isinstance(value.code, str) else value.code
             )  # `module:attribute`
-            return replace(found, name=point.name, code=code)
-        if isinstance(found, Entry) or not callable(found):
+            return replace(value, name=point.name, code=code)
+        if isinstance(value, Entry) or not callable(value):
             raise TypeError(f"{point.value} is neither a {kind.__name__} nor something to call")
         package = getattr(point.dist, "name", "a package")
-        return kind(point.name, f"of the package {package}", lambda: found)
+        return kind(point.name, f"of the package {package}", lambda: value)
 
     def listed(self) -> str:
         """The names for a sentence, as in `a, b and c`."""

@@ -39,7 +39,7 @@ class TrainedCall:
         if min(self.prompt_ids) < 0 or min(self.completion_ids) < 0 or min(self.versions) < 0:
             raise ValueError("token ids and versions are not negative")
         if not all(map(math.isfinite, self.logprobs)) or max(self.logprobs) > ROUNDING:
-            wrong = next(one for one in self.logprobs if not math.isfinite(one) or one > ROUNDING)
+            wrong = next(logprob for logprob in self.logprobs if not math.isfinite(logprob) or logprob > ROUNDING)
             raise ValueError(f"{wrong} is not the logprob of a sampled token")
 
     @classmethod

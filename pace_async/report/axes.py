@@ -80,8 +80,8 @@ def plot(
         _, y = frame.at(frame.x[0], value)
         grid.append(tag("line", x1=LEFT, x2=frame.width - RIGHT, y1=y, y2=y, class_="grid"))
         grid.append(tag("text", label, x=LEFT - 6, y=y + 4, class_="tick end"))
-    shown = (frame.x[0] * scale_x, frame.x[1] * scale_x)
-    for value, label in labelled(ticks(*shown, about=max(3, int(frame.width // 90)), whole=whole_x)):
+    label_range = (frame.x[0] * scale_x, frame.x[1] * scale_x)
+    for value, label in labelled(ticks(*label_range, about=max(3, int(frame.width // 90)), whole=whole_x)):
         x, _ = frame.at(value / scale_x, frame.y[0])
         grid.append(tag("text", label, x=x, y=frame.height - BOTTOM + 15, class_="tick middle"))
     grid.append(tag("text", label_x, x=frame.width - RIGHT, y=frame.height - 4, class_="label end"))

@@ -202,33 +202,33 @@ class Comparison:
     def told_apart(self) -> list[str]:
         """How each arm differs from the first, in sentences."""
         first, place, fitness = self.arms[0], self.place, self.arms[0].runs[0].fitness
-        found: list[str] = []
+        sentences: list[str] = []
         for arm, row in zip(self.arms[1:], self.differences, strict=True):
-            found.append(verdict(arm, first, difference(arm, first, place), fitness))
+            sentences.append(verdict(arm, first, difference(arm, first, place), fitness))
             sides = ((arm, first, row["reaches"]), (first, arm, row["is_reached"]))
             earliest = min((side for side in sides if side[2] is not None), key=lambda side: side[2] or 0, default=None)
             if earliest is not None and (at := share_in_words(earliest[2], place, self.by)):
-                found.append(f"{earliest[0].name} reaches the final mean of {earliest[1].name} after {at}.")
-        return found
+                sentences.append(f"{earliest[0].name} reaches the final mean of {earliest[1].name} after {at}.")
+        return sentences
 
     @property
     def verdicts(self) -> list[str]:
         """What the differences show, in sentences."""
-        found = self.told_apart
+        sentences = self.told_apart
         for arm in self.arms:
             for run in arm.repeats:
-                found.append(
+                sentences.append(
                     f"{run.run} repeats a run of {arm.name} with equal seed and scores, and counts for no mean."
                 )
-        found += self._lengths()
+        sentences += self._lengths()
         if len({run.task_digest for _, run in self.every}) > 1:
-            found.append("The evaluators of these runs differ, so their scores may not be comparable.")
-        return found
+            sentences.append("The evaluators of these runs differ, so their scores may not be comparable.")
+        return sentences
 
     def _lengths(self) -> list[str]:
         """Which runs count for nothing, and which one ended far earlier than the others."""
         runs = [run for _, run in self.every]
-        found = [
+        sentences = [
             f"{run.run} has no complete candidate ({run.state}), and counts for no mean."
             for run in runs
             if not run.candidates
@@ -239,8 +239,8 @@ class Comparison:
         )
         if shortest is not None and longest > SHORT * shortest.length:
             ends = f"{in_words(shortest.length, self.by)} ({shortest.state}), where all are compared"
-            found.append(f"{shortest.run} ends after {ends}: the longest goes on to {in_words(longest, self.by)}.")
-        return found
+            sentences.append(f"{shortest.run} ends after {ends}: the longest goes on to {in_words(longest, self.by)}.")
+        return sentences
 
     def document(self) -> ComparisonShown:
         """All of it as plain values: what `pace compare --json` prints."""
@@ -322,10 +322,10 @@ class Comparison:
         }
 
 
-def _difference(found: Estimate | None) -> FreshDifference:
+def _difference(estimate: Estimate | None) -> FreshDifference:
     return {
-        "difference": found and found.value,
-        "low": found and found.low,
-        "high": found and found.high,
-        "told_apart": found and found.told_apart,
+        "difference": estimate and estimate.value,
+        "low": estimate and estimate.low,
+        "high": estimate and estimate.high,
+        "told_apart": estimate and estimate.told_apart,
     }

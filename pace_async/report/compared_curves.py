@@ -37,7 +37,7 @@ def axis_of(end: float, by: By) -> tuple[str, float]:
 def _arm(frame: Frame, arm: Arm, end: float, number: int) -> Markup:
     mean = band(arm, end)
     thin = [_run(frame, run, end) for run in arm.runs] if len(arm.runs) > 1 else []
-    line = stairs(frame.at(place, found.value) for place, found in mean)
+    line = stairs(frame.at(place, estimate.value) for place, estimate in mean)
     ends = Markup()
     if line:
         x, y = line[-1]
@@ -65,7 +65,9 @@ def _run(frame: Frame, run: ComparedRun, end: float) -> Markup:
 def _band(frame: Frame, mean: Sequence[tuple[float, Estimate]]) -> Markup:
     """The area between the ends of the intervals. Empty for an arm of one seed."""
     known = [
-        (place, found.low, found.high) for place, found in mean if found.low is not None and found.high is not None
+        (place, estimate.low, estimate.high)
+        for place, estimate in mean
+        if estimate.low is not None and estimate.high is not None
     ]
     if len(known) < 2:
         return Markup()

@@ -60,10 +60,10 @@ def refuse_unless_comparable(runs: Sequence[ComparedRun], by: By = "candidates")
 
 def flat(settings: Mapping[str, object], prefix: str = "") -> dict[str, object]:
     """Settings by dotted key."""
-    found: dict[str, object] = {}
+    entries: dict[str, object] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping):
-            found.update(flat(cast("Mapping[str, object]", value), f"{prefix}{name}."))
+            entries.update(flat(cast("Mapping[str, object]", value), f"{prefix}{name}."))
         else:
-            found[f"{prefix}{name}"] = value
-    return found
+            entries[f"{prefix}{name}"] = value
+    return entries

@@ -32,9 +32,9 @@ CHOICES: tuple[By, ...] = get_args(By)
 _NAMED: dict[str, By] = {choice: choice for choice in CHOICES}
 
 
-def by_of(said: str | None) -> By:
+def by_of(name: str | None) -> By:
     """The axis of that name, else the first one."""
-    return _NAMED.get(said or "", CHOICES[0])
+    return _NAMED.get(name or "", CHOICES[0])
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -135,8 +135,8 @@ class Arm:
     def scores(self, place: float, *, fresh: bool = False) -> list[float]:
         """The best scores at a place, or those of the best programs at fresh seeds, of the runs that have one and
         repeat no other one."""
-        found = (run.fresh_after(place) if fresh else run.best_after(place) for run in self.apart)
-        return [score for score in found if score is not None]
+        scores = (run.fresh_after(place) if fresh else run.best_after(place) for run in self.apart)
+        return [score for score in scores if score is not None]
 
     def mean(self, place: float, *, fresh: bool = False) -> Estimate | None:
         """Their mean, None without a score."""
@@ -182,21 +182,21 @@ def difference(arm: Arm, against: Arm, place: float, *, fresh: bool = False) -> 
     value = statistics.fmean(ours) - statistics.fmean(theirs)
     if len(ours) < 2 or len(theirs) < 2:
         return Estimate(value, None, None)
-    one, other = (statistics.variance(scores) / len(scores) for scores in (ours, theirs))
-    if one + other == 0:
+    own, other = (statistics.variance(scores) / len(scores) for scores in (ours, theirs))
+    if own + other == 0:
         return Estimate(value, value, value)
-    freedom = (one + other) ** 2 / (one**2 / (len(ours) - 1) + other**2 / (len(theirs) - 1))
-    half = t_quantile(freedom) * math.sqrt(one + other)
+    freedom = (own + other) ** 2 / (own**2 / (len(ours) - 1) + other**2 / (len(theirs) - 1))
+    half = t_quantile(freedom) * math.sqrt(own + other)
     return Estimate(value, value - half, value + half)
 
 
-def verdict(arm: Arm, against: Arm, found: Estimate | None, fitness: Fitness) -> str:
+def verdict(arm: Arm, against: Arm, estimate: Estimate | None, fitness: Fitness) -> str:
     """What the difference of two arms shows, in a sentence."""
-    if found is None or found.told_apart is None:
+    if estimate is None or estimate.told_apart is None:
         return f"Whether {arm.name} and {against.name} differ cannot be said: it takes two seeds with a score in each."
-    if not found.told_apart:
+    if not estimate.told_apart:
         return f"{arm.name} and {against.name} are not told apart: the interval of their difference holds 0."
-    return f"{arm.name} is {'better' if fitness.better(found.value, 0.0) else 'worse'} than {against.name}."
+    return f"{arm.name} is {'better' if fitness.better(estimate.value, 0.0) else 'worse'} than {against.name}."
 
 
 def _estimate(scores: Sequence[float]) -> Estimate:
@@ -213,11 +213,11 @@ def t_quantile(freedom: float, level: float = LEVEL) -> float:
     integral over a finite range. Good to five digits."""
     width = math.pi / 2 / _SLICES
     weights = [math.cos((index + 0.5) * width) ** (freedom - 1) for index in range(_SLICES)]
-    wanted = level * math.fsum(weights)
+    target = level * math.fsum(weights)
     reached = 0.0
     for index, weight in enumerate(weights):
-        if reached + weight >= wanted:
-            angle = (index + (wanted - reached) / weight) * width
+        if reached + weight >= target:
+            angle = (index + (target - reached) / weight) * width
             return math.sqrt(freedom) * math.tan(angle)
         reached += weight
     return math.inf
@@ -248,8 +248,8 @@ def reaches(arm: Arm, other: Arm, end: float, fitness: Fitness) -> float | None:
 def sampled(curve: Sequence[tuple[float, Estimate]], points: int, end: float) -> list[float | None]:
     """The mean at `points` even places from 0 to `end`, None before the curve begins."""
     ahead = [*curve, (math.inf, Estimate(0.0, None, None))]
-    found: list[float | None] = []
+    means: list[float | None] = []
     for index in range(points):
         place = end * index / max(1, points - 1)
-        found.append(next((now.value for (at, now), (after, _) in pairwise(ahead) if at <= place < after), None))
-    return found
+        means.append(next((now.value for (at, now), (after, _) in pairwise(ahead) if at <= place < after), None))
+    return means

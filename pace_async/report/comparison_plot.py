@@ -65,9 +65,9 @@ def write(figure: Any, path: Path) -> None:
         raise UsageError(f"Cannot write {path} ({fault}).") from None
 
 
-def _draw(axes: Any, arm: Arm, shown: tuple[float, float], colour: str) -> None:
-    """`shown`: the end of the axis, and what the axis shows of one candidate, hour or USD."""
-    end, scale = shown
+def _draw(axes: Any, arm: Arm, x_axis: tuple[float, float], colour: str) -> None:
+    """`x_axis`: the end of the axis, and what the axis shows of one candidate, hour or USD."""
+    end, scale = x_axis
     label = ", ".join([arm.name, *(f"{name}={value}" for name, value in list(arm.settings.items())[:2])])
     seeds = f" ({arm.runs[0].run})" if len(arm.runs) == 1 else f" ({len(arm.runs)} seeds, mean and 95 % interval)"
     mean = band(arm, end)
@@ -79,9 +79,11 @@ def _draw(axes: Any, arm: Arm, shown: tuple[float, float], colour: str) -> None:
                 [scale * place for place in (*ends, end)], scores, where="post", color=colour, linewidth=0.6, alpha=0.5
             )
     places = [scale * place for place, _ in mean]
-    axes.step(places, [one.value for _, one in mean], where="post", color=colour, label=_plain(f"{label}{seeds}"))
+    axes.step(
+        places, [estimate.value for _, estimate in mean], where="post", color=colour, label=_plain(f"{label}{seeds}")
+    )
     if len(arm.runs) > 1:
-        lows, highs = ([getattr(one, side) for _, one in mean] for side in ("low", "high"))
+        lows, highs = ([getattr(estimate, side) for _, estimate in mean] for side in ("low", "high"))
         axes.fill_between(places, lows, highs, step="post", color=colour, alpha=0.15, linewidth=0)
 
 

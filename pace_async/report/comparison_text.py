@@ -12,13 +12,13 @@ WIDTH, HEIGHT = 72, 14
 
 def lines(comparison: Comparison, room: int | None = None) -> list[str]:
     """The whole text. A row of a table has at most `room` characters."""
-    found = table_lines(_runs(comparison), room)
+    text = table_lines(_runs(comparison), room)
     for rows in (arms(comparison), diagnostics(comparison)):
-        found += ["", *table_lines(rows, room)] if rows else []
+        text += ["", *table_lines(rows, room)] if rows else []
     verdicts = comparison.verdicts
     if (fronts := comparison.fronts) is not None:
-        found += ["", fronts_in_words(comparison), *table_lines(arms(fronts), room), *fronts.told_apart]
-    return [*found, *(["", *verdicts] if verdicts else []), "", *_drawing(comparison)]
+        text += ["", fronts_in_words(comparison), *table_lines(arms(fronts), room), *fronts.told_apart]
+    return [*text, *(["", *verdicts] if verdicts else []), "", *_drawing(comparison)]
 
 
 def fronts_in_words(comparison: Comparison) -> str:
@@ -99,9 +99,9 @@ def spread_in_words(spread: tuple[float, float] | None) -> str | None:
     return None if spread is None else f"{spread[0]:.3g} → {spread[1]:.3g}"
 
 
-def _interval(found: Estimate | None) -> str | None:
+def _interval(estimate: Estimate | None) -> str | None:
     """The ends of an interval."""
-    return None if found is None or found.low is None else f"{found.low:.6g} to {found.high:.6g}"
+    return None if estimate is None or estimate.low is None else f"{estimate.low:.6g} to {estimate.high:.6g}"
 
 
 def _drawing(comparison: Comparison) -> list[str]:

@@ -30,8 +30,8 @@ def difference(a: str, b: str, name_a: str, name_b: str, context: int = 3) -> li
     for path in changed_paths(before, after):
         old = f"{name_a}: {path}" if path in before.files else NOTHING
         new = f"{name_b}: {path}" if path in after.files else NOTHING
-        found = _of_texts(before.files.get(path, ""), after.files.get(path, ""), old, new, context)
-        lines += found or [DiffLine("file", f"--- {visible(old)}"), DiffLine("file", f"+++ {visible(new)}")]
+        file_lines = _of_texts(before.files.get(path, ""), after.files.get(path, ""), old, new, context)
+        lines += file_lines or [DiffLine("file", f"--- {visible(old)}"), DiffLine("file", f"+++ {visible(new)}")]
     return lines
 
 

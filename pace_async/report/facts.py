@@ -60,15 +60,15 @@ class Facts:
 def gather(reader: Reader, best_known: float | None = None) -> Facts:
     """The facts of a population's only run, all of one moment. `best_known` is the best score known for its task.
     Raises UsageError if there is no run, or several."""
-    with reader.at_one_moment() as held:
-        facts = gather_parts(held, best_known)
-        programs = {row.candidate: held.show(row.candidate)["program"] for row in facts.lineage[-STEPS:]}
+    with reader.at_one_moment() as snapshot:
+        facts = gather_parts(snapshot, best_known)
+        programs = {row.candidate: snapshot.show(row.candidate)["program"] for row in facts.lineage[-STEPS:]}
         return replace(
             facts,
-            actions=tuple(held.ask(actions_of).values()),
-            timeline=held.ask(timeline_of),
-            money=held.ask(money_of),
-            measured=held.ask(measured_of),
+            actions=tuple(snapshot.ask(actions_of).values()),
+            timeline=snapshot.ask(timeline_of),
+            money=snapshot.ask(money_of),
+            measured=snapshot.ask(measured_of),
             programs={number: program for number, program in programs.items() if program is not None},
         )
 

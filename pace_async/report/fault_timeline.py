@@ -52,9 +52,9 @@ def _lane(name: str, bins: Mapping[int, Counter[str]], top: float, most: int, le
     for place, kinds in sorted(bins.items()):
         times = sum(kinds.values())
         high = LEAST + (LANE - 10 - LEAST) * (math.log(times) / math.log(most) if most > 1 else 0.0)
-        what = ", ".join(f"{kind} {amount:,}" if amount > 1 else kind for kind, amount in kinds.most_common(6))
+        summary = ", ".join(f"{kind} {amount:,}" if amount > 1 else kind for kind, amount in kinds.most_common(6))
         when = f"{length * place / BINS:.3g} to {length * (place + 1) / BINS:.3g} {unit}"
-        title = tag("title", f"{name}, {when}: {what}"[:300])
+        title = tag("title", f"{name}, {when}: {summary}"[:300])
         place_x, wide = LEFT + place * step, max(2.0, step - 0.6)
         marks.append(tag("rect", title, x=place_x, y=foot - high, width=wide, height=high, class_="fault"))
     label = tag("text", name[:16], x=LEFT - 8, y=foot - 6, class_="end")
@@ -65,11 +65,11 @@ def _scale(length: float, height: float, label: str) -> Markup:
     drawn = [
         tag(
             "text",
-            said,
+            tick_label,
             x=LEFT + value / length * (WIDTH - LEFT - RIGHT),
             y=height - FOOT + 15,
             class_="tick end" if value / length > 0.97 else "tick middle",
         )
-        for value, said in labelled(ticks(0.0, length, about=8))
+        for value, tick_label in labelled(ticks(0.0, length, about=8))
     ]
     return joined([*drawn, tag("text", label, x=WIDTH - RIGHT, y=height - 4, class_="label end")])

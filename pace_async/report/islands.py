@@ -38,15 +38,15 @@ class _Island:
 
 def islands(facts: Facts, actions: Sequence[IslandActed], link: Link) -> Markup:
     """A drawing for each island, the islands as a table, and their actions, the newest first."""
-    found = _islands(facts)
-    heights = spread([score for island in found.values() for _, score in island.curve])
+    by_number = _islands(facts)
+    heights = spread([score for island in by_number.values() for _, score in island.curve])
     cards = [
-        card(tag("h3", f"Island {number}"), _drawing(facts, number, found[number], actions, heights))
-        for number in sorted(found)
+        card(tag("h3", f"Island {number}"), _drawing(facts, number, by_number[number], actions, heights))
+        for number in sorted(by_number)
     ]
-    rows = [_row(link, number, found[number]) for number in sorted(found)]
+    rows = [_row(link, number, by_number[number]) for number in sorted(by_number)]
     marked = " Vertical lines: it went back or crossed over." if actions else ""
-    newest = [_action(link, one) for one in reversed(actions[-NEWEST:])]
+    newest = [_action(link, action) for action in reversed(actions[-NEWEST:])]
     return joined(
         [
             tag(
@@ -65,11 +65,11 @@ _NEVER = "No island went back or crossed over with another."
 
 def _islands(facts: Facts) -> dict[int, _Island]:
     fitness = facts.header.fitness
-    found: defaultdict[int, _Island] = defaultdict(_Island)
+    by_number: defaultdict[int, _Island] = defaultdict(_Island)
     for row in facts.account.candidates:
         if row.island is None:
             continue
-        island = found[row.island]
+        island = by_number[row.island]
         island.rollouts += 1
         if row.score is None:
             continue
@@ -77,7 +77,7 @@ def _islands(facts: Facts) -> dict[int, _Island]:
         if not island.curve or fitness.better(row.score, island.curve[-1][1]):
             island.best = row
             island.curve.append((row.completed, row.score))
-    return dict(found)
+    return dict(by_number)
 
 
 def _drawing(
@@ -92,7 +92,7 @@ def _drawing(
     if points:
         points.append((frame.at(frame.x[1], 0.0)[0], points[-1][1]))
     places = {row.candidate: row.completed for row in rows}
-    lines = [_mark(frame, one, places) for one in actions if one.island == number and one.lease in places]
+    lines = [_mark(frame, action, places) for action in actions if action.island == number and action.lease in places]
     title = f"Best score of island {number}"
     return plot(frame, "candidates complete", title, joined([*lines, *dots]), path(points, "best") if points else None)
 

@@ -39,8 +39,8 @@ def panels(facts: Facts, axis: Axis) -> list[tuple[str, Markup]]:
     """(title, drawing) for each measure that the run has, the paper's three first: score, entropy, gradient norm."""
     groups = facts.account.groups
     placed = [(x, row) for row in groups if (x := axis.of(row)) is not None]
-    found = [("Best score so far", _one(axis, "Best score so far", _best(facts, axis), steps=True))]
-    found += [
+    drawings = [("Best score so far", _panel(axis, "Best score so far", _best(facts, axis), steps=True))]
+    drawings += [
         (title, _measure(placed, axis, name, title))
         for name, title in MEASURES
         if any(getattr(row, name) is not None for row in groups)
@@ -48,16 +48,16 @@ def panels(facts: Facts, axis: Axis) -> list[tuple[str, Markup]]:
     if facts.account.rewards:
         places = {row.group_number: x for x, row in placed}
         rewards = [(places[row.group_number], row) for row in facts.account.rewards if row.group_number in places]
-        found.insert(3, ("Rewards of each group: mean, least and greatest", _rewards(rewards, axis)))
-        found.insert(4, ("Spread of the rewards in a group (standard deviation)", _spread(rewards, axis)))
+        drawings.insert(3, ("Rewards of each group: mean, least and greatest", _rewards(rewards, axis)))
+        drawings.insert(4, ("Spread of the rewards in a group (standard deviation)", _spread(rewards, axis)))
     for prefix, title in AGED:
         lines = _aged(placed, prefix)
         if lines:
-            found.append((title, _by_age(axis, title, lines)))
+            drawings.append((title, _by_age(axis, title, lines)))
     parsed = _parsed(facts, axis)
     if parsed:
-        found.append(("Share of answers that parse", _one(axis, "Share of answers that parse", parsed)))
-    return found
+        drawings.append(("Share of answers that parse", _panel(axis, "Share of answers that parse", parsed)))
+    return drawings
 
 
 def staleness(facts: Facts) -> Markup:
@@ -88,7 +88,7 @@ def _best(facts: Facts, axis: Axis) -> Points:
     return [*points, (axis.edges[1], points[-1][1])] if points else []
 
 
-def _one(axis: Axis, title: str, points: Points, *, steps: bool = False) -> Markup:
+def _panel(axis: Axis, title: str, points: Points, *, steps: bool = False) -> Markup:
     frame = _frame(axis, [y for _, y in points])
     return _plot(frame, axis, title, _line(frame, stairs(points) if steps else points))
 
@@ -135,12 +135,12 @@ def _spread(rows: Sequence[tuple[float, RewardsOfGroup]], axis: Axis) -> Markup:
 
 
 def _aged(placed: Placed, prefix: str) -> dict[int, list[tuple[float, float]]]:
-    found: defaultdict[int, list[tuple[float, float]]] = defaultdict(list)
+    lines: defaultdict[int, list[tuple[float, float]]] = defaultdict(list)
     for x, row in placed:
         for name, value in row.by_age.items():
             if name.startswith(prefix):
-                found[int(name.removeprefix(prefix))].append((x, value))
-    return {age: found[age] for age in sorted(found)[:AGES]}
+                lines[int(name.removeprefix(prefix))].append((x, value))
+    return {age: lines[age] for age in sorted(lines)[:AGES]}
 
 
 def _by_age(axis: Axis, title: str, lines: Mapping[int, Points]) -> Markup:

@@ -20,18 +20,18 @@ _NUMBERS = ("candidate", "score", "parent", "island")
 
 def candidates(facts: Facts) -> Markup:
     """Every candidate in the order of completion, or the best of a long run."""
-    every, shown = facts.account.candidates, listed(facts)
+    every, rows = facts.account.candidates, listed(facts)
     caption = (
-        f"The {len(shown):,} best of {len(every):,}."
-        if len(shown) < len(every)
+        f"The {len(rows):,} best of {len(every):,}."
+        if len(rows) < len(every)
         else "All of them, in the order in which they were complete."
     )
-    if not shown:
+    if not rows:
         return tag("p", "No candidate is complete yet.", class_="sub")
-    there = {row.candidate for row in shown}
+    numbers = {row.candidate for row in rows}
     names = ("candidate", "score", "outcome", "parent", "island", "experiment")
     head = tag("tr", *(tag("th", name, class_="number" if name in _NUMBERS else None) for name in names))
-    body = [_row(row, there) for row in shown]
+    body = [_row(row, numbers) for row in rows]
     table = tag("table", tag("thead", head), tag("tbody", *body), class_="sortable")
     return joined([tag("p", caption, class_="sub"), scrolling("Candidates", table)])
 
@@ -43,26 +43,26 @@ def listed(facts: Facts) -> Sequence[CompletedCandidate]:
     return facts.header.fitness.ranked(facts.account.candidates)[:LISTED]
 
 
-def _row(row: CompletedCandidate, there: set[int]) -> Markup:
+def _row(row: CompletedCandidate, listed_candidates: set[int]) -> Markup:
     cells: tuple[Content, ...] = (
         row.candidate,
         "–" if row.score is None else formatting.score(row.score),
         formatting.OUTCOMES.get(row.outcome, row.outcome),
-        anchor(row.parent, there),
+        anchor(row.parent, listed_candidates),
         row.island,
         row.experiment,
     )
     numbers = (True, True, False, True, True, False)
-    shown = [tag("td", cell, class_="number" if right else None) for cell, right in zip(cells, numbers, strict=True)]
-    return tag("tr", *shown, id=f"c{row.candidate}")
+    tags = [tag("td", cell, class_="number" if right else None) for cell, right in zip(cells, numbers, strict=True)]
+    return tag("tr", *tags, id=f"c{row.candidate}")
 
 
-def anchor(candidate: int | None, there: set[int], mark: Markup | None = None) -> Content:
+def anchor(candidate: int | None, listed_candidates: set[int], mark: Markup | None = None) -> Content:
     """The number of a candidate, or its mark on a drawing, as a link to its row if it has one."""
     if candidate is None:
         return "–"
-    said = f"#{candidate}"
-    return linked(said, f"#c{candidate}", mark) if candidate in there else mark or said
+    label = f"#{candidate}"
+    return linked(label, f"#c{candidate}", mark) if candidate in listed_candidates else mark or label
 
 
 def steps(facts: Facts) -> Markup:
@@ -76,8 +76,10 @@ def steps(facts: Facts) -> Markup:
         lines = difference(old, new, f"candidate {before.candidate}", f"candidate {row.candidate}")
         added, removed = counted(lines)
         score = "–" if row.score is None else formatting.score(row.score)
-        said = f"#{row.candidate}, score {score}: {formatting.count(added, 'line')} added, {removed} removed"
+        summary = f"#{row.candidate}, score {score}: {formatting.count(added, 'line')} added, {removed} removed"
         cut = [tag("span", f"… and {len(lines) - LONGEST:,} more", class_="note")] if len(lines) > LONGEST else []
-        shown = tag("pre", *[tag("span", line_of(one), class_=one.kind) for one in lines[:LONGEST]], *cut)
-        parts.append(tag("details", tag("summary", said), scrolling(f"Step to candidate {row.candidate}", shown)))
+        excerpt = tag(
+            "pre", *[tag("span", line_of(diff_line), class_=diff_line.kind) for diff_line in lines[:LONGEST]], *cut
+        )
+        parts.append(tag("details", tag("summary", summary), scrolling(f"Step to candidate {row.candidate}", excerpt)))
     return joined(parts)

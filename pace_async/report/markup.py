@@ -33,8 +33,8 @@ def text(value: Content) -> Markup:
         return value
     if value is None:
         return EMPTY
-    said = str(value)
-    return Markup(said if _PLAIN.match(said) else html.escape(visible(said, keep="\n\t"), quote=True))
+    string = str(value)
+    return Markup(string if _PLAIN.match(string) else html.escape(visible(string, keep="\n\t"), quote=True))
 
 
 def typed_text(value: str) -> Markup:

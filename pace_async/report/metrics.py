@@ -43,8 +43,8 @@ def _card(name: str, points: _Points, candidates: int) -> Markup:
     gained: list[tuple[float, float]] = []
     for row, value in points:
         x, y = frame.at(row.completed, value)
-        said = "seed program" if row.candidate == 0 else f"candidate {row.candidate}"
-        title = tag("title", f"{said}: {formatting.score(value)}")
+        label = "seed program" if row.candidate == 0 else f"candidate {row.candidate}"
+        title = tag("title", f"{label}: {formatting.score(value)}")
         dots.append(tag("circle", title, cx=x, cy=y, r=2.5, class_="dot gained" if row.improved else "dot"))
         if row.improved:
             gained.append((x, y))

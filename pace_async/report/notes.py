@@ -17,14 +17,14 @@ def notes(pages: Sequence[WrittenNotes]) -> list[Markup]:
     if not pages:
         return []
     *earlier, newest = pages
-    shown = [_page(page) for page in reversed(earlier[-EARLIER:])]
-    name = f"{len(shown)} of {len(earlier)} earlier pages" if len(shown) < len(earlier) else "Earlier pages"
-    return [_page(newest), *([tag("details", tag("summary", name), *shown)] if shown else [])]
+    cards = [_page(page) for page in reversed(earlier[-EARLIER:])]
+    name = f"{len(cards)} of {len(earlier)} earlier pages" if len(cards) < len(earlier) else "Earlier pages"
+    return [_page(newest), *([tag("details", tag("summary", name), *cards)] if cards else [])]
 
 
 def _page(written: WrittenNotes) -> Markup:
     page = written.page
     tokens = f"{written.prompt_tokens:,} tokens in, {written.completion_tokens:,} out"
     cost = UNKNOWN if written.cost_usd is None else formatting.usd(written.cost_usd)
-    said = f"After {page.candidates} candidates, by {written.model}: {tokens}, {cost}."
-    return card(tag("p", said, class_="sub"), tag("pre", page.text, class_="page"))
+    caption = f"After {page.candidates} candidates, by {written.model}: {tokens}, {cost}."
+    return card(tag("p", caption, class_="sub"), tag("pre", page.text, class_="page"))

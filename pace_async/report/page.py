@@ -52,10 +52,10 @@ def _digest(text: str) -> str:
 
 
 def _sections(facts: Facts) -> list[Markup]:
-    there = {row.candidate for row in listing.listed(facts)}
+    numbers = {row.candidate for row in listing.listed(facts)}
 
     def link(number: int, mark: Markup | None = None) -> Content:
-        return listing.anchor(number, there, mark)
+        return listing.anchor(number, numbers, mark)
 
     parts: dict[str, tuple[str, list[Markup]]] = {
         "score": ("Best score so far", [sections.curve(facts)]),
@@ -64,7 +64,7 @@ def _sections(facts: Facts) -> list[Markup]:
             if names_of(facts.measured)
             else {}
         ),
-        **({"front": ("Front", found)} if (found := front(facts.front, link)) else {}),
+        **({"front": ("Front", front_content)} if (front_content := front(facts.front, link)) else {}),
         "best": ("How the best program came to be", [sections.lineage(facts), listing.steps(facts)]),
         "tree": ("Tree of lineage", sections.tree_of_lineage(facts)),
         "candidates": ("Candidates", [listing.candidates(facts)]),
@@ -104,8 +104,8 @@ def write_page(facts: Facts, target: Path, *, force: bool) -> None:
     """Write the page. Raises UsageError if `target` is another kind of file or cannot be written."""
     if not force:
         try:
-            with target.open("rb") as there:
-                force = there.read(len(MARK)) == MARK.encode()
+            with target.open("rb") as file:
+                force = file.read(len(MARK)) == MARK.encode()
         except FileNotFoundError:
             pass
         except OSError as error:

@@ -45,6 +45,6 @@ def _class(name: str) -> str | None:
     return "number" if name in _NUMBERS else "term" if name in _TERMS else None
 
 
-def linked(said: str, address: str, mark: Markup | None = None) -> Markup:
+def linked(label: str, address: str, mark: Markup | None = None) -> Markup:
     """A link with these words, or with a drawing's mark of what they name."""
-    return tag("a", said, href=address) if mark is None else tag("a", mark, href=address, aria_label=said)
+    return tag("a", label, href=address) if mark is None else tag("a", mark, href=address, aria_label=label)

@@ -44,12 +44,12 @@ def _lines(facts: Facts) -> list[tuple[float, str]]:
     """The values that scores are held against, each with its name."""
     bounds, stop = facts.header, facts.header.config.get("stop")
     target = cast("Mapping[str, object]", stop).get("target") if isinstance(stop, Mapping) else None
-    found = [(bounds.lower, "lower bound"), (bounds.upper, "upper bound")]
+    values = [(bounds.lower, "lower bound"), (bounds.upper, "upper bound")]
     if isinstance(target, int | float):
-        found.append((float(target), "target"))
+        values.append((float(target), "target"))
     if facts.best_known is not None:
-        found.append((facts.best_known, "best known"))
-    return found
+        values.append((facts.best_known, "best known"))
+    return values
 
 
 def _widened(low: float, high: float, values: Sequence[float]) -> tuple[float, float]:
@@ -116,12 +116,12 @@ def _dots(frame: Frame, rows: Sequence[CompletedCandidate]) -> list[Markup]:
 def _dot(frame: Frame, row: CompletedCandidate, times: int) -> Markup:
     """The mark of a candidate, and of `times` − 1 others near it."""
     more = f" (and {formatting.count(times - 1, 'candidate')} near it)" if times > 1 else ""
-    what = tag("title", describe(row) + more)
+    title = tag("title", describe(row) + more)
     if row.score is None:
         x, y = frame.at(row.completed, frame.y[0])
-        return tag("line", what, x1=x, x2=x, y1=y, y2=y - 7, class_="failed")
+        return tag("line", title, x1=x, x2=x, y1=y, y2=y - 7, class_="failed")
     x, y = frame.at(row.completed, row.score)
-    return tag("circle", what, cx=x, cy=y, r=2.5 if times < 4 else 3.5, class_="dot")
+    return tag("circle", title, cx=x, cy=y, r=2.5 if times < 4 else 3.5, class_="dot")
 
 
 def _ring(frame: Frame, row: CompletedCandidate) -> Markup:
@@ -140,12 +140,12 @@ def _bounds(frame: Frame, values: Sequence[tuple[float, str]]) -> list[Markup]:
             names.append((y, []))
         names[-1][1].append(f"{name} {value:g}")
     x = frame.at(frame.x[1], 0.0)[0] - 4
-    return [*drawn, *[tag("text", ", ".join(said), x=x, y=y - 4, class_="tick halo end") for y, said in names]]
+    return [*drawn, *[tag("text", ", ".join(labels), x=x, y=y - 4, class_="tick halo end") for y, labels in names]]
 
 
 def describe(row: CompletedCandidate) -> str:
     """One candidate in one line, for a tooltip."""
     name = "seed program" if row.candidate == 0 else f"candidate {row.candidate}"
     verdict = formatting.OUTCOMES.get(row.outcome, row.outcome) if row.score is None else formatting.score(row.score)
-    said = f" · {row.experiment}" if row.experiment else ""
-    return f"{name}: {verdict}{said}"[:300]
+    experiment = f" · {row.experiment}" if row.experiment else ""
+    return f"{name}: {verdict}{experiment}"[:300]

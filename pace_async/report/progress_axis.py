@@ -14,9 +14,9 @@ MOST = 400
 """Points of one line. Of a longer run a point is the mean of several neighbours."""
 
 
-def by_of(said: str) -> By:
+def by_of(name: str) -> By:
     """The axis of that name, else the first one."""
-    return _NAMED.get(said, CHOICES[0])
+    return _NAMED.get(name, CHOICES[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,10 +37,10 @@ def _plain(value: str) -> bool:
 
 def versions() -> str:
     """This pace, Python, and the libraries that are installed beside it."""
-    found = [f"pace {__version__}", f"Python {platform.python_version()}"]
+    releases = [f"pace {__version__}", f"Python {platform.python_version()}"]
     for library in _LIBRARIES:
         try:
-            found.append(f"{library} {version(library)}")
+            releases.append(f"{library} {version(library)}")
         except PackageNotFoundError:
             continue
-    return ", ".join(found)
+    return ", ".join(releases)

@@ -74,9 +74,9 @@ def write_programs(programs: Rows, folder: Path, *, suffix: str = ".py", force: 
         folder.mkdir(parents=True, exist_ok=True)
         number = 0
         for row in programs:
-            named = f"{row['candidate']:06d}"
+            stem = f"{row['candidate']:06d}"
             for path, text in Program.of(row["program"]).files.items():
-                file = folder / named / path if path else folder / f"{named}{suffix}"
+                file = folder / stem / path if path else folder / f"{stem}{suffix}"
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(text, encoding="utf-8", newline="")
             number += 1

@@ -32,9 +32,11 @@ def failure(facts: Facts) -> Markup:
     """The first line of a run that failed, empty for any other."""
     state, reason = facts.status["state"], facts.status["reason"] or ""
     if state in ("gave_up", "crashed"):
-        said = formatting.STATES.get(state, state)
-        why = formatting.reason(state, reason)
-        return tag("p", f"This run failed: {said}{f': {why}' if why else ''}.", class_="alert", role="alert")
+        ending = formatting.STATES.get(state, state)
+        explanation = formatting.reason(state, reason)
+        return tag(
+            "p", f"This run failed: {ending}{f': {explanation}' if explanation else ''}.", class_="alert", role="alert"
+        )
     if state != "running" and facts.account.candidates and facts.best is None:
         return tag("p", "This run failed: no program has a score.", class_="alert", role="alert")
     return Markup()
@@ -43,8 +45,8 @@ def failure(facts: Facts) -> Markup:
 def top(facts: Facts) -> list[Markup]:
     """Name, state, settings and the figures of the run."""
     header, status, account = facts.header, facts.status, facts.account
-    why = formatting.reason(status["state"], status["reason"] or "")
-    state = formatting.STATES.get(status["state"], status["state"]) + (f": {why}" if why else "")
+    reason = formatting.reason(status["state"], status["reason"] or "")
+    state = formatting.STATES.get(status["state"], status["state"]) + (f": {reason}" if reason else "")
     seed = next((row.score for row in facts.account.candidates if row.candidate == 0), None)
     best, worst = status["best_score"], status["max_trained_staleness"] if status["trained"] else "–"
     trained = [
@@ -60,7 +62,7 @@ def top(facts: Facts) -> list[Markup]:
         (_spent(status), f"spent{spending.parts_of_spend(status['spend_by_role'])}"),
         (formatting.duration(account.driven), "of search, pauses between processes left out"),
     ]
-    shown = [tag("div", tag("b", value), tag("span", name), class_="tile") for value, name in tiles]
+    tags = [tag("div", tag("b", value), tag("span", name), class_="tile") for value, name in tiles]
     learns = "" if advisor_of(header.advisor).served else " (it learns nothing)"
     advisor = f"advisor {header.advisor} on {header.engine}{learns}"
     models = f"{advisor}, implementer {header.implementer}, sandbox {header.sandbox}"
@@ -73,7 +75,7 @@ def top(facts: Facts) -> list[Markup]:
         failure(facts),
         tag("h1", header.name),
         tag("p", f"{header.task} · {state} · {models} · {setting}{trust}", class_="sub"),
-        tag("div", *shown, class_="tiles"),
+        tag("div", *tags, class_="tiles"),
         *([tag("p", few.sentence)] if few is not None else []),
     ]
 
@@ -102,8 +104,8 @@ def _standing(facts: Facts) -> list[tuple[str, str]]:
     if facts.best["equal"]:
         tiles.append((str(len(facts.best["equal"])), "others that the noise of that evaluation does not tell from it"))
     if facts.best_known is not None:
-        said = to_best_known(facts.best["score"], facts.best_known, facts.header.fitness, named=False)
-        tiles.append((formatting.score(facts.best_known), f"best known{f': {said}' if said else ''}"))
+        relation = to_best_known(facts.best["score"], facts.best_known, facts.header.fitness, named=False)
+        tiles.append((formatting.score(facts.best_known), f"best known{f': {relation}' if relation else ''}"))
     return tiles
 
 
@@ -124,10 +126,10 @@ def _recorded(facts: Facts) -> str:
     if facts.beside is None:
         return ""
     runs = facts.beside.recorded
-    said = f"{len(runs.seeds)} recorded runs {runs.what} ({runs.command}; seeds {runs.seeds_in_words}; {runs.date})"
+    source = f"{len(runs.seeds)} recorded runs {runs.what} ({runs.command}; seeds {runs.seeds_in_words}; {runs.date})"
     if facts.beside.differs:
-        return f"{said} are not shown, because {facts.beside.differs}."
-    return f"Band: {said}, from the lowest to the highest, with their median."
+        return f"{source} are not shown, because {facts.beside.differs}."
+    return f"Band: {source}, from the lowest to the highest, with their median."
 
 
 def lineage(facts: Facts, link: Link | None = None) -> Markup:
@@ -158,8 +160,8 @@ def learner(facts: Facts, by: By = "candidates") -> Markup:
     """The learner's panels, over an axis of candidates, groups or hours."""
     if not facts.account.groups:
         learns = trains(facts.header.objective)
-        why = "" if learns else f": {formatting.why_untrained(facts.header.advisor)}"
-        return card(tag("p", f"No group has been trained{why}.", class_="sub"))
+        reason = "" if learns else f": {formatting.why_untrained(facts.header.advisor)}"
+        return card(tag("p", f"No group has been trained{reason}.", class_="sub"))
     drawn = [("Staleness of what was trained, in updates; the line is the bound", learning.staleness(facts))]
     panels = learning.panels(facts, axis_of(facts.account, by))
     cards = [card(tag("h3", title), picture) for title, picture in [*panels, *drawn]]
@@ -167,8 +169,8 @@ def learner(facts: Facts, by: By = "candidates") -> Markup:
     note = f"Red ticks: {formatting.count(skipped, 'group')} skipped, in which nothing was learned." if skipped else ""
     if facts.status["rollbacks"]:
         note += f" The advisor {formatting.went_back(len(facts.status['rollbacks']))}: its answers could not be parsed."
-    said = f"{_diagnostics(facts)}{note}"
-    return joined([tag("p", said, class_="sub") if said else Markup(), tag("div", *cards, class_="pair")])
+    caption = f"{_diagnostics(facts)}{note}"
+    return joined([tag("p", caption, class_="sub") if caption else Markup(), tag("div", *cards, class_="pair")])
 
 
 def _diagnostics(facts: Facts) -> str:
@@ -180,17 +182,17 @@ def _diagnostics(facts: Facts) -> str:
         [row.grad_norm for row in trained if row.grad_norm is not None],
         [row.spread for row in facts.account.rewards],
     )
-    said = ""
+    sentences = ""
     if diagnostics.entropy_spikes is not None and diagnostics.grad_norm_spikes is not None:
-        said = (
+        sentences = (
             "Spikes beyond twice the running median, in the last half of the updates: "
             f"{diagnostics.entropy_spikes} of the entropy, {diagnostics.grad_norm_spikes} of the gradient norm. "
         )
     elif diagnostics.trained:
-        said = f"Spikes are counted from {FEWEST} trained groups on. "
+        sentences = f"Spikes are counted from {FEWEST} trained groups on. "
     if (spread := spread_in_words(diagnostics.reward_spread)) is not None:
-        said += f"Spread of the rewards in a group, first and last quarter of the groups: {spread}. "
-    return said
+        sentences += f"Spread of the rewards in a group, first and last quarter of the groups: {spread}. "
+    return sentences
 
 
 def outcomes(money: Money, link: Callable[[str], str] | None = None) -> Markup:
@@ -250,22 +252,22 @@ def money_by_improvement(money: Money, link: Link) -> Markup:
         )
         before = usd
     title = "Money by improvement"
-    shown = scrolling(title, tag("h3", title), table(rows[-IMPROVEMENTS:], "Nothing has a score yet."))
-    return tag("div", shown, class_="after")
+    panel = scrolling(title, tag("h3", title), table(rows[-IMPROVEMENTS:], "Nothing has a score yet."))
+    return tag("div", panel, class_="after")
 
 
 def nodes(facts: Facts) -> list[Markup]:
     """The machines of a cluster, if there was one."""
     rows = [
         {
-            "node": one["node"],
-            "class of machine": one["machine"] or "–",
-            "attempts": f"{one['attempts']:,}",
-            "lost": f"{one['lost']:,}",
-            "seconds": f"{one['seconds']:,.1f}",
-            "waited": f"{one['queue_seconds']:,.1f}",
+            "node": node["node"],
+            "class of machine": node["machine"] or "–",
+            "attempts": f"{node['attempts']:,}",
+            "lost": f"{node['lost']:,}",
+            "seconds": f"{node['seconds']:,.1f}",
+            "waited": f"{node['queue_seconds']:,.1f}",
         }
-        for one in facts.status["nodes"]
+        for node in facts.status["nodes"]
     ]
     title = "Machines that evaluated"
     return [scrolling(title, tag("h3", title), table(rows, ""), class_="card wide after")] if rows else []
@@ -281,9 +283,9 @@ def against_seed(facts: Facts) -> Markup:
     if not lines:
         return card(tag("p", "The best program is the seed program.", class_="sub"))
     added, removed = counted(lines)
-    shown = [tag("span", line_of(line), class_=line.kind) for line in lines]
+    spans = [tag("span", line_of(line), class_=line.kind) for line in lines]
     caption = f"{formatting.count(added, 'line')} added, {formatting.count(removed, 'line')} removed."
-    return joined([tag("p", caption, class_="sub"), scrolling("Difference", tag("pre", *shown))])
+    return joined([tag("p", caption, class_="sub"), scrolling("Difference", tag("pre", *spans))])
 
 
 def again(facts: Facts) -> Markup:
@@ -292,12 +294,12 @@ def again(facts: Facts) -> Markup:
         f"The task's folder had the digest {facts.header.task_digest}. A run of equal settings draws the same seeds, "
         "but threads that finish in another order give another run."
     )
-    made = f"This page was written by {versions()}. The rows do not hold the versions that the run itself had."
+    provenance = f"This page was written by {versions()}. The rows do not hold the versions that the run itself had."
     return scrolling(
         "Command",
         tag("pre", command({**facts.header.config, "task": reference_of(facts.header)})),
         tag("p", notes, class_="sub"),
-        tag("p", made, class_="sub"),
+        tag("p", provenance, class_="sub"),
     )
 
 

@@ -32,16 +32,16 @@ def coloured(text: str) -> Markup:
         return joined([text])
     parts: list[Markup | str] = []
     at = 0
-    for found in _PARTS.finditer(text):
-        kind, said = str(found.lastgroup), found.group()
+    for match in _PARTS.finditer(text):
+        kind, token = str(match.lastgroup), match.group()
         if kind == "word":
-            if said not in _WORDS:
+            if token not in _WORDS:
                 continue
             kind = "keyword"
-        elif said.startswith("//") and _divides(text, found.start()):
+        elif token.startswith("//") and _divides(text, match.start()):
             continue
-        parts += [text[at : found.start()], tag("i", said, class_=kind)]
-        at = found.end()
+        parts += [text[at : match.start()], tag("i", token, class_=kind)]
+        at = match.end()
     return joined([*parts, text[at:]])
 
 

@@ -31,7 +31,7 @@ class Node:
 
 def tree(facts: Facts) -> tuple[Markup, str]:
     """(drawing, caption)."""
-    chosen = _chosen(facts)
+    chosen = _best_with_ancestors(facts)
     nodes = place(chosen, facts.header.fitness)
     best = {row.candidate for row in facts.lineage}
     width = PAD * 2 + COLUMN * (1 + max((node.depth for node in nodes.values()), default=0))
@@ -68,7 +68,7 @@ def place(chosen: Mapping[int, CompletedCandidate], fitness: Fitness) -> dict[in
         own: float | None = chosen[candidate].score
         known = [merit[child] for child in children[candidate]]
         merit[candidate] = max(known + ([] if own is None else [fitness.merit(own)]), default=float("-inf"))
-    return _lines(chosen, {key: sorted(found, key=lambda c: (-merit[c], c)) for key, found in children.items()})
+    return _lines(chosen, {key: sorted(siblings, key=lambda c: (-merit[c], c)) for key, siblings in children.items()})
 
 
 def _lines(chosen: Mapping[int, CompletedCandidate], children: Mapping[int | None, Sequence[int]]) -> dict[int, Node]:
@@ -86,15 +86,15 @@ def _lines(chosen: Mapping[int, CompletedCandidate], children: Mapping[int | Non
     return nodes
 
 
-def _chosen(facts: Facts) -> dict[int, CompletedCandidate]:
+def _best_with_ancestors(facts: Facts) -> dict[int, CompletedCandidate]:
     known = {row.candidate: row for row in facts.account.candidates}
-    kept: dict[int, CompletedCandidate] = {}
+    chosen: dict[int, CompletedCandidate] = {}
     for row in facts.header.fitness.ranked(facts.account.candidates)[:SHOWN]:
         at = row.candidate
-        while at is not None and at in known and at not in kept:
-            kept[at] = known[at]
+        while at is not None and at in known and at not in chosen:
+            chosen[at] = known[at]
             at = known[at].parent
-    return kept
+    return chosen
 
 
 def _at(node: Node) -> tuple[float, float]:

@@ -16,11 +16,11 @@ def visible(text: str, keep: str = "") -> str:
     separator, written as an escape such as \\x1b or \\u202e. Characters in `keep` stay as they are."""
     if _PLAIN.match(text):
         return text
-    return "".join([_shown(character, keep) for character in text])
+    return "".join([_visible_form(character, keep) for character in text])
 
 
 @lru_cache(maxsize=4096)
-def _shown(character: str, keep: str) -> str:
+def _visible_form(character: str, keep: str) -> str:
     return character if character in keep or _harmless(character) else _escape(character)
 
 

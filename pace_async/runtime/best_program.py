@@ -31,12 +31,12 @@ def write_best(paths: RunPaths, suffix: str, program: str, seed: str = "") -> Pa
             paths.patch.unlink(missing_ok=True)
         return path
     try:
-        said = paths.own_program.read_text(encoding="utf-8").splitlines() if paths.own_program.is_file() else []
-        program = _ended(program, CRLF in said[1:])
+        lines = paths.own_program.read_text(encoding="utf-8").splitlines() if paths.own_program.is_file() else []
+        program = _with_line_ends(program, CRLF in lines[1:])
         write_whole(path, program)
-        if said:
-            own = (paths.own_task / Path(said[0]).name).read_text(encoding="utf-8")
-            if patch := difference(_ended(own, CRLF in said[1:]), program, said[0]):
+        if lines:
+            own = (paths.own_task / Path(lines[0]).name).read_text(encoding="utf-8")
+            if patch := difference(_with_line_ends(own, CRLF in lines[1:]), program, lines[0]):
                 write_whole(paths.difference, patch)
             else:
                 paths.difference.unlink(missing_ok=True)
@@ -69,7 +69,7 @@ def _write_folder(path: Path, program: Program) -> None:
         remove_tree(old)
 
 
-def _ended(text: str, crlf: bool) -> str:
+def _with_line_ends(text: str, crlf: bool) -> str:
     """The text with the line ends of the user's program."""
     return text.replace("\r\n", "\n").replace("\n", "\r\n") if crlf else text
 

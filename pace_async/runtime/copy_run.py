@@ -49,7 +49,7 @@ def copy_run(source: RunPaths, target: str, folder: Path | None = None) -> Copie
     if paths.folder.exists():
         raise UsageError(f"{paths.folder} is there already: name another folder.")
     draft = RunPaths(paths.folder.with_name(f".{paths.folder.name}.{os.getpid()}.part"))
-    named = False
+    is_renamed = False
     try:
         with RunLock(source.folder):
             files, size = _files_copied(source.folder, draft.folder)
@@ -57,7 +57,7 @@ def copy_run(source: RunPaths, target: str, folder: Path | None = None) -> Copie
                 if place is not None:
                     draft.pointer.write_text(f"{place}\n{rows.run}\n")
                     draft.folder.rename(paths.folder)
-                    named = True  # until the commit, which follows, it can still be taken back
+                    is_renamed = True  # until the commit, which follows, it can still be taken back
             if place is None:
                 draft.folder.rename(paths.folder)
         sync(paths.folder.parent)
@@ -66,7 +66,7 @@ def copy_run(source: RunPaths, target: str, folder: Path | None = None) -> Copie
             f"The run could not be copied to {paths.folder} ({error.strerror}): nothing was copied, try again later."
         ) from None
     except BaseException:
-        if named:
+        if is_renamed:
             shutil.rmtree(paths.folder, ignore_errors=True)
         raise
     finally:

@@ -55,10 +55,10 @@ def _holds(pid: int, lock: Path) -> bool:
     if not Path("/proc/self/fd").is_dir():
         return True
     with suppress(OSError):
-        wanted = lock.stat()
+        lock_status = lock.stat()
         for file in Path(f"/proc/{pid}/fd").iterdir():
             with suppress(OSError):
-                if os.path.samestat(file.stat(), wanted):
+                if os.path.samestat(file.stat(), lock_status):
                     return True
     return False
 

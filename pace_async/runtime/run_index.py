@@ -37,10 +37,10 @@ class IndexedRun:
 def index_file() -> Path:
     """`runs.jsonl` under PACE_HOME, else under `pace` in the user's folder for data (XDG_DATA_HOME, ~/.local/share, or
     ~/Library/Application Support). Raises RuntimeError if there is no home."""
-    if named := os.environ.get(HOME):
-        return Path(named).expanduser() / "runs.jsonl"
-    if named := os.environ.get("XDG_DATA_HOME"):
-        return Path(named) / "pace" / "runs.jsonl"
+    if folder := os.environ.get(HOME):
+        return Path(folder).expanduser() / "runs.jsonl"
+    if folder := os.environ.get("XDG_DATA_HOME"):
+        return Path(folder) / "pace" / "runs.jsonl"
     data = "~/Library/Application Support" if sys.platform == "darwin" else "~/.local/share"
     return Path(data).expanduser() / "pace" / "runs.jsonl"
 
@@ -48,7 +48,7 @@ def index_file() -> Path:
 def indexed_runs() -> list[IndexedRun]:
     """The runs, the last begun or resumed at the end. Empty if there is no index or it cannot be read."""
     try:
-        return _read(index_file())
+        return _runs_in(index_file())
     except (OSError, RuntimeError):
         return []
 
@@ -86,7 +86,7 @@ def _change(change: Callable[[list[IndexedRun]], list[IndexedRun]]) -> None:
         file = index_file()
         file.parent.mkdir(parents=True, exist_ok=True)
         with _locked(file.with_suffix(".lock")):
-            runs = change(_read(file))[-KEPT:]
+            runs = change(_runs_in(file))[-KEPT:]
             lines = (json.dumps({"folder": str(run.folder), "at": run.at}) for run in runs)
             write_whole(file, "".join(f"{line}\n" for line in lines))
 
@@ -98,7 +98,7 @@ def _locked(file: Path) -> Generator[None]:
         yield
 
 
-def _read(file: Path) -> list[IndexedRun]:
+def _runs_in(file: Path) -> list[IndexedRun]:
     """The runs of the file, without lines that are none."""
     try:
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -99,8 +99,8 @@ class RunPaths:
     @property
     def left_by_run(self) -> str:
         """Names of what only a run with a first row leaves in its folder, in words, empty if nothing is there."""
-        there = (self.events, self.groups, self.learner)
-        return ", ".join(one.name for one in there if one.is_dir() or (one.is_file() and one.stat().st_size))
+        paths = (self.events, self.groups, self.learner)
+        return ", ".join(path.name for path in paths if path.is_dir() or (path.is_file() and path.stat().st_size))
 
     def point_to(self, url: str) -> None:
         """Record that the folder's run is on a server. Raises InfrastructureFault if the disk fails."""
@@ -154,27 +154,27 @@ def find_run_paths(run: str | None) -> RunPaths:
     """A run by its folder, by its name under ./runs, the latest one of a task under ./runs, or the latest one of all.
     Raises UsageError. Loads nothing heavy: a missing run is refused before the database library is loaded."""
     if run is None:
-        found = _there()
-        if not found:
+        folders = _run_folders()
+        if not folders:
             raise UsageError("There is no run under ./runs yet: `pace run` makes one.")
-        return _latest(found)
+        return _latest(folders)
     if is_run(run):
-        return next(RunPaths(folder) for folder in _named(run) if RunPaths(folder).exists)
-    if of_task := [folder for folder in _there() if _task_of(folder) == Path(run).name]:
+        return next(RunPaths(folder) for folder in _possible_folders(run) if RunPaths(folder).exists)
+    if of_task := [folder for folder in _run_folders() if _task_of(folder) == Path(run).name]:
         return _latest(of_task)
     series = [place for place in (Path(run), RUNS / run) if series_of(place).is_file()]
-    if in_series := sorted(one.folder for place in series for one in runs_under(place)):
+    if in_series := sorted(paths.folder for place in series for paths in runs_under(place)):
         raise UsageError(f"{run} holds a series of runs: name one of them, as in {in_series[0]}.")
     if is_database(run):
         raise UsageError(f"{run} is a file, and a run is a folder. {IN_A_FOLDER}")
-    there = sorted(folder.name for folder in _there())
-    near = get_close_matches(Path(run).name, there, n=NAMED)
+    names = sorted(folder.name for folder in _run_folders())
+    near = get_close_matches(Path(run).name, names, n=NAMED)
     if near:
         raise UsageError(f"There is no run {run!r}: did you mean {' or '.join(near)}? `pace list` shows all.")
-    more = f" and {len(there) - NAMED} more" if len(there) > NAMED else ""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     hint = (
-        f"there {'is' if len(there) == 1 else 'are'} {', '.join(there[:NAMED])}{more}"
-        if there
+        f"there {'is' if len(names) == 1 else 'are'} {', '.join(names[:NAMED])}{more}"
+        if names
         else "there is none under ./runs"
     )
     raise UsageError(f"There is no run {run!r}: {hint}. Name one of another place by its folder.")
@@ -182,7 +182,7 @@ def find_run_paths(run: str | None) -> RunPaths:
 
 def is_run(run: str) -> bool:
     """Whether this is a run's folder, or its name under ./runs."""
-    return any(RunPaths(folder).exists for folder in _named(run))
+    return any(RunPaths(folder).exists for folder in _possible_folders(run))
 
 
 def is_database(run: str) -> bool:
@@ -190,7 +190,7 @@ def is_database(run: str) -> bool:
     return "://" not in run and Path(run).is_file() and not is_run(run)
 
 
-def _named(run: str) -> tuple[Path, ...]:
+def _possible_folders(run: str) -> tuple[Path, ...]:
     database = (Path(run).parent,) if run.endswith("population.db") else ()
     return (Path(run), RUNS / run, RUNS / run.rpartition("-s")[0] / run, *database)
 
@@ -206,9 +206,9 @@ def _task_of(folder: Path) -> str:
         lines = RunPaths(folder).config.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         lines = []
-    said = next((line.removeprefix("task:").strip(" '\"") for line in lines if line.startswith("task:")), None)
-    made_here = said is not None and Path(said).parent.name == folder.name
-    return Path(said).name if said and not made_here else folder.name.rpartition("-")[0]
+    task = next((line.removeprefix("task:").strip(" '\"") for line in lines if line.startswith("task:")), None)
+    made_here = task is not None and Path(task).parent.name == folder.name
+    return Path(task).name if task and not made_here else folder.name.rpartition("-")[0]
 
 
 def runs_under(folder: Path) -> list[RunPaths]:
@@ -227,7 +227,7 @@ def series_folders(folder: Path) -> list[Path]:
     return [inside.parent for inside in folder.glob("*/series.json")]
 
 
-def _there() -> list[Path]:
+def _run_folders() -> list[Path]:
     return [paths.folder for paths in runs_under(RUNS)]
 
 
@@ -239,4 +239,4 @@ def _written_at(paths: RunPaths) -> float:
     times = [file.stat() for file in (paths.file, log, paths.pointer) if file.exists()]
     if paths.pointer.exists() and paths.events.exists():
         times.append(paths.events.stat())
-    return max((found.st_mtime for found in times if found.st_size), default=0.0)
+    return max((status.st_mtime for status in times if status.st_size), default=0.0)

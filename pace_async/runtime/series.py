@@ -118,13 +118,13 @@ def planned_series(config: Config, task: str, number: int, run_dir: Path | None,
     """The series of `number` runs that a command asks for: the unfinished one that the same command began, else a new
     one. No run of a new one has a name that is `taken`. Writes nothing. Raises UsageError."""
     if run_dir is not None:
-        asked = Series(new_run_paths(task, run_dir).folder, number, config)
-        if asked.file.exists() and not _same(read_series(run_dir), asked):
+        series = Series(new_run_paths(task, run_dir).folder, number, config)
+        if series.file.exists() and not _same(read_series(run_dir), series):
             raise UsageError(
                 f"{run_dir} holds a series with other settings: `pace resume {run_dir}` goes on with it, or name "
                 "another folder."
             )
-        return asked
+        return series
     for folder in sorted(series_folders(RUNS), key=lambda folder: series_of(folder).stat().st_mtime, reverse=True):
         begun = read_series(folder)
         if _same(begun, Series(folder, number, config)) and not is_driven(folder) and begun.unfinished():
@@ -133,8 +133,8 @@ def planned_series(config: Config, task: str, number: int, run_dir: Path | None,
     return Series(new_run_paths(task, None, (*taken, *bases)).folder, number, config)
 
 
-def _same(one: Series, other: Series) -> bool:
-    return one.number == other.number and one.config == other.config
+def _same(series: Series, other: Series) -> bool:
+    return series.number == other.number and series.config == other.config
 
 
 def made(series: Series) -> Series:

@@ -60,10 +60,10 @@ def odds(own: float, others: Mapping[int, float]) -> Odds:
     best = min(others, key=lambda number: (-others[number], number))
     top = others[best]
     alike = max(0.0, 1.0 - abs(own - top))
-    crossover = {number: max(0.0, there - own) for number, there in sorted(others.items())}
+    crossover = {number: max(0.0, progress - own) for number, progress in sorted(others.items())}
     crossover[best] += alike * own * top
-    found = Odds(max(0.0, own - top) + alike * (1.0 - own) * (1.0 - top), crossover)
-    return found if found.total > NEAR_ZERO else Odds(1.0, {})
+    weights = Odds(max(0.0, own - top) + alike * (1.0 - own) * (1.0 - top), crossover)
+    return weights if weights.total > NEAR_ZERO else Odds(1.0, {})
 
 
 def admitted(chances: Odds, actions: str) -> Odds | None:
@@ -135,15 +135,15 @@ def decide(
     if chosen is None:
         number = choose_snapshot(len(course.history), generator)
         return replace(back, candidate=course.history[number].best.candidate, snapshot=number, stay=rules.stay)
-    shown = others.pools[chosen]
-    _, taken, _ = take_in(island.ideas, news(island.ideas, shown.ideas), island.next_idea, rules.ideas_kept)
+    pool = others.pools[chosen]
+    _, ideas_taken, _ = take_in(island.ideas, news(island.ideas, pool.ideas), island.next_idea, rules.ideas_kept)
     return replace(
         back,
         action="crossover",
         candidate=others.elites[chosen].candidate,
         partner=chosen,
-        as_of=shown.lease,
-        ideas=taken,
+        as_of=pool.lease,
+        ideas=ideas_taken,
         probability=chances.crossover[chosen] / chances.total,
     )
 
@@ -161,8 +161,8 @@ def after_action(island: Island, acted: IslandActed, arriving: Pool, rules: Rule
     else:
         origins = {idea.origin: idea.number for idea in acted.ideas}
         chosen = tuple(idea for idea in arriving if idea.number in origins)
-        pool, taken, next_idea = take_in(island.ideas, chosen, island.next_idea, rules.ideas_kept)
-        if {idea.origin: idea.number for idea in taken} != origins:
+        pool, ideas_taken, next_idea = take_in(island.ideas, chosen, island.next_idea, rules.ideas_kept)
+        if {idea.origin: idea.number for idea in ideas_taken} != origins:
             raise ValueError(f"the ideas of island {acted.partner} are not those that came over")
         island = replace(island, ideas=pool, next_idea=next_idea)
     return replace(island, course=replace(island.course, since=0, acted=acted))
@@ -194,9 +194,11 @@ def take_in(pool: Pool, arriving: Pool, next_number: int, cap: int) -> tuple[Poo
     idea counts as used later. Given only the ideas that were taken, the result is the same."""
     own, new = [(idea, False) for idea in pool], [(idea, True) for idea in arriving]
     merged: list[Idea] = []
-    taken: list[IdeaTaken] = []
+    ideas_taken: list[IdeaTaken] = []
     for idea, arrives in interleaved(own, new)[-cap:]:
         if arrives:
-            taken.append(IdeaTaken(number=next_number + len(taken), description=idea.description, origin=idea.number))
-        merged.append(replace(idea, number=taken[-1].number) if arrives else idea)
-    return tuple(merged), tuple(taken), next_number + len(taken)
+            ideas_taken.append(
+                IdeaTaken(number=next_number + len(ideas_taken), description=idea.description, origin=idea.number)
+            )
+        merged.append(replace(idea, number=ideas_taken[-1].number) if arrives else idea)
+    return tuple(merged), tuple(ideas_taken), next_number + len(ideas_taken)

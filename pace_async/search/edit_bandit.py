@@ -72,8 +72,8 @@ def choose_edit(edits: Sequence[T], arm: Callable[[T], Arm], results: Results, d
     by_arm: dict[Arm, list[T]] = {}
     for edit in edits:
         by_arm.setdefault(arm(edit), []).append(edit)
-    rates = {one: _sampled(results.get(one, UNTRIED), draw) for one in by_arm}
-    return draw.choice(by_arm[max(rates, key=lambda one: rates[one])])
+    rates = {bandit_arm: _sampled(results.get(bandit_arm, UNTRIED), draw) for bandit_arm in by_arm}
+    return draw.choice(by_arm[max(rates, key=lambda bandit_arm: rates[bandit_arm])])
 
 
 def _sampled(tries: Tries, draw: random.Random) -> float:

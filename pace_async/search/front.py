@@ -29,21 +29,21 @@ def dominates(a: Costs, b: Costs) -> bool:
     """Whether a program with costs `a` surpasses one with costs `b`."""
     if a[0] != b[0]:
         return a[0] < b[0]
-    return a != b and all(one <= other for one, other in zip(a, b, strict=True))
+    return a != b and all(cost <= other for cost, other in zip(a, b, strict=True))
 
 
 def ranks(points: Sequence[Costs]) -> list[int]:
     """The rank of each: how often the front has to be taken away before it is on the front."""
     costs = np.array(points, dtype=float)
-    one, other = costs[:, None, :], costs[None, :, :]
-    surpasses = (one <= other).all(2) & (one < other).any(2) & (one[..., 0] == other[..., 0])
-    surpasses |= one[..., 0] < other[..., 0]
-    found, left, rank = np.full(len(points), -1), np.ones(len(points), dtype=bool), 0
+    point, other = costs[:, None, :], costs[None, :, :]
+    surpasses = (point <= other).all(2) & (point < other).any(2) & (point[..., 0] == other[..., 0])
+    surpasses |= point[..., 0] < other[..., 0]
+    ranking, left, rank = np.full(len(points), -1), np.ones(len(points), dtype=bool), 0
     while left.any():
         front = left & ~surpasses[left].any(0)
-        found[front], rank = rank, rank + 1
+        ranking[front], rank = rank, rank + 1
         left &= ~front
-    return found.tolist()
+    return ranking.tolist()
 
 
 def crowding(points: Sequence[Costs]) -> list[float]:
@@ -80,8 +80,8 @@ def with_point(front: tuple[V, ...], new: V) -> tuple[V, ...]:
     for known in front:
         if dominates(known.costs, new.costs) or (known.costs == new.costs and known.candidate <= new.candidate):
             return front
-    kept = [known for known in front if known.costs != new.costs and not dominates(new.costs, known.costs)]
-    return tuple(sorted((*kept, new), key=lambda each: each.candidate))
+    rest = [known for known in front if known.costs != new.costs and not dominates(new.costs, known.costs)]
+    return tuple(sorted((*rest, new), key=lambda each: each.candidate))
 
 
 def front_of(things: Sequence[V]) -> tuple[V, ...]:
@@ -108,7 +108,7 @@ def _volume(points: Sequence[Costs]) -> float:
     total, slab = 0.0, list[Costs]()
     for place, point in enumerate(points):
         head = point[:-1]
-        if not any(all(one <= other for one, other in zip(known, head, strict=True)) for known in slab):
+        if not any(all(cost <= other for cost, other in zip(known, head, strict=True)) for known in slab):
             slab = [known for known in slab if not all(h <= k for h, k in zip(head, known, strict=True))]
             slab = sorted([*slab, head], key=lambda each: each[::-1])
         until = points[place + 1][-1] if place + 1 < len(points) else 1.0

@@ -57,15 +57,15 @@ def recognised(
     Only equal words count, because ideas that differ in one value are similar texts and different ideas. This is not in
     `admit`, which also folds rows that were written before this rule existed."""
     by_words = {words(idea.description): idea.number for idea in pool}
-    found: list[int | None] = []
-    for proposal, said in zip(proposals, verdicts, strict=True):
+    numbers: list[int | None] = []
+    for proposal, verdict in zip(proposals, verdicts, strict=True):
         key = words(proposal)
-        known = by_words.get(key, said)
-        found.append(known)
+        known = by_words.get(key, verdict)
+        numbers.append(known)
         if known is None:
             known, next_number = next_number, next_number + 1
         by_words.setdefault(key, known)
-    return tuple(found)
+    return tuple(numbers)
 
 
 @lru_cache(maxsize=4096)  # each idea of a pool is looked at with each proposal
@@ -83,8 +83,8 @@ def record_trial(pool: Pool, number: int, trial: Trial) -> Pool:
     if number not in numbers:
         return pool
     place = numbers.index(number)
-    tried = _kept(pool[place], (*pool[place].trials, trial))
-    return (*pool[:place], *pool[place + 1 :], tried)
+    updated_idea = _with_trials(pool[place], (*pool[place].trials, trial))
+    return (*pool[:place], *pool[place + 1 :], updated_idea)
 
 
 def merge_pools(older: Pool, newer: Pool, cap: int) -> Pool:
@@ -99,18 +99,18 @@ def merge_pools(older: Pool, newer: Pool, cap: int) -> Pool:
 def interleaved(older: Sequence[T], newer: Sequence[T]) -> list[T]:
     """Both sequences as one, by place from the end. At equal place the item of `newer` comes later."""
     from_the_end = zip_longest(reversed(newer), reversed(older), fillvalue=None)
-    return [one for pair in from_the_end for one in pair if one is not None][::-1]
+    return [item for pair in from_the_end for item in pair if item is not None][::-1]
 
 
-def _joined(one: Idea, other: Idea) -> Idea:
+def _joined(idea: Idea, other: Idea) -> Idea:
     """Two versions of an idea with the same beginning, as one. Experiments that one version only counts are in its
     tally and are not counted again."""
-    earlier = max(one.earlier, other.earlier, key=lambda tally: tally.last)
-    trials = {trial.candidate: trial for trial in (*one.trials, *other.trials) if trial.candidate > earlier.last}
-    return _kept(replace(other, earlier=earlier), tuple(trials[candidate] for candidate in sorted(trials)))
+    earlier = max(idea.earlier, other.earlier, key=lambda tally: tally.last)
+    trials = {trial.candidate: trial for trial in (*idea.trials, *other.trials) if trial.candidate > earlier.last}
+    return _with_trials(replace(other, earlier=earlier), tuple(trials[candidate] for candidate in sorted(trials)))
 
 
-def _kept(idea: Idea, trials: tuple[Trial, ...]) -> Idea:
+def _with_trials(idea: Idea, trials: tuple[Trial, ...]) -> Idea:
     earlier = tallied(idea.earlier, trials[:-TRIALS_KEPT])
     return Idea(idea.number, idea.description, trials[-TRIALS_KEPT:], earlier)  # `replace` takes three times as long
 
@@ -130,16 +130,16 @@ def tallied(tally: Tally, trials: Sequence[Trial]) -> Tally:
     """The tally with more experiments counted, oldest first."""
     if not trials:
         return tally
-    lowest, highest, tried, last = tally.lowest, tally.highest, tally.tried, tally.last
+    lowest, highest, count, last = tally.lowest, tally.highest, tally.tried, tally.last
     failures = Counter(dict(tally.failures))
     for trial in trials:
-        tried, last = tried + 1, trial.candidate
+        count, last = count + 1, trial.candidate
         if trial.score is None:
             failures[trial.outcome] += 1
         else:
             lowest = trial.score if lowest is None else min(lowest, trial.score)
             highest = trial.score if highest is None else max(highest, trial.score)
-    return Tally(tried, last, lowest, highest, tuple(sorted(failures.items())))
+    return Tally(count, last, lowest, highest, tuple(sorted(failures.items())))
 
 
 def summarised(idea: Idea, fitness: Fitness) -> Summary:

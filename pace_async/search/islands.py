@@ -179,25 +179,25 @@ def expanded(
     step: int | None = parent if parent in present or parent in after else None
     descent = step
     while step is not None:
-        one = after.get(step, UNTRIED)
-        after[step] = Visits(one.parent, one.expansions + 1, one.best_child)
-        step = one.parent
+        record = after.get(step, UNTRIED)
+        after[step] = Visits(record.parent, record.expansions + 1, record.best_child)
+        step = record.parent
     if descent is not None and child is not None:
-        one = after[descent]
-        known = one.best_child
+        record = after[descent]
+        known = record.best_child
         if known is None or fitness.better(child.score, known):
-            after[descent] = Visits(one.parent, one.expansions, child.score)
+            after[descent] = Visits(record.parent, record.expansions, child.score)
         if child.candidate in present:
             after[child.candidate] = Visits(parent=descent)
     return after if after.keys() <= present else _without(after, after.keys() - present)
 
 
-def _without(visits: dict[int, Visits], gone: Set[int]) -> dict[int, Visits]:
-    left = {candidate: one for candidate, one in visits.items() if candidate not in gone}
-    for candidate, one in left.items():
-        parent = one.parent
-        while parent is not None and parent in gone:
+def _without(visits: dict[int, Visits], removed: Set[int]) -> dict[int, Visits]:
+    left = {candidate: record for candidate, record in visits.items() if candidate not in removed}
+    for candidate, record in left.items():
+        parent = record.parent
+        while parent is not None and parent in removed:
             parent = visits[parent].parent
-        if parent != one.parent:
-            left[candidate] = replace(one, parent=parent)
+        if parent != record.parent:
+            left[candidate] = replace(record, parent=parent)
     return left

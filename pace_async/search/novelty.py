@@ -52,33 +52,33 @@ def _nearest(view: Results, text: str, least: float) -> tuple[int, str] | None:
     texts: Mapping[int, str] = {
         number: bare(view.ideas[number].text).casefold() for number in view.ordered[-LOOKED_AT:]
     }
-    found = process.extractOne(bare(text).casefold(), texts, scorer=fuzz.token_sort_ratio, score_cutoff=least)
-    return None if found is None else (found[2], view.ideas[found[2]].text)
+    match = process.extractOne(bare(text).casefold(), texts, scorer=fuzz.token_sort_ratio, score_cutoff=least)
+    return None if match is None else (match[2], view.ideas[match[2]].text)
 
 
 def _numbers(text: str) -> list[str]:
     return sorted(_NUMBER.findall(text))
 
 
-def alike(one: str, other: str) -> bool:
+def alike(text: str, other: str) -> bool:
     """Whether two texts say nearly the same."""
-    (a, names), (b, others) = _said(one), _said(other)
+    (a, names), (b, others) = _words_and_names(text), _words_and_names(other)
     common = len(a & b)
     if common + len(names & others) < FEWEST_ALIKE or 2 * common < ALIKE * (len(a) + len(b)):
         return False
     return names <= others or others <= names
 
 
-def closest(idea: str, tried: Iterable[tuple[int, str]]) -> int | None:
+def closest(idea: str, trials: Iterable[tuple[int, str]]) -> int | None:
     """The candidate that tried something close to the idea, the closest if there are several."""
-    found = max(((_closeness(idea, what), -candidate) for candidate, what in tried), default=(0.0, 0))
-    return -found[1] if found[0] >= CLOSE else None
+    best = max(((_closeness(idea, text), -candidate) for candidate, text in trials), default=(0.0, 0))
+    return -best[1] if best[0] >= CLOSE else None
 
 
 @lru_cache(maxsize=16384)
-def _closeness(idea: str, what: str) -> float:
+def _closeness(idea: str, text: str) -> float:
     """The share of words in common, 0 if what was tried lacks a number or a name of the idea."""
-    (a, names), (b, others) = _said(idea), _said(what)
+    (a, names), (b, others) = _words_and_names(idea), _words_and_names(text)
     return 2 * len(a & b) / (len(a) + len(b)) if a and names <= others and len(a & b) >= FEWEST_ALIKE else 0.0
 
 
@@ -95,7 +95,7 @@ def distinct(ideas: Sequence[KnownIdea]) -> dict[KnownIdea, tuple[KnownIdea, ...
 
 
 @lru_cache(maxsize=4096)
-def _said(text: str) -> tuple[frozenset[str], frozenset[str]]:
+def _words_and_names(text: str) -> tuple[frozenset[str], frozenset[str]]:
     """The beginnings of its longer words, and its numbers, names and quoted words."""
     text = bare(text).casefold()
     tokens = _TOKEN.findall(text)

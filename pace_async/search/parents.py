@@ -50,9 +50,9 @@ class Members(tuple[Member, ...]):
             self._index = MembersIndex(ids, set(texts), sum(map(len, texts)))
         return self._index
 
-    def with_member(self, place: int, new: Member, kept: int) -> "Members":
-        """With `new` at `place`, which is below `kept`, and at most `kept` members. No two texts are equal."""
-        index, left = self.known, self[kept - 1 :]
+    def with_member(self, place: int, new: Member, limit: int) -> "Members":
+        """With `new` at `place`, which is below `limit`, and at most `limit` members. No two texts are equal."""
+        index, left = self.known, self[limit - 1 :]
         self._index = None
         for member in left:
             index.candidates.discard(member.candidate)
@@ -61,7 +61,7 @@ class Members(tuple[Member, ...]):
         index.candidates.add(new.candidate)
         index.programs.add(new.program)
         index.characters += len(new.program)
-        after = Members((*self[:place], new, *self[place : kept - 1]))
+        after = Members((*self[:place], new, *self[place : limit - 1]))
         after._index = index
         return after
 
@@ -96,8 +96,8 @@ def parent_of(
     if fitness is None or not (repeated or island.members[0].costs):
         return _rule(search.parents)(island, search, draw)
     members = weighed(island.members, fitness, lease) if island.members[0].costs else island.members
-    seen = replace(island, members=bounded(members, repeated, fitness))
-    chosen = _rule(search.parents)(seen, search, draw).candidate
+    bounded_island = replace(island, members=bounded(members, repeated, fitness))
+    chosen = _rule(search.parents)(bounded_island, search, draw).candidate
     return next(member for member in island.members if member.candidate == chosen)
 
 
@@ -177,25 +177,25 @@ def fitter(fitness: Fitness, a: Member | None, b: Member) -> Member:
 
 
 def taken_in(
-    members: tuple[Member, ...], new: Member, fitness: Fitness, kept: int, room: int | None = None
+    members: tuple[Member, ...], new: Member, fitness: Fitness, limit: int, room: int | None = None
 ) -> tuple[Member, ...]:
-    """At most `kept` of `members` and `new`, in order of rank (as `members` are). They are unchanged if `new` ranks too
-    low or its program is there already. If their programs take more than `room` bytes, programs that do not fit beside
-    the better ones are left out, never the best. Of programs with costs the last by rank and crowding goes, whatever
-    its score, and never the best. Worked example, maximising, 2 kept: scores 3 and 1 and a new 2 give 3
+    """At most `limit` of `members` and `new`, in order of rank (as `members` are). They are unchanged if `new` ranks
+    too low or its program is there already. If their programs take more than `room` bytes, programs that do not fit
+    beside the better ones are left out, never the best. Of programs with costs the last by rank and crowding goes,
+    whatever its score, and never the best. Worked example, maximising, a limit of 2: scores 3 and 1 and a new 2 give 3
     and 2. A new 1 changes nothing, because it is younger."""
 
     def rank_of(member: Member) -> tuple[float, int]:
         return -fitness.merit(member.score), member.candidate
 
     rank = rank_of(new)
-    if not new.costs and len(members) >= kept and rank > rank_of(members[kept - 1]):
+    if not new.costs and len(members) >= limit and rank > rank_of(members[limit - 1]):
         return members
     before = Members.of(members)
     if new.program in before.known.programs:
         return members
-    best = before.with_member(bisect_left(before, rank, key=rank_of), new, kept + bool(new.costs))
-    if len(best) > kept:
+    best = before.with_member(bisect_left(before, rank, key=rank_of), new, limit + bool(new.costs))
+    if len(best) > limit:
         last = next(member for _, member in reversed(by_front(best)) if member is not best[0])
         best = Members(member for member in best if member is not last)
     if room is None or 4 * best.known.characters <= room:

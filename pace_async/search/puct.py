@@ -31,14 +31,14 @@ def choose_puct(members: Sequence[Member], visits: Mapping[int, Visits], explora
     top, bottom = members[0].score, members[-1].score
     spread = (top - bottom) or 1.0
     total = len(members) * (len(members) + 1) / 2
-    tried = [visits.get(member.candidate, UNTRIED) for member in members]
-    expansions = sum(one.expansions for one in tried if one.parent is None)
+    records = [visits.get(member.candidate, UNTRIED) for member in members]
+    expansions = sum(record.expansions for record in records if record.parent is None)
 
     def value(place: int) -> float:
-        one = tried[place]
-        reached = members[place].score if one.best_child is None else one.best_child
+        record = records[place]
+        reached = members[place].score if record.best_child is None else record.best_child
         prior = (len(members) - place) / total
-        bonus = exploration * prior * math.sqrt(1 + expansions) / (1 + one.expansions)
+        bonus = exploration * prior * math.sqrt(1 + expansions) / (1 + record.expansions)
         return (reached - bottom) / spread + bonus
 
     return members[max(range(len(members)), key=lambda place: (value(place), -place))]

@@ -48,11 +48,11 @@ def bounded(members: Sequence[Member], repeated: Repeated, fitness: Fitness) -> 
     if not squares:
         return tuple(members)
     sigma = math.sqrt(squares / sum(len(scores) - 1 for scores in several))
-    found = (
+    lowered_members = (
         replace(member, score=fitness.merit(fitness.merit(member.score) - sigma / math.sqrt(_count(member, repeated))))
         for member in members
     )
-    return tuple(sorted(found, key=lambda member: (-fitness.merit(member.score), member.candidate)))
+    return tuple(sorted(lowered_members, key=lambda member: (-fitness.merit(member.score), member.candidate)))
 
 
 def _count(member: Member, repeated: Repeated) -> int:

@@ -115,29 +115,33 @@ class Results:
     @classmethod
     def of(cls, fitness: Fitness, ideas: Iterable[KnownIdea], tested: Iterable[TriedOut]) -> "Results":
         """What proposing and adding these gives, in a fraction of the time. No idea and no candidate comes twice."""
-        made = cls(fitness, {idea.number: idea for idea in ideas}, {one.candidate: one for one in tested})
-        made.ordered, made.ages = sorted(made.ideas), sorted(made.tested)
-        for candidate in made.ages:
-            one = made.tested[candidate]
-            made.children.setdefault(one.parent, []).append(candidate)
-            if one.score is not None:
-                made.worth.append((made._key(one.score), candidate))
-                before = made.tested[made.records[-1]].score if made.records else None
-                if before is None or fitness.better(one.score, before):
-                    made.records.append(candidate)
+        results = cls(
+            fitness, {idea.number: idea for idea in ideas}, {experiment.candidate: experiment for experiment in tested}
+        )
+        results.ordered, results.ages = sorted(results.ideas), sorted(results.tested)
+        for candidate in results.ages:
+            experiment = results.tested[candidate]
+            results.children.setdefault(experiment.parent, []).append(candidate)
+            if experiment.score is not None:
+                results.worth.append((results._key(experiment.score), candidate))
+                before = results.tested[results.records[-1]].score if results.records else None
+                if before is None or fitness.better(experiment.score, before):
+                    results.records.append(candidate)
             else:
-                made.failures[one.outcome] += 1
-            if one.program:
-                made.by_program.setdefault(one.program, []).append(candidate)
-            made.covered.update(one.covers)
-            if one.idea is not None:
-                made.of_idea.setdefault(one.idea, []).append(candidate)
-        made.worth.sort()
-        made.repeated = sorted(program for program, candidates in made.by_program.items() if len(candidates) > 1)
-        for number in made.ordered:
-            made.by_words.setdefault(words(bare(made.ideas[number].text)), number)
-        made.untried = sorted((idea.last, number) for number, idea in made.ideas.items() if not made._answered(number))
-        return made
+                results.failures[experiment.outcome] += 1
+            if experiment.program:
+                results.by_program.setdefault(experiment.program, []).append(candidate)
+            results.covered.update(experiment.covers)
+            if experiment.idea is not None:
+                results.of_idea.setdefault(experiment.idea, []).append(candidate)
+        results.worth.sort()
+        results.repeated = sorted(program for program, candidates in results.by_program.items() if len(candidates) > 1)
+        for number in results.ordered:
+            results.by_words.setdefault(words(bare(results.ideas[number].text)), number)
+        results.untried = sorted(
+            (idea.last, number) for number, idea in results.ideas.items() if not results._answered(number)
+        )
+        return results
 
     def propose(self, idea: KnownIdea) -> None:
         """Take in an idea, or that it was proposed once more."""
@@ -148,69 +152,69 @@ class Results:
             )
         else:
             insort(self.ordered, idea.number)
-        tried = self._answered(idea.number)
-        if known is not None and not tried:
+        is_answered = self._answered(idea.number)
+        if known is not None and not is_answered:
             self.untried.remove((known.last, known.number))
         key = words(bare(idea.text))
         self.by_words[key] = min(idea.number, self.by_words.get(key, idea.number))
         self.ideas[idea.number] = idea
-        if not tried:
+        if not is_answered:
             insort(self.untried, (idea.last, idea.number))
 
-    def add(self, one: TriedOut) -> None:
+    def add(self, result: TriedOut) -> None:
         """Take in a result. One that is there already stays as it is."""
-        if one.candidate in self.tested:
+        if result.candidate in self.tested:
             return
-        self.tested[one.candidate] = one
-        insort(self.ages, one.candidate)
-        insort(self.children.setdefault(one.parent, []), one.candidate)
-        if one.score is not None:
-            insort(self.worth, (self._key(one.score), one.candidate))
-            self._record(one.candidate, one.score)
+        self.tested[result.candidate] = result
+        insort(self.ages, result.candidate)
+        insort(self.children.setdefault(result.parent, []), result.candidate)
+        if result.score is not None:
+            insort(self.worth, (self._key(result.score), result.candidate))
+            self._record(result.candidate, result.score)
         else:
-            self.failures[one.outcome] += 1
-        if one.program:
-            insort(self.by_program.setdefault(one.program, []), one.candidate)
-            if len(self.by_program[one.program]) == 2:
-                insort(self.repeated, one.program)
-        for number in one.covers:
+            self.failures[result.outcome] += 1
+        if result.program:
+            insort(self.by_program.setdefault(result.program, []), result.candidate)
+            if len(self.by_program[result.program]) == 2:
+                insort(self.repeated, result.program)
+        for number in result.covers:
             self._wait_no_longer(number)
             self.covered.add(number)
-        if one.idea is not None:
-            self._wait_no_longer(one.idea)
-            insort(self.of_idea.setdefault(one.idea, []), one.candidate)
+        if result.idea is not None:
+            self._wait_no_longer(result.idea)
+            insort(self.of_idea.setdefault(result.idea, []), result.candidate)
 
     def take(self, other: "Results", until: int) -> None:
         """Take in what another view had by lease `until`."""
         for idea in other.ideas.values():
             if idea.lease <= until and not idea.by_person:
                 self.propose(KnownIdea(idea.number, idea.text, idea.lease, min(idea.last, until)))
-        for one in other.tested.values():
-            if one.candidate <= until:
-                self.add(one)
+        for experiment in other.tested.values():
+            if experiment.candidate <= until:
+                self.add(experiment)
 
     def without(self, after: int, before: int) -> "Results":
         """The same without the leases between the two."""
-        kept = Results(self.fitness)
+        results = Results(self.fitness)
         for idea in self.ideas.values():
             if idea.by_person or not after < idea.lease < before:
-                kept.propose(idea)
-        for one in self.tested.values():
-            if not after < one.candidate < before:
-                kept.add(one)
-        return kept
+                results.propose(idea)
+        for experiment in self.tested.values():
+            if not after < experiment.candidate < before:
+                results.add(experiment)
+        return results
 
     def best(self, count: int) -> list[TriedOut]:
         """The best results, one for each score: of equal ones the first."""
-        found: list[TriedOut] = []
+        experiments: list[TriedOut] = []
         last: float | None = None
         for key, candidate in self.worth:
-            if len(found) >= count:
+            if len(experiments) >= count:
                 break
             if key != last:
-                found.append(self.tested[candidate])
+                experiments.append(self.tested[candidate])
             last = key
-        return found
+        return experiments
 
     def recent(self, count: int) -> list[TriedOut]:
         """The newest results, the newest first."""
@@ -218,22 +222,22 @@ class Results:
 
     def failed_from(self, parent: int, count: int) -> list[TriedOut]:
         """Experiments without a score on this parent, the newest first, and then on those that it came from."""
-        line = [parent, *(one.parent for one in self.lineage(parent, count))]
-        found = (self.tested[candidate] for each in line for candidate in reversed(self.children.get(each, ())))
-        return list(islice((one for one in found if one.score is None), count))
+        line = [parent, *(experiment.parent for experiment in self.lineage(parent, count))]
+        experiments = (self.tested[candidate] for each in line for candidate in reversed(self.children.get(each, ())))
+        return list(islice((experiment for experiment in experiments if experiment.score is None), count))
 
-    def equal_to(self, one: TriedOut) -> int | None:
+    def equal_to(self, result: TriedOut) -> int | None:
         """The first earlier candidate with exactly the same score and metrics, None without one or without a score."""
-        if one.score is None:
+        if result.score is None:
             return None
-        key = self._key(one.score)
-        same_score = self.worth[bisect_left(self.worth, (key, -1)) : bisect_left(self.worth, (key, one.candidate))]
-        return next((other for _, other in same_score if self.tested[other].metrics == one.metrics), None)
+        key = self._key(result.score)
+        same_score = self.worth[bisect_left(self.worth, (key, -1)) : bisect_left(self.worth, (key, result.candidate))]
+        return next((other for _, other in same_score if self.tested[other].metrics == result.metrics), None)
 
-    def same_program(self, one: TriedOut) -> int | None:
-        """The first candidate with the same program, None if it is `one` itself or has no program."""
-        first = self.by_program.get(one.program, [one.candidate])[0]
-        return None if first == one.candidate else first
+    def same_program(self, result: TriedOut) -> int | None:
+        """The first candidate with the same program, None if it is `result` itself or has no program."""
+        first = self.by_program.get(result.program, [result.candidate])[0]
+        return None if first == result.candidate else first
 
     def best_before(self, candidate: int) -> float | None:
         """The best score among candidates with a lower number, None without one."""
@@ -282,11 +286,11 @@ class Results:
 
     def lineage(self, candidate: int, count: int) -> list[TriedOut]:
         """The results that led to a candidate, its own first."""
-        found: list[TriedOut] = []
-        while len(found) < count and (one := self.tested.get(candidate)) is not None:
-            found.append(one)
-            candidate = one.parent
-        return found
+        experiments: list[TriedOut] = []
+        while len(experiments) < count and (experiment := self.tested.get(candidate)) is not None:
+            experiments.append(experiment)
+            candidate = experiment.parent
+        return experiments
 
     def _answered(self, idea: int) -> bool:
         return idea in self.of_idea or idea in self.covered
@@ -326,9 +330,9 @@ def headline(experiment: str | None, idea: str | None) -> str:
     return bare(idea) if idea and ("\n" in text or len(text) > LONGEST_HEADLINE) else text
 
 
-def _first(one: KnownIdea, other: KnownIdea) -> KnownIdea:
+def _first(known: KnownIdea, other: KnownIdea) -> KnownIdea:
     """The one proposed first, whose words an idea keeps."""
-    return min(one, other, key=lambda idea: (idea.lease, idea.text))
+    return min(known, other, key=lambda idea: (idea.lease, idea.text))
 
 
 def gain_of(fitness: Fitness, score: float | None, parent: float | None) -> float | None:

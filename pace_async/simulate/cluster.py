@@ -24,10 +24,10 @@ class EvaluatorOnNodes(SimulatedEvaluator):
 
     async def run(self, request: EvaluationRequest) -> Evaluation:
         attempts = Attempts(request)
-        came = await self._attempted(request, attempts)
-        while came.outcome == "infrastructure_error" and len(attempts.made) <= self.retries:
-            came = await self._attempted(request, attempts)
-        return attempts.result(came)
+        evaluation = await self._attempted(request, attempts)
+        while evaluation.outcome == "infrastructure_error" and len(attempts.made) <= self.retries:
+            evaluation = await self._attempted(request, attempts)
+        return attempts.result(evaluation)
 
     async def _attempted(self, request: EvaluationRequest, attempts: Attempts) -> Evaluation:
         identity = replace(request.id, attempt=request.id.attempt + len(attempts.made))
@@ -39,13 +39,13 @@ class EvaluatorOnNodes(SimulatedEvaluator):
         self.world.calls[name] = self.world.calls.get(name, 0) + 1
         if ran.end != "done" or request.lease in self.lost:
             detail = LOST.get(ran.end, "simulated loss of node {}").format(ran.node)
-            came = Evaluation("infrastructure_error", None, ran.seconds, detail, queue_seconds=ran.queue_seconds)
+            evaluation = Evaluation("infrastructure_error", None, ran.seconds, detail, queue_seconds=ran.queue_seconds)
         else:
             self.world.saved_seconds += whole - share * whole
-            came = self.verdict(request, ran.seconds, ran.queue_seconds, reports)
+            evaluation = self.verdict(request, ran.seconds, ran.queue_seconds, reports)
         now = self.clock()
-        attempts.add(came, now - ran.seconds, now, accepted=came.outcome != "infrastructure_error")
-        return came
+        attempts.add(evaluation, now - ran.seconds, now, accepted=evaluation.outcome != "infrastructure_error")
+        return evaluation
 
     @property
     def _nodes(self) -> Nodes:

@@ -71,7 +71,7 @@ def whole_curves(curves: Sequence[tuple[Curve, bool]], fitness: Fitness) -> tupl
 
 def _continued(curve: Curve, complete: Sequence[Curve]) -> tuple[Curve, float]:
     last, value = curve[-1]
-    nearest = min(complete, key=lambda one: abs(_at(one, last) - value))
+    nearest = min(complete, key=lambda other: abs(_at(other, last) - value))
     rest = tuple((step, value + merit - _at(nearest, last)) for step, merit in nearest if step > last)
     return (*curve, *rest), last / max(last, nearest[-1][0])
 

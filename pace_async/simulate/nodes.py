@@ -78,16 +78,16 @@ class Nodes:
         """Wait for a slot, and hold it for `seconds`, or until the attempt is lost. A caller that is cancelled gives
         its slot back."""
         now = asyncio.get_running_loop().time
-        asked = now()
+        arrival = now()
         node = await self._slot()
         began, life, until = now(), node.life, node.until
         try:
-            left, end = self._left(identity, seconds, until - began)
+            left, end = self._attempt_end(identity, seconds, until - began)
             await asyncio.sleep(left)
             self.ended[end] += 1
             if end == "node_died" and node.life == life:
                 self._live(node, node.until + self.shape.repair_s)
-            return Run(node.number, end, left, began - asked)
+            return Run(node.number, end, left, began - arrival)
         finally:
             node.free += 1
             self._serve()
@@ -110,14 +110,14 @@ class Nodes:
             return math.inf
         return generator(self.seed, "node", node, life).expovariate(1 / self.shape.mtbf_s)
 
-    def _left(self, identity: EvaluationId, seconds: float, life: float) -> tuple[float, End]:
+    def _attempt_end(self, identity: EvaluationId, seconds: float, life: float) -> tuple[float, End]:
         """How long the attempt runs, and why it ends, on a node that lives for `life` seconds more."""
         ends: list[tuple[float, End]] = [(seconds, "done"), (life, "node_died")]
         if self.shape.preempt:
             draw = generator(self.seed, "preempt", *identity.series, identity.attempt)
             if draw.random() < self.shape.preempt:
                 ends.append((seconds * draw.random(), "preempted"))
-        return min(ends, key=lambda one: one[0])
+        return min(ends, key=lambda end: end[0])
 
     async def _slot(self) -> _Node:
         future = asyncio.get_running_loop().create_future()

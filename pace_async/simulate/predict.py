@@ -132,7 +132,7 @@ class Prediction(TypedDict):
 
 def predict(scenario: Scenario) -> Prediction:
     """The speed of a run. Raises UsageError for nodes on which hardly an evaluation ends."""
-    found = measure(scenario)
+    measurement = measure(scenario)
     calm = scenario.nodes is None and scenario.pruning is None and not scenario.repeats
     if calm and (scenario.slots is None or scenario.slots >= scenario.group_size):
         synchronous = synchronous_seconds(
@@ -141,27 +141,27 @@ def predict(scenario: Scenario) -> Prediction:
     else:
         synchronous = measure(scenario.synchronous()).seconds
     return {
-        "speedup": synchronous / found.seconds,
-        "trained_speedup": synchronous / found.seconds * (1.0 - found.expired / found.candidates),
-        "slot_utilisation": found.utilisation,
-        "evaluator_utilisation": found.evaluator,
-        "max_staleness": max(found.staleness, default=0),
-        "staleness": {str(age): amount for age, amount in found.staleness.items()},
-        "expired": found.expired,
-        "candidates": found.candidates,
-        "candidates_per_hour": found.per_hour,
+        "speedup": synchronous / measurement.seconds,
+        "trained_speedup": synchronous / measurement.seconds * (1.0 - measurement.expired / measurement.candidates),
+        "slot_utilisation": measurement.utilisation,
+        "evaluator_utilisation": measurement.evaluator,
+        "max_staleness": max(measurement.staleness, default=0),
+        "staleness": {str(age): amount for age, amount in measurement.staleness.items()},
+        "expired": measurement.expired,
+        "candidates": measurement.candidates,
+        "candidates_per_hour": measurement.per_hour,
         "sync_candidates_per_hour": 3600.0 * scenario.candidates / synchronous,
-        "roofline": 3600.0 * found.limits.limit,
-        "binding": found.limits.binding,
-        "terms": {name: 3600.0 * value for name, value in found.limits.terms.items()},
-        "advice": advice(found.limits, scenario.bound),
-        "trained_evaluation_seconds": found.trained_evaluation,
-        "evaluation_seconds": found.evaluation,
-        "virtual_seconds": found.seconds,
-        "nodes": found.losses,
-        "evaluation_saved": found.saved,
-        "pruned": found.pruned,
-        "repeats": found.repeats,
+        "roofline": 3600.0 * measurement.limits.limit,
+        "binding": measurement.limits.binding,
+        "terms": {name: 3600.0 * value for name, value in measurement.limits.terms.items()},
+        "advice": advice(measurement.limits, scenario.bound),
+        "trained_evaluation_seconds": measurement.trained_evaluation,
+        "evaluation_seconds": measurement.evaluation,
+        "virtual_seconds": measurement.seconds,
+        "nodes": measurement.losses,
+        "evaluation_saved": measurement.saved,
+        "pruned": measurement.pruned,
+        "repeats": measurement.repeats,
     }
 
 
@@ -219,7 +219,7 @@ async def _measured(scenario: Scenario, folder: Path) -> Measured:
     )
     with start_up_frozen(collect=False):
         await drive(core)
-    measured = await _read(population, scenario)
+    measured = await _measurements(population, scenario)
     if world.nodes is not None:
         attempts = await population.read(lambda connection: attempted_seconds(connection, population.run_id))
         aborted = await population.read(lambda connection: aborted_leases(connection, population.run_id))
@@ -258,8 +258,8 @@ def config_of(scenario: Scenario) -> Config:
 
 
 def _settings_of(rules: Rules) -> dict[str, object]:
-    given = {"": rules.rule, "_warmup": rules.warmup, "_least": rules.least, "_margin": rules.margin}
-    return {f"evaluation.prune{name}": value for name, value in {**given, "_factor": rules.factor}.items()}
+    settings = {"": rules.rule, "_warmup": rules.warmup, "_least": rules.least, "_margin": rules.margin}
+    return {f"evaluation.prune{name}": value for name, value in {**settings, "_factor": rules.factor}.items()}
 
 
 def _own_curve(curve: Curve) -> EvaluationAttempted:
@@ -267,7 +267,7 @@ def _own_curve(curve: Curve) -> EvaluationAttempted:
     return EvaluationAttempted(0, FULL, HIDDEN, 1, "ok", 0.0, 0.0, 0.0, 0.0, "", accepted=True, curve=curve or None)
 
 
-async def _read(population: MemoryPopulation, scenario: Scenario) -> Measured:
+async def _measurements(population: MemoryPopulation, scenario: Scenario) -> Measured:
     rows = await population.read(lambda connection: finished_rollouts(connection, population.run_id))
     seconds = max(row.at for row in rows)
     whole = [row.whole for row in rows]
@@ -275,7 +275,7 @@ async def _read(population: MemoryPopulation, scenario: Scenario) -> Measured:
     trained = [row for row in rows if row.state == "trained"]
     ages = [row.staleness or 0 for row in trained]
     durations, slots = scenario.durations, scenario.slots
-    found = roofline(
+    limits = roofline(
         Load(
             threads=scenario.threads,
             group_size=scenario.group_size,
@@ -289,7 +289,7 @@ async def _read(population: MemoryPopulation, scenario: Scenario) -> Measured:
             policy=scenario.policy,
         )
     )
-    if found is None:
+    if limits is None:
         raise PaceBug("a simulated run ended without a rollout")
     return Measured(
         scenario=scenario,
@@ -301,7 +301,7 @@ async def _read(population: MemoryPopulation, scenario: Scenario) -> Measured:
         expired=sum(row.state == "expired" for row in rows),
         trained_evaluation=_mean([row.evaluation for row in trained]),
         evaluation=_mean(evaluations),
-        limits=found,
+        limits=limits,
         pruned=sum(row.outcome == "pruned" for row in rows),
     )
 

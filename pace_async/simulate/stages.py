@@ -131,9 +131,9 @@ class SimulatedEngine:
         prompt = self.codec.decode(prompt_ids)
         before, weights, paused = self.world.served, self.world.weights, self.world.paused_seconds
         await self.world.stage("advise", seed)
-        while self.world.durations is not None and (held := self.world.paused_seconds - paused) > 0:
+        while self.world.durations is not None and (pause := self.world.paused_seconds - paused) > 0:
             paused = self.world.paused_seconds
-            await anyio.sleep(held)
+            await anyio.sleep(pause)
         after = self.world.served
         draw = derive(seed, str(weights))
         text = _answer(prompt, draw)
@@ -197,9 +197,9 @@ class SimulatedEvaluator(InTaskEvaluator):
     async def run(self, request: EvaluationRequest) -> Evaluation:
         """Raises InfrastructureFault if the world fails."""
         name = stage_name(request)
-        asked, (reports, share) = self.clock(), self.reported(request)
+        arrival, (reports, share) = self.clock(), self.reported(request)
         async with self.world.slots or nullcontext():
-            waited = self.clock() - asked
+            waited = self.clock() - arrival
             seconds = await self.world.stage(name, request.lease, share)
         if request.lease in self.lost:
             return Evaluation(

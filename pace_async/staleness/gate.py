@@ -55,8 +55,8 @@ def choose_group(complete: Sequence[Lease], waiting: Sequence[Lease], learner: i
     if len(complete) < size:
         return None
     group = sorted(complete, key=EARLIEST)[:size]
-    taken = {lease.lease for lease in group}
-    remaining = [lease for lease in waiting if lease.lease not in taken]
+    group_ids = {lease.lease for lease in group}
+    remaining = [lease for lease in waiting if lease.lease not in group_ids]
     if not _fits(remaining, learner, size, spare=0):
         return None
     return sorted(group, key=lambda lease: lease.lease)

@@ -108,8 +108,8 @@ class Health:
 
     @property
     def _passed(self) -> bool:
-        tried = self.of_trial
-        return tried.rollouts >= TRIAL and (tried.share <= self.record.share or chance(tried, self.record) >= DOUBT)
+        sample = self.of_trial
+        return sample.rollouts >= TRIAL and (sample.share <= self.record.share or chance(sample, self.record) >= DOUBT)
 
     def _promoted(self, update: int) -> "Health":
         assert self.trial is not None
@@ -119,31 +119,32 @@ class Health:
 NO_GROUPS = Health()
 
 
-def chance(one: Count, other: Count) -> float:
-    """Fisher's exact test, one-sided: the probability that, of the unparsed rollouts of both, at least `one.unparsed`
-    fall among those of `one`, if parsing does not depend on the version. 1 where either has no rollout."""
-    if not one.rollouts or not other.rollouts:
+def chance(sample: Count, other: Count) -> float:
+    """Fisher's exact test, one-sided: the probability that, of the unparsed rollouts of both, at least
+    `sample.unparsed` fall among those of `sample`, if parsing does not depend on the version. 1 where either has no
+    rollout."""
+    if not sample.rollouts or not other.rollouts:
         return 1.0
-    both = one + other
-    if one.unparsed * both.rollouts < both.unparsed * one.rollouts:  # below the mean: the other tail is the smaller one
-        return 1.0 - _tail(Count(other.rollouts, other.unparsed + 1), Count(one.rollouts, one.unparsed - 1))
-    return _tail(one, other)
+    both = sample + other
+    if sample.unparsed * both.rollouts < both.unparsed * sample.rollouts:  # below the mean the other tail is smaller
+        return 1.0 - _tail(Count(other.rollouts, other.unparsed + 1), Count(sample.rollouts, sample.unparsed - 1))
+    return _tail(sample, other)
 
 
-def _tail(one: Count, other: Count) -> float:
-    """The same if `one` has at least as many as is likely: from there on each term is smaller than the one before, and
-    is computed from it."""
-    both = one + other
+def _tail(sample: Count, other: Count) -> float:
+    """The same if `sample` has at least as many as is likely: from there on each term is smaller than the one before,
+    and is computed from it."""
+    both = sample + other
     parsed = both.rollouts - both.unparsed
-    if not 0 <= one.unparsed <= min(one.rollouts, both.unparsed):
+    if not 0 <= sample.unparsed <= min(sample.rollouts, both.unparsed):
         return 0.0
-    whole, missed = _log_choose(both.rollouts, one.rollouts), one.rollouts - one.unparsed
-    term = exp(_log_choose(both.unparsed, one.unparsed) + _log_choose(parsed, missed) - whole)
-    total, hits = 0.0, one.unparsed
+    whole, missed = _log_choose(both.rollouts, sample.rollouts), sample.rollouts - sample.unparsed
+    term = exp(_log_choose(both.unparsed, sample.unparsed) + _log_choose(parsed, missed) - whole)
+    total, hits = 0.0, sample.unparsed
     while total + term > total:
         total += term
-        term *= (both.unparsed - hits) * (one.rollouts - hits)
-        term /= (hits + 1) * (parsed - one.rollouts + hits + 1)
+        term *= (both.unparsed - hits) * (sample.rollouts - hits)
+        term /= (hits + 1) * (parsed - sample.rollouts + hits + 1)
         hits += 1
     return min(1.0, total)
 

@@ -258,9 +258,9 @@ def _migrant(state: RunState, fact: LeaseOpened) -> Member | None:
     place = state.claimed.openings.get(fact.lease)
     if place is not None or fact.migrant is None:
         return place.migrant if place is not None else None
-    seen = (*state.visible.elites.values(), *state.visible.front)
-    shown = (member for member in seen if member.candidate == fact.migrant)
-    return next(shown, None) or state.lent_programs.get(fact.migrant)
+    members = (*state.visible.elites.values(), *state.visible.front)
+    matches = (member for member in members if member.candidate == fact.migrant)
+    return next(matches, None) or state.lent_programs.get(fact.migrant)
 
 
 def _arriving(state: RunState, fact: IslandActed) -> Pool:
@@ -313,12 +313,14 @@ def _implementer_called(state: RunState, fact: ImplementerCalled) -> None:
 
 def _try_evaluated(state: RunState, fact: TryEvaluated) -> None:
     underway = state.running[fact.lease]
-    said = {
+    changes = {
         "evaluation": fact.outcome,
         "evaluation_detail": fact.detail,
         "evaluation_feedback": fact.feedback,
     }
-    underway.tries = tuple(replace(tried, **said) if tried.number == fact.number else tried for tried in underway.tries)
+    underway.tries = tuple(
+        replace(attempt, **changes) if attempt.number == fact.number else attempt for attempt in underway.tries
+    )
 
 
 def _evaluated(state: RunState, fact: Evaluated) -> None:

@@ -28,7 +28,7 @@ def ban(state: RunState, candidate: int) -> None:
 
 def measured(state: RunState, fact: MeasuredAgain) -> None:
     """Give the candidate its new score. Raises PaceBug if the task's own program lost its score."""
-    known = next((member for member in _kept(state) if member.candidate == fact.candidate), None)
+    known = next((member for member in _kept_members(state) if member.candidate == fact.candidate), None)
     state.repeated[fact.candidate] = fact.scores
     if fact.score is None:
         _stands(state, fact.candidate, None)
@@ -47,24 +47,26 @@ def _stands(state: RunState, candidate: int, new: Member | None) -> None:
         for number, island in state.islands.items()
     }
     _set_program(state, candidate, new)
-    seen, hidden = state.visible, {0, *_waiting(state)}
-    shown = {
+    visible, hidden = state.visible, {0, *_waiting(state)}
+    visible_members = {
         number: [member for member in state.islands[number].members if member.candidate not in hidden]
-        for number in seen.elites
+        for number in visible.elites
     }
-    for number, elite in list(seen.elites.items()):
-        rivals = [*shown[number], elite if elite.candidate != candidate else new]
-        seen.elites.pop(number)
+    for number, elite in list(visible.elites.items()):
+        rivals = [*visible_members[number], elite if elite.candidate != candidate else new]
+        visible.elites.pop(number)
         for rival in rivals:
             if rival is not None:
-                seen.elites[number] = fitter(fitness, seen.elites.get(number), rival)
-    if seen.front:
-        front = {member.candidate: member for members in (seen.front, *shown.values()) for member in members}
+                visible.elites[number] = fitter(fitness, visible.elites.get(number), rival)
+    if visible.front:
+        front = {
+            member.candidate: member for members in (visible.front, *visible_members.values()) for member in members
+        }
         front.pop(candidate, None)
-        seen.front = front_of(list(front.values()))
+        visible.front = front_of(list(front.values()))
     if state.best is not None and (new is not None or state.best.candidate == candidate):
         state.best = seed if state.best.candidate == candidate else state.best
-        for member in _kept(state):
+        for member in _kept_members(state):
             state.best = fitter(fitness, state.best, member)
 
 
@@ -99,7 +101,7 @@ def _set_program(state: RunState, candidate: int, member: Member | None) -> None
     state.training = tuple(changed(rollout) for rollout in state.training)
 
 
-def _kept(state: RunState) -> Iterable[Member]:
+def _kept_members(state: RunState) -> Iterable[Member]:
     """Every program that is still kept somewhere."""
     for island in state.islands.values():
         yield from island.members

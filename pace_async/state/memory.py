@@ -76,8 +76,8 @@ class Memory:
     def view(self, island: int, course: Course | None = None) -> Results:
         """What the island's next rollout may know. Not to be changed."""
         if self.mode == "run":
-            return self._seen(RUN)
-        whole, acted = self._seen(island), course.acted if course is not None else None
+            return self._view_or_empty(RUN)
+        whole, acted = self._view_or_empty(island), course.acted if course is not None else None
         if course is None or course.stay == 0 or acted is None or acted.action != "backtrack":
             return whole
         return whole.without(acted.candidate, acted.lease)
@@ -133,8 +133,8 @@ class Memory:
     def inherit(self, fact: LearnedBefore) -> None:
         """An earlier run has learned something. Its results count for nothing here."""
         self.earlier = fact
-        for given in fact.given:
-            self.give(given)
+        for idea in fact.given:
+            self.give(idea)
 
     def lost(self, advice: Advised) -> None:
         """A rollout died of the machine: its ideas stay, untried."""
@@ -148,45 +148,45 @@ class Memory:
 
     def ban(self, candidate: int) -> None:
         """A candidate has no score any more where its result is remembered."""
-        if (known := self._known(candidate)) is not None:
+        if (known := self._known_result(candidate)) is not None:
             self.banned[candidate] = known
-            self._put(replace(_without_score(known), outcome=BANNED))
+            self._set_result(replace(_without_score(known), outcome=BANNED))
 
     def measured(self, fact: MeasuredAgain) -> None:
         """A candidate has another score, or none any more, where its result is remembered."""
         self.scores.pop(fact.candidate, None)
         if fact.score is not None:
             self.scores[fact.candidate] = fact.score
-        known = self._known(fact.candidate)
+        known = self._known_result(fact.candidate)
         if known is None or fact.candidate in self.banned:
             return
         gain = gain_of(self.fitness, fact.score, self.scores.get(known.parent))
-        kept = _without_score(known) if fact.score is None else known
-        self._put(replace(kept, outcome=fact.outcome, score=fact.score, gain=gain))
+        result = _without_score(known) if fact.score is None else known
+        self._set_result(replace(result, outcome=fact.outcome, score=fact.score, gain=gain))
 
-    def _known(self, candidate: int) -> TriedOut | None:
+    def _known_result(self, candidate: int) -> TriedOut | None:
         places: list[Mapping[int, TriedOut]] = [view.tested for view in self.views.values()]
-        places += [{one.lease: one.tested} for one in self.ended.values() if one.tested is not None]
+        places += [{rollout.lease: rollout.tested} for rollout in self.ended.values() if rollout.tested is not None]
         return next((place[candidate] for place in places if candidate in place), None)
 
     def unban(self, candidate: int) -> None:
         """It has its score again."""
         if (known := self.banned.pop(candidate, None)) is not None:
-            self._put(known)
+            self._set_result(known)
 
-    def _put(self, one: TriedOut) -> None:
+    def _set_result(self, result: TriedOut) -> None:
         """Let this result stand wherever that candidate's does."""
         for number, view in self.views.items():
-            if one.candidate in view.tested:
-                tested = {**view.tested, one.candidate: one}
+            if result.candidate in view.tested:
+                tested = {**view.tested, result.candidate: result}
                 self.views[number] = Results.of(view.fitness, view.ideas.values(), tested.values())
-        if (waits := self.ended.get(one.candidate)) is not None:
-            self.ended[one.candidate] = replace(waits, tested=one)
+        if (waits := self.ended.get(result.candidate)) is not None:
+            self.ended[result.candidate] = replace(waits, tested=result)
 
     def crossed(self, acted: IslandActed) -> None:
         """An island takes in what its partner had shown."""
         if self.mode == "island" and acted.partner is not None and acted.as_of is not None:
-            self._view(acted.island).take(self._seen(acted.partner), acted.as_of)
+            self._view(acted.island).take(self._view_or_empty(acted.partner), acted.as_of)
 
     def rescored(self, scores: Mapping[int, NewScore]) -> None:
         """All results under the scores of a corrected evaluator, by candidate. A program that it has not scored has
@@ -198,26 +198,26 @@ class Memory:
             lease: replace(ended, tested=self._of(ended.tested, scores) if ended.tested is not None else None)
             for lease, ended in self.ended.items()
         }
-        self.banned = {candidate: self._of(one, scores) for candidate, one in self.banned.items()}
+        self.banned = {candidate: self._of(experiment, scores) for candidate, experiment in self.banned.items()}
 
     def _again(self, view: Results, scores: Mapping[int, NewScore]) -> Results:
-        made = Results(view.fitness)
+        results = Results(view.fitness)
         for idea in view.ideas.values():
-            made.propose(idea)
-        for one in view.tested.values():
-            made.add(self._of(one, scores))
-        return made
+            results.propose(idea)
+        for experiment in view.tested.values():
+            results.add(self._of(experiment, scores))
+        return results
 
-    def _of(self, one: TriedOut, scores: Mapping[int, NewScore]) -> TriedOut:
-        if one.outcome == BANNED:
-            return one
-        if one.candidate in scores:
-            outcome, score = scores[one.candidate].outcome, scores[one.candidate].score
+    def _of(self, result: TriedOut, scores: Mapping[int, NewScore]) -> TriedOut:
+        if result.outcome == BANNED:
+            return result
+        if result.candidate in scores:
+            outcome, score = scores[result.candidate].outcome, scores[result.candidate].score
         else:
-            outcome, score = ("below_threshold", None) if one.score is not None else (one.outcome, None)
-        gain = gain_of(self.fitness, score, self.scores.get(one.parent))
-        metrics: Mapping[str, float] = {} if score is None else one.metrics
-        return replace(_without_score(one), outcome=outcome, score=score, gain=gain, metrics=metrics)
+            outcome, score = ("below_threshold", None) if result.score is not None else (result.outcome, None)
+        gain = gain_of(self.fitness, score, self.scores.get(result.parent))
+        metrics: Mapping[str, float] = {} if score is None else result.metrics
+        return replace(_without_score(result), outcome=outcome, score=score, gain=gain, metrics=metrics)
 
     def _remember(self, ended: Ended) -> None:
         view = self._view(RUN if self.mode == "run" else ended.island)
@@ -226,7 +226,7 @@ class Memory:
         if ended.tested is not None:
             view.add(ended.tested)
 
-    def _seen(self, key: int) -> Results:
+    def _view_or_empty(self, key: int) -> Results:
         """A view, or an empty one, which is not kept."""
         return self.views.get(key) or self._new()
 
@@ -239,13 +239,13 @@ class Memory:
         return Results.of(self.fitness, self.given, ())
 
 
-def _without_score(one: TriedOut) -> TriedOut:
-    return replace(one, score=None, gain=None, metrics={}, again=None, practice=None)
+def _without_score(result: TriedOut) -> TriedOut:
+    return replace(result, score=None, gain=None, metrics={}, again=None, practice=None)
 
 
 def confirmation_of(fact: Evaluated) -> float | None:
     """The score of the evaluation that confirmed a claim."""
-    return next((tried.score for tried in fact.fresh if tried.held), None)
+    return next((evaluation.score for evaluation in fact.fresh if evaluation.held), None)
 
 
 def cause_of(fact: Evaluated) -> str:

@@ -24,17 +24,17 @@ def view_of(state: RunState, island: Island, *, soon: bool = False) -> Results:
     if not facts:
         return whole
     words = newest_words(state, island.number, soon=soon)
-    gone = {
+    removed_ideas = {
         number
         for fact in facts
         for number, text in fact.ideas
         if not text and all(candidate <= fact.newest for candidate in whole.of_idea.get(number, ()))
     }
-    kept = (idea for number, idea in whole.ideas.items() if number not in gone)
+    ideas = (idea for number, idea in whole.ideas.items() if number not in removed_ideas)
     return Results.of(
         whole.fitness,
-        (replace(idea, text=words.get(idea.number, idea.text)) for idea in kept),
-        (one for one in whole.tested.values() if one.idea not in gone),
+        (replace(idea, text=words.get(idea.number, idea.text)) for idea in ideas),
+        (experiment for experiment in whole.tested.values() if experiment.idea not in removed_ideas),
     )
 
 

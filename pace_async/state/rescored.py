@@ -29,10 +29,10 @@ class Rescoring:
     members: Mapping[int, tuple[Member, ...]]
 
     @classmethod
-    def of(cls, scores: Mapping[int, NewScore], found: Iterable[tuple[int, Member]]) -> "Rescoring":
+    def of(cls, scores: Mapping[int, NewScore], programs: Iterable[tuple[int, Member]]) -> "Rescoring":
         """From (island, program) in the order of their numbers. `scores` may be filled while they are read."""
         members: defaultdict[int, list[Member]] = defaultdict(list)
-        for island, member in found:
+        for island, member in programs:
             members[island].append(member)
         return cls(scores, {island: tuple(listed) for island, listed in members.items()})
 
@@ -63,7 +63,8 @@ def rescored(state: RunState, new: Rescoring) -> RunState:
         raise PaceBug("an evaluator that gives the seed program no score cannot come into force")
     banned = state.steering.banned()
     members = {
-        number: tuple(one for one in listed if one.candidate not in banned) for number, listed in new.members.items()
+        number: tuple(program for program in listed if program.candidate not in banned)
+        for number, listed in new.members.items()
     }
     new = replace(new, members=members)
     rules, state.seed_program, state.best = state.terms.rules, seed, seed
@@ -72,11 +73,11 @@ def rescored(state: RunState, new: Rescoring) -> RunState:
         state.best = fitter(rules.fitness, state.best, state.islands[number].members[0])
     scored = {member.candidate: member for listed in new.members.values() for member in listed}
     state.complete = {lease: _rollout(rollout, new, scored.get(lease)) for lease, rollout in state.complete.items()}
-    seen = state.visible
-    seen.elites = {number: state.islands[number].members[0] for number in seen.elites}
-    shown = (member for number in seen.elites for member in state.islands[number].members)
-    seen.front = front_of(list(shown)) if seed.costs else ()
-    seen.pools = {number: Shown(shown.lease, new.of_pool(shown.ideas)) for number, shown in seen.pools.items()}
+    visible = state.visible
+    visible.elites = {number: state.islands[number].members[0] for number in visible.elites}
+    shown = (member for number in visible.elites for member in state.islands[number].members)
+    visible.front = front_of(list(shown)) if seed.costs else ()
+    visible.pools = {number: Shown(shown.lease, new.of_pool(shown.ideas)) for number, shown in visible.pools.items()}
     if state.memory.active:
         state.memory.rescored(new.scores)
     state.notes, state.confirmed, state.repeated, state.measured = voided(state.notes), {}, {}, {}
@@ -102,7 +103,7 @@ def _snapshot(snapshot: Snapshot, new: Rescoring) -> Snapshot | None:
 def _rollout(rollout: Rollout, new: Rescoring, member: Member | None) -> Rollout:
     """A rollout that waits for a group gets the reward of its new score. `member` is its program with that score, if
     any."""
-    said = new.scores.get(rollout.lease.lease)
-    if said is None:
+    new_score = new.scores.get(rollout.lease.lease)
+    if new_score is None:
         return replace(rollout, member=member)
-    return replace(rollout, member=member, reward=said.reward, ideas=new.of_pool(rollout.ideas))
+    return replace(rollout, member=member, reward=new_score.reward, ideas=new.of_pool(rollout.ideas))

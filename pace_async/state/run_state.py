@@ -171,8 +171,8 @@ class Visible:
     def show(self, rollout: Rollout) -> None:
         """The other islands may see all that this rollout found. The order of calls does not matter."""
         self.show_program(rollout.island, rollout.member)
-        shown, lease = self.pools.get(rollout.island), rollout.lease.lease
-        if shown is None or shown.lease < lease:
+        pool, lease = self.pools.get(rollout.island), rollout.lease.lease
+        if pool is None or pool.lease < lease:
             self.pools[rollout.island] = Shown(lease, rollout.ideas)
         if rollout.arm is not None:
             self.edits = with_try(self.edits, rollout.arm, gained=rollout.gained)
@@ -304,12 +304,12 @@ class RunState:
         programs, rollouts = self.claimed.programs, self.claimed.rollouts
         if not programs and not rollouts:
             return self.visible
-        seen = self.visible.copy()
+        visible = self.visible.copy()
         for island, member in programs.values():
-            seen.show_program(island, member)
+            visible.show_program(island, member)
         for rollout in rollouts.values():
-            seen.show(rollout)
-        return seen
+            visible.show(rollout)
+        return visible
 
     @property
     def reserved_usd(self) -> float:

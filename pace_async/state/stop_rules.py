@@ -133,8 +133,8 @@ STOP_RULES: Mapping[str, StopRule] = {rule.name: rule for rule in _RULES}
 
 def limits_of(stop: StopConfig) -> dict[StopRule, float]:
     """The rules that are set, with their limits."""
-    given = {rule: getattr(stop, rule.name) for rule in _RULES}
-    return {rule: limit for rule, limit in given.items() if limit is not None}
+    limits = {rule: getattr(stop, rule.name) for rule in _RULES}
+    return {rule: limit for rule, limit in limits.items() if limit is not None}
 
 
 def reason_to_stop(stop: StopConfig, values: StopValues, fitness: Fitness) -> str | None:

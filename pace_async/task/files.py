@@ -21,9 +21,9 @@ def digest_of(folder: Path, spec: "TaskSpec") -> str:
     """32 hex digits over the names and contents of every file of a task's folder, because an evaluator may read any of
     them. Links are followed. Left out are names that begin with a dot, compiled Python, the folders of runs, programs
     that must not score, and the group, which changes no score. Raises UsageError for a file that cannot be read."""
-    named = {name for name in (spec.program_file, spec.evaluator_file, spec.catalogue) if name}
+    spec_files = {name for name in (spec.program_file, spec.evaluator_file, spec.catalogue) if name}
     digest = hashlib.sha256()
-    for name in sorted({*named, *files_of(folder)}):
+    for name in sorted({*spec_files, *files_of(folder)}):
         try:
             with (folder / name).open("rb") as stream:
                 if name == "task.yaml":
@@ -52,10 +52,10 @@ def _files(folder: Path, above: frozenset[Path]) -> Iterator[Path]:
     if here in above or (folder / "population.db").exists():
         return
     try:
-        found = list(folder.iterdir())
+        paths = list(folder.iterdir())
     except OSError as error:
         raise unreadable(folder, error) from None
-    for path in found:
+    for path in paths:
         if path.name.startswith(".") or path.name == "__pycache__" or path.suffix == ".pyc":
             continue
         if path.is_dir():

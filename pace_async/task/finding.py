@@ -12,12 +12,12 @@ CHECKOUT = PACKAGE.parent
 
 def task_folders() -> dict[str, Path]:
     """Every task that can be named: those under ./tasks first, then the bundled ones."""
-    found: dict[str, Path] = {}
+    folders: dict[str, Path] = {}
     for root in (Path("tasks"), CHECKOUT / "tasks", BUNDLED / "tasks"):
         if root.is_dir():
             for spec in sorted(root.glob("*/task.yaml")):
-                found.setdefault(spec.parent.name, spec.parent)
-    return found
+                folders.setdefault(spec.parent.name, spec.parent)
+    return folders
 
 
 def find_task(name: str) -> Path:

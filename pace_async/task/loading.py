@@ -39,8 +39,8 @@ class Task:
     @property
     def reference(self) -> str:
         """The task's argument for a command: its name if that leads to its folder, else the folder."""
-        named = task_folders().get(self.name)
-        return self.name if named is not None and named.resolve() == self.folder.resolve() else str(self.folder)
+        folder = task_folders().get(self.name)
+        return self.name if folder is not None and folder.resolve() == self.folder.resolve() else str(self.folder)
 
     @property
     def suffix(self) -> str:
@@ -60,8 +60,8 @@ def load_task(name: str) -> Task:
     spec = _spec_of(path)
     if spec.has_folder and not (folder / spec.program).is_dir():
         raise UsageError(f"{path}: program names {spec.program!r}, which is not a folder in {folder}.")
-    named = {"program": _given(spec.program_file), "files": spec.files, "evaluator": _given(spec.evaluator_file)}
-    for field_name, files in {**named, "catalogue": _given(spec.catalogue)}.items():
+    fields = {"program": _as_tuple(spec.program_file), "files": spec.files, "evaluator": _as_tuple(spec.evaluator_file)}
+    for field_name, files in {**fields, "catalogue": _as_tuple(spec.catalogue)}.items():
         for file in files:
             if Path(file).is_absolute() or ".." in Path(file).parts or not (folder / file).is_file():
                 raise UsageError(f"{path}: {field_name} names {file!r}, which is not in {folder}.")
@@ -89,7 +89,7 @@ def _spec_of(path: Path) -> TaskSpec:
     try:
         spec = TaskSpec.model_validate(raw)
     except ValidationError as error:
-        first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
+        first = min(error.errors(), key=lambda detail: detail["type"] != "extra_forbidden")
         where = ".".join(str(part) for part in first["loc"]) or "task"
         if first["type"] == "extra_forbidden":
             near = get_close_matches(where, TaskSpec.model_fields, n=1)
@@ -97,14 +97,17 @@ def _spec_of(path: Path) -> TaskSpec:
                 f"{path}: unknown field {where!r}" + (f"; did you mean {near[0]!r}?" if near else ".")
             ) from None
         raise UsageError(f"{path}: {mistake(dict(first), 'task')}.") from None
-    bounds, stages = [spec.bounds.lower, spec.bounds.upper], [[one.threshold, one.timeout_s] for one in spec.cascade]
+    bounds, stages = (
+        [spec.bounds.lower, spec.bounds.upper],
+        [[stage.threshold, stage.timeout_s] for stage in spec.cascade],
+    )
     for name, value in {**spec.model_dump(), "bounds": bounds, "cascade": stages}.items():
-        if why := why_refused(value):
-            raise UsageError(f"{path}: {name} {why}.")
+        if reason := why_refused(value):
+            raise UsageError(f"{path}: {name} {reason}.")
     return spec
 
 
-def _given(name: str | None) -> tuple[str, ...]:
+def _as_tuple(name: str | None) -> tuple[str, ...]:
     return (name,) if name else ()
 
 
@@ -129,8 +132,8 @@ def limited(
     low, high = own.lower if lower is None else lower, own.upper if upper is None else upper
     if not low < high:
         below, above = (
-            f"the task's bounds.{side}" if given is None else f"reward.{side}"
-            for given, side in ((lower, "lower"), (upper, "upper"))
+            f"the task's bounds.{side}" if value is None else f"reward.{side}"
+            for value, side in ((lower, "lower"), (upper, "upper"))
         )
         raise UsageError(f"{below} ({low}) must be below {above} ({high}).")
     changed: dict[str, object] = {"timeout_s": task.spec.timeout_s if timeout_s is None else timeout_s}

@@ -62,22 +62,22 @@ def refuse_unless_several(objectives: tuple[Objective, ...]) -> None:
             f"{len(objectives)} given, and 2 to {MOST_AIMS} are possible; a single one is the score itself, with "
             "direction and bounds"
         )
-    name, count = Counter(one.metric for one in objectives).most_common(1)[0]
+    name, count = Counter(objective.metric for objective in objectives).most_common(1)[0]
     if count > 1:
         raise ValueError(f"the metric {name!r} is named {count} times")
-    if taken := [one.metric for one in objectives if one.metric in OWN_NUMBER]:
+    if clashes := [objective.metric for objective in objectives if objective.metric in OWN_NUMBER]:
         raise ValueError(
-            f"{taken[0]!r} is the number that all objectives come to: let the evaluator report the metric under "
+            f"{clashes[0]!r} is the number that all objectives come to: let the evaluator report the metric under "
             "another name"
         )
 
 
-def completed(given: Mapping[str, Any]) -> Mapping[str, Any]:
+def completed(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     """The fields of a task.yaml, with the direction and the bounds of what its objectives come to, where it has any.
     Raises ValueError if it gives them itself."""
-    if not given.get("objectives"):
-        return given
+    if not fields.get("objectives"):
+        return fields
     for name in THEIRS:
-        if name in given:
+        if name in fields:
             raise ValueError(f"leave out {name}: each of the objectives has its own")
-    return {**given, "direction": "maximize", "bounds": {"lower": 0.0, "upper": 1.0}}
+    return {**fields, "direction": "maximize", "bounds": {"lower": 0.0, "upper": 1.0}}

@@ -61,7 +61,9 @@ class OwnProgram:
         suffix = self.file.suffix.removeprefix(".").lower()
         if suffix in ("py", ""):
             return PYTHON if suffix else "text"
-        known = (one.name for one in LANGUAGES.values() if one.suffix == suffix or suffix in one.fences)
+        known = (
+            language.name for language in LANGUAGES.values() if language.suffix == suffix or suffix in language.fences
+        )
         return next(known, _OTHERS.get(suffix, suffix))
 
     def scripts(self) -> tuple[Path, ...]:
@@ -71,22 +73,22 @@ class OwnProgram:
     def sources(self) -> Mapping[str, Path]:
         """The files of the task's folder but the program and task.yaml, by their names there: what the command names,
         Python modules beside that and beside the program, and what is included. Raises UsageError."""
-        found: dict[str, Path] = {}
-        for named in (*self.scripts(), *self.include):
-            inside = _inside(named, self.folder)
+        sources: dict[str, Path] = {}
+        for path in (*self.scripts(), *self.include):
+            inside = _inside(path, self.folder)
             if not (self.folder / inside).exists():
-                raise UsageError(f"There is no file or folder {str(named)!r} in {self.folder}.")
+                raise UsageError(f"There is no file or folder {str(path)!r} in {self.folder}.")
             for file in _files(self.folder / inside):
-                found[file.relative_to(self.folder).as_posix()] = file
-        for named in self.scripts():
-            if named.suffix == ".py":
-                for module in sorted((self.folder / named).parent.glob("*.py")):
-                    found.setdefault(module.relative_to(self.folder).as_posix(), module)
+                sources[file.relative_to(self.folder).as_posix()] = file
+        for path in self.scripts():
+            if path.suffix == ".py":
+                for module in sorted((self.folder / path).parent.glob("*.py")):
+                    sources.setdefault(module.relative_to(self.folder).as_posix(), module)
         if self.language == PYTHON:
             for module in sorted((self.folder / self.file).parent.glob("*.py")):
-                found.setdefault(module.name, module)
+                sources.setdefault(module.name, module)
         own = (self.folder / self.file).resolve()
-        return {name: file for name, file in found.items() if file.resolve() != own and name != self.file.name}
+        return {name: file for name, file in sources.items() if file.resolve() != own and name != self.file.name}
 
 
 def own_program(program: Path, evaluate: str, include: Sequence[Path], folder: Path) -> OwnProgram:
@@ -143,14 +145,14 @@ def task_yaml(
 def about_program(own: OwnProgram, text: str, scripts: Mapping[str, str]) -> str:
     """What the program is for, where the user does not say: the first paragraph of its docstring. Then the scoring
     script, whole if it is short."""
-    said = f"Improve {own.file.name}."
+    purpose = f"Improve {own.file.name}."
     if own.language == PYTHON:
         try:
             docstring = ast.get_docstring(ast.parse(text)) or ""
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             docstring = ""
-        said = " ".join(docstring.partition("\n\n")[0].split()) or said
-    return said + shown_scripts(scripts)
+        purpose = " ".join(docstring.partition("\n\n")[0].split()) or purpose
+    return purpose + shown_scripts(scripts)
 
 
 def shown_scripts(scripts: Mapping[str, str]) -> str:
@@ -176,11 +178,11 @@ def _rounded(value: float) -> float:
     return float(f"{value:.6g}")
 
 
-def _inside(named: Path, folder: Path) -> Path:
+def _inside(path: Path, folder: Path) -> Path:
     """The path relative to the folder. Raises UsageError for one outside."""
-    whole = (folder / named).absolute()
-    if ".." in named.parts or not whole.is_relative_to(folder):
-        raise UsageError(f"{str(named)!r} is outside {folder}: begin where the program and its scorer are.")
+    whole = (folder / path).absolute()
+    if ".." in path.parts or not whole.is_relative_to(folder):
+        raise UsageError(f"{str(path)!r} is outside {folder}: begin where the program and its scorer are.")
     return whole.relative_to(folder)
 
 

@@ -34,25 +34,25 @@ def task_of_run(run: RecordedTask) -> Task:
     """The task as it is now, perhaps changed since the run began: its digest says so. Raises UsageError if it is
     gone."""
     if run.task_folder is None:
-        return _named(run)
+        return _task_of(run)
     folder = Path(run.task_folder)
     if (folder / "task.yaml").is_file():
         task = load_task(run.task_folder)
         if task.name == run.task:
             return task
         raise UsageError(f"{folder} holds the task {task.name!r} now, and the run is of {run.task!r}: put it back.")
-    gone = f"The run's task {run.task!r} lay in {folder}, and is not there any more: put it back."
+    message = f"The run's task {run.task!r} lay in {folder}, and is not there any more: put it back."
     try:
         task = load_task(str(find_task(_reference(run))))
     except UsageError:
-        raise UsageError(gone) from None
+        raise UsageError(message) from None
     of_package = folder.parts[-3:-1] == ("_bundled", "tasks") and task.folder.is_relative_to(BUNDLED.resolve())
     if task.digest == run.task_digest or of_package:
         return task
-    raise UsageError(gone)
+    raise UsageError(message)
 
 
-def _named(run: RecordedTask) -> Task:
+def _task_of(run: RecordedTask) -> Task:
     """The task of a row without a folder. Raises UsageError."""
     try:
         task = load_task(_reference(run))

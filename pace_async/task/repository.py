@@ -52,17 +52,17 @@ def snapshot_of(repository: Path, revision: str = "HEAD") -> Snapshot:
         commit = git(root, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}").decode().strip()
         listed = git(root, "ls-tree", "-r", "-z", "--full-tree", commit)
         files, left_out, ignore = list[TrackedFile](), list[str](), ""
-        for file in _listed(listed):
+        for file in _files_in(listed):
             if file.path == IGNORE and file.mode in (FILE, EXECUTABLE):
                 ignore = git(root, "cat-file", "blob", file.blob).decode("utf-8", "replace")
-            if why := _why_left_out(file):
-                left_out.append(why)
+            if reason := _why_left_out(file):
+                left_out.append(reason)
             else:
                 files.append(file)
     except GitFailed as failed:
         raise UsageError(f"{repository} is no repository that Git reads at {revision!r} ({failed}).") from None
-    if why := why_not_together((file.path for file in files), MOST_TRACKED):
-        raise UsageError(f"{root} at {commit[:12]}: {why}.")
+    if reason := why_not_together((file.path for file in files), MOST_TRACKED):
+        raise UsageError(f"{root} at {commit[:12]}: {reason}.")
     lines = tuple(line.rstrip() for line in ignore.splitlines() if line.strip() and not line.startswith("#"))
     return Snapshot(root, commit, tuple(files), tuple(left_out), lines)
 
@@ -83,7 +83,7 @@ def make_branch(repository: Path, commit: str, name: str, seed: str, best: str, 
     try:
         git(repository, "check-ref-format", "--branch", name)
         modes = {
-            file.path: file.mode for file in _listed(git(repository, "ls-tree", "-r", "-z", "--full-tree", commit))
+            file.path: file.mode for file in _files_in(git(repository, "ls-tree", "-r", "-z", "--full-tree", commit))
         }
         with tempfile.TemporaryDirectory(prefix="pace-index-") as scratch:
             index = {"GIT_INDEX_FILE": str(Path(scratch) / "index")}
@@ -97,14 +97,14 @@ def make_branch(repository: Path, commit: str, name: str, seed: str, best: str, 
                 entry = f"{modes.get(path, FILE)},{blob},{path}"
                 git(repository, "update-index", "--add", "--cacheinfo", entry, variables=index)
             tree = git(repository, "write-tree", variables=index).decode().strip()
-        made = git(repository, "commit-tree", tree, "-p", commit, given=message.encode()).decode().strip()
-        git(repository, *_NO_HOOKS, "update-ref", f"refs/heads/{name}", made, "0" * len(made))
+        new_commit = git(repository, "commit-tree", tree, "-p", commit, given=message.encode()).decode().strip()
+        git(repository, *_NO_HOOKS, "update-ref", f"refs/heads/{name}", new_commit, "0" * len(new_commit))
     except GitFailed as failed:
         raise UsageError(f"The branch {name!r} cannot be made in {repository} ({failed}).") from None
-    return made
+    return new_commit
 
 
-def _listed(listed: bytes) -> Iterator[TrackedFile]:
+def _files_in(listed: bytes) -> Iterator[TrackedFile]:
     for entry in listed.split(b"\0"):
         if entry:
             head, _, path = entry.partition(b"\t")
@@ -113,8 +113,8 @@ def _listed(listed: bytes) -> Iterator[TrackedFile]:
 
 
 def _why_left_out(file: TrackedFile) -> str:
-    if why := why_refused(file.path):
-        return why
+    if reason := why_refused(file.path):
+        return reason
     if file.mode not in (FILE, EXECUTABLE):
         return f"{file.path!r} is a {'link' if file.mode == LINK else 'submodule'}"
     return ""
@@ -124,18 +124,18 @@ def _contents(snapshot: Snapshot) -> Iterator[bytes]:
     """The content of each file, in order."""
     for first in range(0, len(snapshot.files), BATCH):
         batch = snapshot.files[first : first + BATCH]
-        asked = "".join(f"{file.blob}\n" for file in batch).encode()
+        request = "".join(f"{file.blob}\n" for file in batch).encode()
         try:
-            said = git(snapshot.repository, "cat-file", "--batch", given=asked)
+            reply = git(snapshot.repository, "cat-file", "--batch", given=request)
         except GitFailed as failed:
             raise UsageError(f"{snapshot.repository} cannot be read ({failed}).") from None
         at = 0
         for file in batch:
-            end = said.index(b"\n", at)
-            fields = said[at:end].decode().split(" ")
+            end = reply.index(b"\n", at)
+            fields = reply[at:end].decode().split(" ")
             if len(fields) != 3 or fields[1] != "blob":
                 where = f"{file.path!r} at {snapshot.revision[:12]}"
                 raise UsageError(f"{snapshot.repository} lacks the content of {where}.")
             size = int(fields[2])
-            yield said[end + 1 : end + 1 + size]
+            yield reply[end + 1 : end + 1 + size]
             at = end + 2 + size

@@ -46,8 +46,8 @@ class FileFields(BaseModel):
     @field_validator("change", "show", "hide")
     @classmethod
     def _are_globs(cls, globs: tuple[str, ...]) -> tuple[str, ...]:
-        if why := next((why for glob in globs if (why := why_no_glob(glob))), ""):
-            raise ValueError(why)
+        if reason := next((reason for glob in globs if (reason := why_no_glob(glob))), ""):
+            raise ValueError(reason)
         return globs
 
     @property
@@ -66,9 +66,9 @@ class FileFields(BaseModel):
     def refuse_file_fields(self) -> None:
         """Raises ValueError if a field that only a task of several files has is given."""
         fields = FileFields.model_fields.items()
-        given = [name for name, field in fields if getattr(self, name) != field.default]
-        if given:
-            raise ValueError(f"{', '.join(given)}: only for tasks that say kind: command and change")
+        names = [name for name, field in fields if getattr(self, name) != field.default]
+        if names:
+            raise ValueError(f"{', '.join(names)}: only for tasks that say kind: command and change")
 
 
 def why_no_program(program: str, seed: str, fields: FileFields) -> str:
@@ -78,8 +78,8 @@ def why_no_program(program: str, seed: str, fields: FileFields) -> str:
         return "a program of this task is a folder of files"
     try:
         changed = changed_paths(Program.of(seed), Program.of(program))
-    except NotAProgram as why:
-        return str(why)
+    except NotAProgram as error:
+        return str(error)
     return next((f"{shown_path(path)} may not change" for path in changed if not fields.may_change(path)), "")
 
 
@@ -90,16 +90,16 @@ def program_at(root: Path, fields: FileFields) -> str:
     for path in filter(fields.is_shown, every_file(root)):
         if any(place.is_symlink() for place in (root / path, *(root / path).parents) if place.is_relative_to(root)):
             raise UsageError(f"{root}: {shown_path(path)} is a link: hide it, or put a copy in its place.")
-        if why := why_refused(path):
-            raise UsageError(f"{root}: {why}: hide it, or give it another name.")
+        if reason := why_refused(path):
+            raise UsageError(f"{root}: {reason}: hide it, or give it another name.")
         if (text := _text(root / path)) is not None:
             files[path] = text
     if not any(map(fields.may_change, files)):
         raise UsageError(f"{root} has no text file that change matches ({', '.join(fields.change)}).")
     try:
         return Program.of_files(files).text
-    except NotAProgram as why:
-        raise UsageError(f"{root}: {why}: choose fewer files by show, or hide some.") from None
+    except NotAProgram as reason:
+        raise UsageError(f"{root}: {reason}: choose fewer files by show, or hide some.") from None
 
 
 def _text(path: Path) -> str | None:

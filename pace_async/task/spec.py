@@ -217,8 +217,8 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields, FileFields):
         if unknown := self.told_where.keys() - self.settings.keys():
             raise ValueError(f"told_where names {min(unknown)!r}, which is no setting of the task")
         sizes = self.sizes.values() if isinstance(self.sizes, dict) else (self.sizes,)
-        told = (told for by_value in self.told_where.values() for told in by_value.values())
-        metrics = (meaning for one in told for meaning in one.shown_metrics.values())
+        information = (information for by_value in self.told_where.values() for information in by_value.values())
+        metrics = (meaning for entry in information for meaning in entry.shown_metrics.values())
         for name, text in [*(("sizes", size) for size in sizes), *(("told_where", meaning) for meaning in metrics)]:
             try:
                 text.format_map(self.settings)
@@ -231,21 +231,21 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields, FileFields):
         settings = settings_of(self, chosen)
         changed: dict[str, object] = {"settings": settings}
         for name, by_value in self.told_where.items():
-            told = by_value.get(str(settings[name]), Told())
-            if told.background:
-                changed["background"] = told.background
-            if told.shown_metrics:
-                changed["shown_metrics"] = told.shown_metrics
+            information = by_value.get(str(settings[name]), Told())
+            if information.background:
+                changed["background"] = information.background
+            if information.shown_metrics:
+                changed["shown_metrics"] = information.shown_metrics
         return self.model_copy(update=changed)
 
     @property
     def told_metrics(self) -> dict[str, str]:
         """What the shown metrics mean under the settings, of those that have a meaning."""
-        told = {name: meaning for name, meaning in self.shown_metrics.items() if meaning}
-        return {name: _SETTING.sub(self._value_of, meaning) for name, meaning in told.items()}
+        meanings = {name: meaning for name, meaning in self.shown_metrics.items() if meaning}
+        return {name: _SETTING.sub(self._value_of, meaning) for name, meaning in meanings.items()}
 
-    def _value_of(self, named: re.Match[str]) -> str:
-        return str(self.settings.get(named[1], named[0]))
+    def _value_of(self, match: re.Match[str]) -> str:
+        return str(self.settings.get(match[1], match[0]))
 
     @property
     def told_sizes(self) -> str:

@@ -77,7 +77,7 @@ class Pages:
             Route("/compare", self.compare),
             Route("/events", self.all_events),
             Route("/assets/{name}", asset),
-            *[Route(f"/run/{{run}}{path}", self._drawn(read, draw)) for path, (read, draw) in _DRAWN.items()],
+            *[Route(f"/run/{{run}}{path}", self._page_of(read, draw)) for path, (read, draw) in _DRAWN.items()],
             Route("/run/{run}/learner", self.learner),
             Route("/run/{run}/tree.json", self.tree),
             Route("/run/{run}/candidates", self.candidates),
@@ -95,8 +95,8 @@ class Pages:
 
     def compare(self, request: Request) -> Response:
         """Runs side by side."""
-        asked, by = request.query_params.getlist("run"), compared_by(request.query_params.get("by"))
-        return HTMLResponse(comparison.comparison_page(self._runs, asked, by))
+        names, by = request.query_params.getlist("run"), compared_by(request.query_params.get("by"))
+        return HTMLResponse(comparison.comparison_page(self._runs, names, by))
 
     def tree(self, request: Request) -> Response:
         """The tree's nodes as JSON."""
@@ -158,8 +158,8 @@ class Pages:
         self._run(request)
         name, form = request.path_params["run"], await _form_of(request)
         if form is None:
-            said = f"A form may have {MOST_BYTES >> 20} MiB. `pace candidate add` takes larger programs."
-            return HTMLResponse(problem(said), 413)
+            message = f"A form may have {MOST_BYTES >> 20} MiB. `pace candidate add` takes larger programs."
+            return HTMLResponse(problem(message), 413)
         action = writing.actions.get(form.get("action", ""))
         if action is None or not hmac.compare_digest(form.get("form", "").encode(), writing.form.encode()):
             return HTMLResponse(problem(NOT_WRITTEN), 403)
@@ -176,13 +176,13 @@ class Pages:
 
     async def events(self, request: Request) -> Response:
         """The run's newest fact, after every commit."""
-        return self._told(request, [self._run(request)])
+        return self._event_stream(request, [self._run(request)])
 
     async def all_events(self, request: Request) -> Response:
         """The newest fact of every run, after a commit of any."""
-        return self._told(request, list(self._runs.values()))
+        return self._event_stream(request, list(self._runs.values()))
 
-    def _told(self, request: Request, runs: Sequence[OpenRun]) -> Response:
+    def _event_stream(self, request: Request, runs: Sequence[OpenRun]) -> Response:
         """A stream of moments, until the browser goes or the server ends. It begins with the present one, unless the
         browser was told of that before it lost its connection."""
 
@@ -201,7 +201,7 @@ class Pages:
 
         return StreamingResponse(told(), media_type="text/event-stream")
 
-    def _drawn(self, read: Reads, draw: Callable[..., str]) -> Callable[[Request], Response]:
+    def _page_of(self, read: Reads, draw: Callable[..., str]) -> Callable[[Request], Response]:
         def page(request: Request) -> Response:
             run, name = self._run(request), request.path_params["run"]
             answer = run.drawn(draw, read, lambda value: draw(name, *value))
@@ -249,10 +249,10 @@ def asset(request: Request) -> Response:
     name = request.path_params["name"]
     if name not in _ASSETS:
         return HTMLResponse(problem("There is no such page."), 404)
-    said = files("pace_async.web").joinpath(name).read_text(encoding="utf-8")
+    text = files("pace_async.web").joinpath(name).read_text(encoding="utf-8")
     if name == "style.css":
-        said = files("pace_async.report").joinpath(name).read_text(encoding="utf-8") + said
-    return Response(said, media_type=_ASSETS[name])
+        text = files("pace_async.report").joinpath(name).read_text(encoding="utf-8") + text
+    return Response(text, media_type=_ASSETS[name])
 
 
 def without_prompts(_run: str, _candidate: int) -> Sequence[tuple[str, str]]:
@@ -276,8 +276,8 @@ def application(
         return HTMLResponse(problem(str(error)), 404)
 
     def broken(_request: Request, error: Exception) -> Response:
-        said = f"This page cannot be made of the run's rows ({type(error).__name__}). `pace db check` looks at them."
-        return HTMLResponse(problem(said), 500, headers=HEADERS)  # no middleware sees this answer
+        message = f"This page cannot be made of the run's rows ({type(error).__name__}). `pace db check` looks at them."
+        return HTMLResponse(problem(message), 500, headers=HEADERS)  # no middleware sees this answer
 
     def unknown(_request: Request, _error: Exception) -> Response:
         return HTMLResponse(problem("There is no such page."), 404)

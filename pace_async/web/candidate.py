@@ -24,12 +24,12 @@ def candidate_page(name: str, row: Row, parent: Row | None, best: Row | None) ->
         f"{name}: {title}",
         tag("h1", title),
         tag("div", *_tiles(row), class_="tiles"),
-        *_tried(name, row),
+        *_origin(name, row),
         *_outcome(row),
         *_compared(row, parent, "its parent"),
         *(_compared(row, best, "the best program") if best is not None and best["candidate"] != number else []),
         *_program(row, parent),
-        *_asked(name, row),
+        *_calls_and_tries(name, row),
         run=name,
     )
 
@@ -44,15 +44,15 @@ def _tiles(row: Row) -> list[Markup]:
         ("–" if row["queue_seconds"] is None else f"{row['queue_seconds']:.2f} s", "wait for a slot"),
         ("unknown" if row["cost_usd"] is None else formatting.usd(row["cost_usd"]), "cost"),
     ]
-    return [tag("div", tag("b", value), tag("span", what), class_="tile") for value, what in pairs]
+    return [tag("div", tag("b", value), tag("span", label), class_="tile") for value, label in pairs]
 
 
-def _tried(name: str, row: Row) -> list[Markup]:
+def _origin(name: str, row: Row) -> list[Markup]:
     made_from: Content = "the task"
     if row["parent"] is not None:
         made_from = tag("a", f"candidate {row['parent']}", href=address(name, candidate=row["parent"]))
-    said = [("Idea", row["idea"]), ("Experiment", row["experiment"]), ("Made from", made_from)]
-    return [tag("dl", *[joined([tag("dt", what), tag("dd", value)]) for what, value in said if value], class_="card")]
+    pairs = [("Idea", row["idea"]), ("Experiment", row["experiment"]), ("Made from", made_from)]
+    return [tag("dl", *[joined([tag("dt", term), tag("dd", value)]) for term, value in pairs if value], class_="card")]
 
 
 def _outcome(row: Row) -> list[Markup]:
@@ -62,10 +62,10 @@ def _outcome(row: Row) -> list[Markup]:
     if row["feedback"]:
         parts += [tag("h2", "What the evaluator said"), card(tag("pre", row["feedback"]))]
     if row["practice"]:
-        did = {name: row["practice"][name] for name in ("outcome", "detail", "score", "seconds")}
+        summary = {name: row["practice"][name] for name in ("outcome", "detail", "score", "seconds")}
         parts += [
             tag("h2", "In practice, which scores nothing"),
-            card(table(_flat([{**did, **row["practice"]["metrics"]}]), "None.")),
+            card(table(_flat([{**summary, **row["practice"]["metrics"]}]), "None.")),
         ]
         parts += [card(tag("pre", row["practice"]["printed"]))] if row["practice"]["printed"] else []
     if row["metrics"]:
@@ -98,19 +98,19 @@ def _plain(value: object) -> str:
     return "–" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _compared(row: Row, other: Row | None, what: str) -> list[Markup]:
+def _compared(row: Row, other: Row | None, label: str) -> list[Markup]:
     if other is None or row["program"] is None or other["program"] is None:
         return []
     lines = difference(
         other["program"], row["program"], f"candidate {other['candidate']}", f"candidate {row['candidate']}"
     )
-    heading = tag("h2", f"Against {what}")
+    heading = tag("h2", f"Against {label}")
     if not lines:
         return [heading, card(tag("p", "The two programs are equal.", class_="sub"))]
     added, removed = counted(lines)
     caption = f"{formatting.count(added, 'line')} added, {formatting.count(removed, 'line')} removed."
-    shown = tag("pre", *[tag("span", line_of(line), class_=line.kind) for line in lines])
-    box = scrolling(f"Difference to {what}", shown)
+    listing = tag("pre", *[tag("span", line_of(line), class_=line.kind) for line in lines])
+    box = scrolling(f"Difference to {label}", listing)
     return [heading, tag("p", caption, class_="sub"), box]
 
 
@@ -124,14 +124,14 @@ def _program(row: Row, parent: Row | None) -> list[Markup]:
     boxes = {path: scrolling(path, tag("pre", coloured(text))) for path, text in program.files.items()}
     before = None if parent is None or parent["program"] is None else Program.of(parent["program"])
     changed = list(boxes) if before is None else changed_paths(before, program)
-    shown = [part for path in changed if path in boxes for part in (tag("h3", path), boxes[path])]
-    if gone := ", ".join(path for path in changed if path not in boxes):
-        shown.append(tag("p", f"Removed: {gone}.", class_="sub"))
+    parts = [part for path in changed if path in boxes for part in (tag("h3", path), boxes[path])]
+    if removed_paths := ", ".join(path for path in changed if path not in boxes):
+        parts.append(tag("p", f"Removed: {removed_paths}.", class_="sub"))
     same = [tag("details", tag("summary", path), box) for path, box in boxes.items() if path not in changed]
-    return [heading, *shown, *([tag("h3", "As its parent has them"), *same] if same else [])]
+    return [heading, *parts, *([tag("h3", "As its parent has them"), *same] if same else [])]
 
 
-def _asked(name: str, row: Row) -> list[Markup]:
+def _calls_and_tries(name: str, row: Row) -> list[Markup]:
     parts: list[Markup] = []
     if row["calls"] or row["implementer_calls"]:
         link = tag("a", "The prompts, word for word", href=address(name, candidate=row["candidate"]) + "/prompts")
@@ -170,27 +170,27 @@ def _ages(spans: Sequence[tuple[int, int, int]], update: int | None) -> Markup:
     """A strip of the answer's tokens: each part by the version that sampled it, darker the older the version was."""
     whole = max(end for _, _, end in spans)
     parts: list[Markup] = []
-    said: list[str] = []
+    captions: list[str] = []
     for version, start, end in spans:
         age = None if update is None else update - version
         stale = "" if age is None else f", {formatting.count(age, 'update')} old when trained on"
-        said.append(f"tokens {start + 1:,} to {end:,} by version {version}{stale}")
+        captions.append(f"tokens {start + 1:,} to {end:,} by version {version}{stale}")
         left, wide = STRIP * start / whole, STRIP * (end - start) / whole
         parts.append(
-            tag("rect", tag("title", said[-1]), x=left, y=0, width=wide, height=8, class_=f"age{min(age or 0, 4)}")
+            tag("rect", tag("title", captions[-1]), x=left, y=0, width=wide, height=8, class_=f"age{min(age or 0, 4)}")
         )
     view = f"0 0 {STRIP:g} 8"
-    strip = tag("svg", *parts, viewBox=view, role="img", aria_label="; ".join(said), class_="strip")
-    return joined([strip, tag("p", " · ".join(said), class_="sub")])
+    strip = tag("svg", *parts, viewBox=view, role="img", aria_label="; ".join(captions), class_="strip")
+    return joined([strip, tag("p", " · ".join(captions), class_="sub")])
 
 
-def _words(tried: Row) -> str:
-    return "\n".join(f"{key}: {value}" for key, value in tried.items() if value not in (None, "", [], {}))
+def _words(row: Row) -> str:
+    return "\n".join(f"{key}: {value}" for key, value in row.items() if value not in (None, "", [], {}))
 
 
-def prompts_page(name: str, number: int, asked: Sequence[tuple[str, str]]) -> str:
+def prompts_page(name: str, number: int, texts: Sequence[tuple[str, str]]) -> str:
     """What the models were asked for one candidate, and what they answered: each text under its heading."""
-    cards = [card(tag("h2", heading), tag("pre", said)) for heading, said in asked]
+    cards = [card(tag("h2", heading), tag("pre", text)) for heading, text in texts]
     return document(
         f"{name}: prompts of candidate {number}",
         tag("h1", f"Prompts of candidate {number}"),

@@ -41,34 +41,34 @@ class View:
             "column": () if self.columns == SHOWN else self.columns,
             "page": self.page,
         }
-        kept = {name: value for name, value in (values | changed).items() if value != ""}
-        return "?" + urlencode(kept, doseq=True)
+        parameters = {name: value for name, value in (values | changed).items() if value != ""}
+        return "?" + urlencode(parameters, doseq=True)
 
 
 def view_of(query: QueryParams) -> View:
     """The view that an address names. What it does not say, or says wrongly, is the default."""
     page = query.get("page", "")
-    wanted = tuple(name for name in COLUMNS if name in query.getlist("column"))
+    columns = tuple(name for name in COLUMNS if name in query.getlist("column"))
     order = query.get("sort", "candidate")
     return View(
         Selection(
             query.get("where", "").strip(), order if order in COLUMNS else "candidate", query.get("down", "1") != "0"
         ),
-        wanted or SHOWN,
+        columns or SHOWN,
         int(page) if page.isascii() and page.isdigit() and 0 < len(page) < 8 and int(page) > 0 else 1,
     )
 
 
 def candidates_page(name: str, view: View, page: Page, refused: str = "") -> str:
     """A page of the table. `refused` is why the condition could not be used, in lower case."""
-    said = tag("p", refusal(refused), role="alert", class_="alert") if refused else Markup()
+    alert = tag("p", refusal(refused), role="alert", class_="alert") if refused else Markup()
     last = max(1, -(-page.found // ON_A_PAGE))
     count = f"{formatting.count(page.found, 'candidate')}, page {view.page:,} of {last:,}"
     return document(
         f"{name}: candidates",
         tag("h1", "Candidates"),
         _form(view),
-        said,
+        alert,
         tag("p", count, _turns(view, last), class_="sub"),
         scrolling("Candidates", _rows(name, view, page)),
         tag("p", tag("a", "These candidates as CSV", href=address(name, "candidates.csv") + view.query(page=""))),
@@ -136,8 +136,8 @@ def _cell(name: str, column: str, value: Any) -> Markup:
     if column in ("candidate", "parent") and value is not None:
         return tag("td", tag("a", value, href=address(name, candidate=int(value))), class_="number")
     if column in _TEXT:
-        said = "" if value is None else str(value)
-        return tag("td", formatting.OUTCOMES.get(said, said) if column == "outcome" else said)
+        text = "" if value is None else str(value)
+        return tag("td", formatting.OUTCOMES.get(text, text) if column == "outcome" else text)
     return tag("td", _number(column, value), class_="number")
 
 

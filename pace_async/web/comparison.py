@@ -22,31 +22,33 @@ TITLE = "Comparison of runs"
 _LONG = ("settings", "run")
 
 
-def comparison_page(runs: Mapping[str, OpenRun], asked: Sequence[str], by: By = "candidates") -> str:
-    """The page for the runs named `asked`. Raises UsageError for one that the server does not show."""
-    unknown = next((name for name in asked if name not in runs), None)
+def comparison_page(runs: Mapping[str, OpenRun], names: Sequence[str], by: By = "candidates") -> str:
+    """The page for the runs of these `names`. Raises UsageError for one that the server does not show."""
+    unknown = next((name for name in names if name not in runs), None)
     if unknown is not None:
         raise UsageError(f"This server shows no run {unknown!r}.")
-    chosen = list(dict.fromkeys(asked)) or list(runs)
+    chosen = list(dict.fromkeys(names)) or list(runs)
     form = _form(runs, chosen)
     try:
-        found = [runs[name].answer(("compared", by), partial(compared_run, name=name, by=by)).value for name in chosen]
-        if found:
-            refuse_unless_comparable(found, by)
+        compared_runs = [
+            runs[name].answer(("compared", by), partial(compared_run, name=name, by=by)).value for name in chosen
+        ]
+        if compared_runs:
+            refuse_unless_comparable(compared_runs, by)
     except UsageError as error:
-        over = axes(CHOICES, by, asked) if by != "candidates" else None
-        return _page(tag("h1", TITLE), tag("p", str(error), class_="alert" if asked else "sub"), over, form)
-    if not found:
+        over = axes(CHOICES, by, names) if by != "candidates" else None
+        return _page(tag("h1", TITLE), tag("p", str(error), class_="alert" if names else "sub"), over, form)
+    if not compared_runs:
         return _page(tag("h1", TITLE), tag("p", "There is no run yet.", class_="sub"))
-    comparison = Comparison.of(found, by)
-    said = [tag("p", sentence) for sentence in comparison.verdicts]
+    comparison = Comparison.of(compared_runs, by)
+    paragraphs = [tag("p", sentence) for sentence in comparison.verdicts]
     compared, learned = arms(comparison), diagnostics(comparison)
     return _page(
-        tag("h1", f"{found[0].task}: {formatting.count(len(found), 'run')}"),
+        tag("h1", f"{compared_runs[0].task}: {formatting.count(len(compared_runs), 'run')}"),
         tag("p", _caption(comparison), class_="sub"),
-        axes(CHOICES, by, asked),
+        axes(CHOICES, by, names),
         card(curves(comparison.arms, comparison.place, by)),
-        *([tag("h2", "Arms"), *said, scrolling("Arms", table(_plain(compared), ""))] if compared else []),
+        *([tag("h2", "Arms"), *paragraphs, scrolling("Arms", table(_plain(compared), ""))] if compared else []),
         *_fronts(comparison),
         tag("h2", "Runs"),
         scrolling("Runs", table([_row(comparison, arm, run) for arm, run in comparison.every], "")),
@@ -74,9 +76,9 @@ def _fronts(comparison: Comparison) -> list[Markup]:
     """The arms by the hypervolumes of their fronts."""
     if (fronts := comparison.fronts) is None:
         return []
-    said = [tag("p", sentence) for sentence in (fronts_in_words(comparison), *fronts.told_apart)]
+    paragraphs = [tag("p", sentence) for sentence in (fronts_in_words(comparison), *fronts.told_apart)]
     rows = arms(fronts)
-    return [tag("h2", "Fronts"), *said, *([scrolling("Fronts", table(_plain(rows), ""))] if rows else [])]
+    return [tag("h2", "Fronts"), *paragraphs, *([scrolling("Fronts", table(_plain(rows), ""))] if rows else [])]
 
 
 def _row(comparison: Comparison, arm: Arm, run: ComparedRun) -> dict[str, Content]:

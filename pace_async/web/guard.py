@@ -64,25 +64,25 @@ class Guard:
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
         if host_of(headers.get("host", "")) not in self._hosts:
-            return _said(421, "This address is not one of this server's names: open the one that `pace web` printed.")
+            return _reply(421, "This address is not one of this server's names: open the one that `pace web` printed.")
         port = scope["server"][1] if scope.get("server") else 0
         secrets = {f"{COOKIE}_{port}": self._token, f"{WRITING_COOKIE}_{port}": self._writing}
         cookies = cookie_parser(headers.get("cookie", ""))
         borne = {name for name, secret in secrets.items() if secret and _same(cookies.get(name, ""), secret)}
         scope[MAY_WRITE] = may_write = f"{WRITING_COOKIE}_{port}" in borne
         if scope["method"] == "POST" and self._writing is not None:
-            return None if may_write and _is_ours(headers) else _said(403, NOT_WRITTEN)
+            return None if may_write and _is_ours(headers) else _reply(403, NOT_WRITTEN)
         if scope["method"] not in ("GET", "HEAD"):
-            return _said(405, "This server only answers questions (GET).")
-        return _asked_with_token(scope, secrets) or (None if borne or self._token is None else _said(403, NO_TOKEN))
+            return _reply(405, "This server only answers questions (GET).")
+        return _asked_with_token(scope, secrets) or (None if borne or self._token is None else _reply(403, NO_TOKEN))
 
 
 def _asked_with_token(scope: Scope, secrets: Mapping[str, str | None]) -> Response | None:
     """Keeps a token of the address in its cookie, and leads to the same address without it. None without a token."""
     query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-    given = dict(query).get("token")
+    token = dict(query).get("token")
     for name, secret in secrets.items():
-        if given is not None and secret is not None and _same(given, secret):
+        if token is not None and secret is not None and _same(token, secret):
             rest = urlencode([pair for pair in query if pair[0] != "token"])
             answer = RedirectResponse(scope["path"] + (f"?{rest}" if rest else ""), 303)
             answer.set_cookie(name, secret, httponly=True, samesite="strict")
@@ -102,10 +102,10 @@ def host_of(host: str) -> str:
     return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0].lower()
 
 
-def _same(given: str, token: str) -> bool:
-    return hmac.compare_digest(given.encode(), token.encode())
+def _same(value: str, token: str) -> bool:
+    return hmac.compare_digest(value.encode(), token.encode())
 
 
-def _said(status: int, sentence: str) -> Response:
+def _reply(status: int, sentence: str) -> Response:
     more: dict[str, Any] = {"headers": {"Allow": "GET, HEAD"}} if status == 405 else {}
     return PlainTextResponse(sentence + "\n", status, **more)

@@ -50,9 +50,11 @@ class Action:
 
     def checked(self, typed: Mapping[str, str]) -> Mapping[str, str]:
         """What was typed. Raises UsageError for an empty field, and for what is no choice."""
-        for name, asked in self.fields.items():
-            if not (typed[name] in asked.choices if asked.choices else asked.optional or typed[name].strip()):
-                raise UsageError(f"{asked.label}: this is empty.")
+        for name, definition in self.fields.items():
+            if not (
+                typed[name] in definition.choices if definition.choices else definition.optional or typed[name].strip()
+            ):
+                raise UsageError(f"{definition.label}: this is empty.")
         return typed
 
 
@@ -107,15 +109,15 @@ def inbox_page(
 ) -> str:
     """`writing` is None for somebody who may only read. The page always has the same number of parts, so that the forms
     stay where they are when the rest is renewed."""
-    said = tag("p", "It is in the inbox, as the first row below.", role="status", tabindex="-1", autofocus="")
+    notice = tag("p", "It is in the inbox, as the first row below.", role="status", tabindex="-1", autofocus="")
     title = "Not taken" if refused else "Taken" if done else "inbox"
     return document(
         f"{name}: {title}",
         tag("h1", "Inbox"),
-        tag("div", said if done else None, tag("p", inbox.when, class_="sub")),
+        tag("div", notice if done else None, tag("p", inbox.when, class_="sub")),
         tag("div", *([_form(name, key, writing, refused) for key in writing.actions] if writing else [])),
         tag("h2", "What people put in"),
-        scrolling("Inbox", table([_entry(name, put) for put in inbox.entries], "Nobody has put anything in.")),
+        scrolling("Inbox", table([_entry(name, entry) for entry in inbox.entries], "Nobody has put anything in.")),
         tag("div", *_untried(name, inbox.untried)),
         run=name,
         page=PAGE,
@@ -125,7 +127,7 @@ def inbox_page(
 def _form(name: str, key: str, writing: Writing, refused: Refused | None) -> Markup:
     action = writing.actions[key]
     mine = refused if refused is not None and refused.action == key else None
-    inputs = [_input(f"{key}-{field}", field, asked, mine) for field, asked in action.fields.items()]
+    inputs = [_input(f"{key}-{field}", field, definition, mine) for field, definition in action.fields.items()]
     return tag(
         "form",
         tag("h2", action.heading, id=key),
@@ -141,36 +143,42 @@ def _form(name: str, key: str, writing: Writing, refused: Refused | None) -> Mar
     )
 
 
-def _input(place: str, name: str, asked: Field, refused: Refused | None) -> Markup:
+def _input(place: str, name: str, definition: Field, refused: Refused | None) -> Markup:
     typed = refused.typed.get(name, "") if refused else ""
-    named = {"id": place, "name": name}
-    if asked.choices:
+    attributes = {"id": place, "name": name}
+    if definition.choices:
         options = [
-            tag("option", shown, value=sent, selected="" if sent == typed else None)
-            for sent, shown in asked.choices.items()
+            tag("option", label, value=sent, selected="" if sent == typed else None)
+            for sent, label in definition.choices.items()
         ]
-        written = tag("select", *options, **named)
+        written = tag("select", *options, **attributes)
     else:
-        required = None if asked.optional else ""
-        text = tag("textarea", typed_text(typed), rows=asked.rows, required=required, **named)
-        written = text if asked.rows else tag("input", type="text", value=typed, required=required, **named)
-    return joined([tag("label", asked.label, for_=place), written])
+        required = None if definition.optional else ""
+        text = tag("textarea", typed_text(typed), rows=definition.rows, required=required, **attributes)
+        written = text if definition.rows else tag("input", type="text", value=typed, required=required, **attributes)
+    return joined([tag("label", definition.label, for_=place), written])
 
 
-def _entry(name: str, put: Put) -> Mapping[str, Content]:
-    taken: Content = "waits"
-    if put.lease is not None:
-        taken = _candidate(name, put.lease)
-    elif put.after is not None:
-        taken = f"from candidate {put.after + 1} on"
-    words = SAID.get(put.text, put.text) if put.says else put.text
-    return {"entry": put.entry, "what": put.what, "words": words, "put in (UTC)": moment(put.at), "taken in": taken}
+def _entry(name: str, entry: Put) -> Mapping[str, Content]:
+    status: Content = "waits"
+    if entry.lease is not None:
+        status = _candidate(name, entry.lease)
+    elif entry.after is not None:
+        status = f"from candidate {entry.after + 1} on"
+    words = SAID.get(entry.text, entry.text) if entry.says else entry.text
+    return {
+        "entry": entry.entry,
+        "what": entry.what,
+        "words": words,
+        "put in (UTC)": moment(entry.at),
+        "taken in": status,
+    }
 
 
 def _untried(name: str, ideas: Sequence[Untried]) -> list[Markup]:
     if not ideas:
         return []
-    rows = [{"idea": one.number, "words": one.text, "of": _candidate(name, one.lease)} for one in ideas]
+    rows = [{"idea": idea.number, "words": idea.text, "of": _candidate(name, idea.lease)} for idea in ideas]
     heading = tag("h2", "Latest ideas of the advisor that no candidate has tried")
     return [heading, scrolling("Untried ideas", table(rows, ""))]
 

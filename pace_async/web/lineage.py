@@ -38,12 +38,12 @@ class Level:
 def level_of(query: QueryParams) -> Level:
     """The level that an address names. What it does not say, or says wrongly, is the default."""
     most = _whole(query.get("most", ""))
-    opened = (_whole(said) for said in query.getlist("open")[:OPENED])
+    opened = (_whole(value) for value in query.getlist("open")[:OPENED])
     return Level(min(most, MOST) if most else FIRST, tuple(number for number in opened if number is not None))
 
 
-def _whole(said: str) -> int | None:
-    return int(said) if said.isascii() and said.isdigit() and len(said) < 10 else None
+def _whole(value: str) -> int | None:
+    return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else None
 
 
 def tree_page(name: str, facts: Facts) -> str:
@@ -75,14 +75,16 @@ _KEYS = (
 
 
 def _bar() -> Markup:
-    colours = [tag("option", said, value=said) for said in ("score", "island", "age", "outcome")]
-    levels = [tag("option", said, value=most, selected="" if most == FIRST else None) for said, most in LEVELS.items()]
+    colours = [tag("option", label, value=label) for label in ("score", "island", "age", "outcome")]
+    levels = [
+        tag("option", label, value=most, selected="" if most == FIRST else None) for label, most in LEVELS.items()
+    ]
     buttons = (("whole", "Show all"), ("path", "Best path"))
     return tag(
         "p",
         tag("label", "Detail ", tag("select", *levels, id="level")),
         tag("label", "Colour by ", tag("select", *colours, id="colour")),
-        *[tag("button", said, type="button", id=key) for key, said in buttons],
+        *[tag("button", label, type="button", id=key) for key, label in buttons],
         tag("span", "", id="count", role="status"),
         class_="bar",
     )
@@ -108,59 +110,59 @@ def tree_of(facts: Facts, level: Level | None = None) -> dict[str, Any]:
     from the seed program to the best). `all` counts the run's candidates."""
     level = level or Level()
     every = facts.account.candidates
-    there = _chosen(facts, level)
-    kept = every if len(there) == len(every) else [row for row in every if row.candidate in there]
-    hidden = _left_out(every, there)
+    ids = _ids_of_level(facts, level)
+    rows = every if len(ids) == len(every) else [row for row in every if row.candidate in ids]
+    hidden = _left_out(every, ids)
     return {
         "direction": facts.header.fitness.name,
         "all": len(every),
-        "id": [row.candidate for row in kept],
-        "parent": [row.parent if row.parent in there else None for row in kept],
-        "score": [row.score for row in kept],
-        "island": [row.island for row in kept],
-        "outcome": [row.outcome for row in kept],
-        "age": [row.completed for row in kept],
-        "hidden": [hidden.get(row.candidate, 0) for row in kept],
+        "id": [row.candidate for row in rows],
+        "parent": [row.parent if row.parent in ids else None for row in rows],
+        "score": [row.score for row in rows],
+        "island": [row.island for row in rows],
+        "outcome": [row.outcome for row in rows],
+        "age": [row.completed for row in rows],
+        "hidden": [hidden.get(row.candidate, 0) for row in rows],
         "best": [row.candidate for row in facts.lineage],
     }
 
 
-def _left_out(every: Collection[CompletedCandidate], there: Collection[int]) -> dict[int, int]:
+def _left_out(every: Collection[CompletedCandidate], ids: Collection[int]) -> dict[int, int]:
     """How many candidates are left out below each one, where any are. A child is complete after its parent."""
     hidden: dict[int, int] = {}
     for row in reversed(tuple(every)):
-        if row.candidate not in there and row.parent is not None:
+        if row.candidate not in ids and row.parent is not None:
             hidden[row.parent] = hidden.get(row.parent, 0) + 1 + hidden.get(row.candidate, 0)
     return hidden
 
 
-def _chosen(facts: Facts, level: Level) -> set[int]:
+def _ids_of_level(facts: Facts, level: Level) -> set[int]:
     """The ids of a level: the opened branches first, then the best candidates, each with all its ancestors."""
     every = facts.account.candidates
     if len(every) <= level.most:
         return {row.candidate for row in every}
     parents = {row.candidate: row.parent for row in every}
     scored = facts.header.fitness.ranked(every)
-    kept: set[int] = set()
-    _take(kept, [row.candidate for row in facts.lineage], parents, MOST)
-    _take(kept, (row.candidate for row in scored), parents, level.most)
+    ids: set[int] = set()
+    _take(ids, [row.candidate for row in facts.lineage], parents, MOST)
+    _take(ids, (row.candidate for row in scored), parents, level.most)
     if level.opened:
         below = set(level.opened)
         for row in every:
             if row.parent in below:
                 below.add(row.candidate)
-        _take(kept, [row.candidate for row in every if row.candidate in below], parents, MOST)
-    return kept
+        _take(ids, [row.candidate for row in every if row.candidate in below], parents, MOST)
+    return ids
 
 
-def _take(kept: set[int], wanted: Iterable[int], parents: Mapping[int, int | None], most: int) -> None:
+def _take(ids: set[int], candidates: Iterable[int], parents: Mapping[int, int | None], most: int) -> None:
     """Add each wanted candidate with its ancestors, until one does not fit into `most`."""
-    for candidate in wanted:
+    for candidate in candidates:
         line: list[int] = []
         at: int | None = candidate
-        while at is not None and at in parents and at not in kept:
+        while at is not None and at in parents and at not in ids:
             line.append(at)
             at = parents[at]
-        if len(kept) + len(line) > most:
+        if len(ids) + len(line) > most:
             return
-        kept.update(line)
+        ids.update(line)

@@ -31,10 +31,10 @@ def machines_page(name: str, facts: Facts, attempts: Sequence[Attempted]) -> str
         f"{header.name}: machines",
         tag("h1", "Machines"),
         tag("p", f"{setting}, {_slots(header.config)}.", class_="sub"),
-        *[_machine(one, found, facts.account.began) for one, found in sorted(by_machine.items())],
+        *[_machine(one, machine_attempts, facts.account.began) for one, machine_attempts in sorted(by_machine.items())],
         scrolling(
             "Machines",
-            table([_row(one, found) for one, found in sorted(by_machine.items())], _NONE),
+            table([_row(one, machine_attempts) for one, machine_attempts in sorted(by_machine.items())], _NONE),
             class_="card wide after",
         ),
         run=name,
@@ -52,7 +52,7 @@ def _slots(config: Mapping[str, object]) -> str:
 
 
 def _machine(name: str, attempts: Sequence[Attempted], began: float) -> Markup:
-    last = max(one.ended for one in attempts)
+    last = max(attempt.ended for attempt in attempts)
     unit, size = unit_of(last - began)
     busy, waits = _over_time(attempts, began, last)
     cards = [
@@ -68,13 +68,13 @@ def _over_time(
     """(seconds since the beginning, evaluations at once) and (the same, mean wait), for each part of the time."""
     width = max(last - began, 1e-6) / BINS
     busy, waited, begun = [0.0] * BINS, [0.0] * BINS, [0] * BINS
-    for one in attempts:
-        first, final = (min(BINS - 1, max(0, int((at - began) / width))) for at in (one.began, one.ended))
-        waited[first] += one.queue_seconds
+    for attempt in attempts:
+        first, final = (min(BINS - 1, max(0, int((at - began) / width))) for at in (attempt.began, attempt.ended))
+        waited[first] += attempt.queue_seconds
         begun[first] += 1
         for part in range(first, final + 1):
             low, high = began + part * width, began + (part + 1) * width
-            busy[part] += max(0.0, min(one.ended, high) - max(one.began, low)) / width
+            busy[part] += max(0.0, min(attempt.ended, high) - max(attempt.began, low)) / width
     places = [(part + 0.5) * width for part in range(BINS)]
     waits = [(x, total / times) for x, total, times in zip(places, waited, begun, strict=True) if times]
     return list(zip(places, busy, strict=True)), waits
@@ -88,9 +88,9 @@ def _drawing(title: str, points: Sequence[tuple[float, float]], unit: str) -> Ma
 
 
 def _row(name: str, attempts: Sequence[Attempted]) -> dict[str, Content]:
-    seconds = sum(one.ended - one.began for one in attempts)
-    waits = sorted(one.queue_seconds for one in attempts)
-    lost = sum(one.lost for one in attempts)
+    seconds = sum(attempt.ended - attempt.began for attempt in attempts)
+    waits = sorted(attempt.queue_seconds for attempt in attempts)
+    lost = sum(attempt.lost for attempt in attempts)
     return {
         "machine": name,
         "evaluations": f"{len(attempts):,}",

@@ -72,7 +72,7 @@ def run_page(name: str, facts: Facts) -> str:
         *sections.top(facts),
         tag("h2", "Best score so far"),
         sections.curve(facts),
-        *([tag("h2", "Front"), *found] if (found := front(facts.front, linking(name))) else []),
+        *([tag("h2", "Front"), *front_section] if (front_section := front(facts.front, linking(name))) else []),
         tag("h2", "How the best program came to be"),
         best,
         sections.lineage(facts, linking(name)),

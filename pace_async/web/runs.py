@@ -73,7 +73,7 @@ class OpenRun:
 
     def answer(self, key: Hashable, make: Callable[[Reader], Any]) -> Answer:
         """`make(reader)`, all of one moment, or what it gave since the last commit. Raises what `make` raises."""
-        return self._kept(key, self.moment, lambda: self._at_one_moment(make))
+        return self._cached_answer(key, self.moment, lambda: self._at_one_moment(make))
 
     def _at_one_moment(self, make: Callable[[Reader], Any]) -> Any:
         with self.reader.at_one_moment() as reader:
@@ -82,27 +82,27 @@ class OpenRun:
     def drawn(self, key: Hashable, read: Callable[[Reader], Any], draw: Callable[[Any], Any]) -> Answer:
         """`draw(value)` of the answer that `read` gives. Pages that are drawn of the same answer share it."""
         rows = self.answer(read, read)
-        made = self._kept(key, lambda: rows.moment, lambda: draw(rows.value))
-        return Answer(made.value, rows.again if made.again is None else made.again, made.moment)
+        drawing = self._cached_answer(key, lambda: rows.moment, lambda: draw(rows.value))
+        return Answer(drawing.value, rows.again if drawing.again is None else drawing.again, drawing.moment)
 
-    def _kept(self, key: Hashable, newest: Callable[[], str], make: Callable[[], Any]) -> Answer:
+    def _cached_answer(self, key: Hashable, newest: Callable[[], str], make: Callable[[], Any]) -> Answer:
         with self._lock:
-            made = self._made.pop(key, None) or _Made("", None, float("-inf"), 0.0)
-            self._made[key], asked = made, self._clock()
-            made.wanted_until = asked + WANTED_S
-            took = sum(one.took for one in self._made.values() if asked <= one.wanted_until)
+            entry = self._made.pop(key, None) or _Made("", None, float("-inf"), 0.0)
+            self._made[key], request_time = entry, self._clock()
+            entry.wanted_until = request_time + WANTED_S
+            took = sum(item.took for item in self._made.values() if request_time <= item.wanted_until)
             while len(self._made) > KEPT:
                 self._made.popitem(last=False)
-        with made.lock:
+        with entry.lock:
             moment, now = newest(), self._clock()
-            rest = made.at + REST * took - now
-            if made.moment and (made.moment == moment or rest > 0):
-                made.wanted_until += max(rest, 0.0)
-                return Answer(made.value, None if made.moment == moment else rest, made.moment)
-            made.value = make()
+            rest = entry.at + REST * took - now
+            if entry.moment and (entry.moment == moment or rest > 0):
+                entry.wanted_until += max(rest, 0.0)
+                return Answer(entry.value, None if entry.moment == moment else rest, entry.moment)
+            entry.value = make()
             ended = self._clock()
-            made.moment, made.at, made.took = moment, ended, ended - now
-            return Answer(made.value, None, moment)
+            entry.moment, entry.at, entry.took = moment, ended, ended - now
+            return Answer(entry.value, None, moment)
 
 
 @contextmanager

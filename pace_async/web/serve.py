@@ -29,19 +29,19 @@ def new_token() -> str:
 def bound(host: str, port: int | None) -> socket.socket:
     """A socket that listens, at the first free port from PORT on where `port` is None. Raises UsageError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    why = ""
-    for wanted in [port] if port is not None else [*range(PORT, PORT + TRIES), 0]:
+    reason = ""
+    for port_number in [port] if port is not None else [*range(PORT, PORT + TRIES), 0]:
         listening = socket.socket(family, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listening.bind((host, wanted))
+            listening.bind((host, port_number))
             listening.listen(128)
         except OSError as error:
             listening.close()
-            why = error.strerror or str(error)
+            reason = error.strerror or str(error)
             continue
         return listening
-    raise UsageError(f"Nothing can listen at {host}, port {port or PORT}: {why}.")
+    raise UsageError(f"Nothing can listen at {host}, port {port or PORT}: {reason}.")
 
 
 def serve(

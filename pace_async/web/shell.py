@@ -44,10 +44,10 @@ def linking(run: str) -> Link:
 def axes(choices: Sequence[str], by: str, runs: Sequence[str] = ()) -> Markup:
     """Links to the same page over each axis, with the names of runs that its address has."""
     links: list[Markup] = []
-    for one in choices:
-        query = urlencode([*(("run", name) for name in runs), ("by", one)])
-        shown = "USD" if one == "usd" else one
-        links.append(joined([" ", tag("a", shown, href=f"?{query}", aria_current="true" if one == by else None)]))
+    for axis in choices:
+        query = urlencode([*(("run", name) for name in runs), ("by", axis)])
+        label = "USD" if axis == "usd" else axis
+        links.append(joined([" ", tag("a", label, href=f"?{query}", aria_current="true" if axis == by else None)]))
     return tag("p", "Over ", *links, class_="sub choices")
 
 
@@ -80,8 +80,8 @@ def _top(run: str | None, page: str | None) -> Markup:
         ]
     skip = tag("a", "Skip to the content", href="#content", class_="skip")
     live = tag("span", "", id="live", role="status")
-    named = tag("b", run, class_="named") if run is not None and page != "" else None
-    return tag("header", skip, named, tag("nav", *links, aria_label="Pages"), live)
+    run_name = tag("b", run, class_="named") if run is not None and page != "" else None
+    return tag("header", skip, run_name, tag("nav", *links, aria_label="Pages"), live)
 
 
 def problem(sentence: str) -> str:

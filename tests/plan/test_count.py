@@ -13,7 +13,7 @@ from pace_async.learn.passes import layers
 from pace_async.learn.replayed import repeats
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.trainer import load_trainer
-from pace_async.plan.count import _counted, count
+from pace_async.plan.count import _phase_bytes, count
 from pace_async.plan.counted import counted
 from pace_async.plan.drawn_out import COUNTED, LONG, LONGER, FewLayers, Layers, PhaseBytes, drawn_out
 from pace_async.plan.live import LiveBytes
@@ -175,7 +175,7 @@ def test_a_long_step_of_a_deep_model_is_drawn_out_from_short_ones(
     shape = replace(shape, head_chunk=head_chunk)
     config = cast("Any", AutoConfig).from_pretrained(deep)
     assert config.num_hidden_layers * shape.tokens > COUNTED
-    drawn, whole = count(shape), _counted(config, replace(shape, head_chunk=head_chunk or 0)).bytes()
+    drawn, whole = count(shape), _phase_bytes(config, replace(shape, head_chunk=head_chunk or 0)).bytes()
     assert drawn.passes == pytest.approx(whole.passes, rel=0.01)
     assert replace(drawn, peak=0) == replace(whole, peak=0)
 
@@ -188,7 +188,7 @@ def test_a_long_step_of_all_weights_is_drawn_out_too(tmp_path: Path, checkpointi
     shape = StepShape(str(deep), 1, 1024, answers, "bf16", gradient_checkpointing=checkpointing)
     config = cast("Any", AutoConfig).from_pretrained(deep)
     assert config.num_hidden_layers * shape.tokens > COUNTED
-    drawn, whole = count(shape), _counted(config, shape).bytes()
+    drawn, whole = count(shape), _phase_bytes(config, shape).bytes()
     assert 0.99 * whole.passes <= drawn.passes <= 1.05 * whole.passes
     assert replace(drawn, peak=0) == replace(whole, peak=0)
 
@@ -203,7 +203,7 @@ def test_layers_of_two_kinds_are_drawn_out_each_as_its_own(tmp_path: Path) -> No
     config.num_hidden_layers = 8
     config.save_pretrained(tmp_path)
     shape = StepShape(str(tmp_path), 1, 1536, 700, "bf16", gradient_checkpointing=True)
-    drawn, whole = count(shape), _counted(config, shape).bytes()
+    drawn, whole = count(shape), _phase_bytes(config, shape).bytes()
     assert 0.99 * whole.passes <= drawn.passes <= 1.1 * whole.passes
     assert replace(drawn, peak=0) == replace(whole, peak=0)
 
@@ -218,7 +218,7 @@ def test_a_long_pass_of_several_calls_is_drawn_out_with_its_masks(tmp_path: Path
     config.num_hidden_layers = 8
     config.save_pretrained(tmp_path)
     shape = StepShape(str(tmp_path), 3, 1088, 200, "bf16", gradient_checkpointing=True, lora_rank=4)
-    drawn, whole = count(shape), _counted(config, replace(shape, head_chunk=0)).bytes()
+    drawn, whole = count(shape), _phase_bytes(config, replace(shape, head_chunk=0)).bytes()
     assert 0.99 * whole.passes <= drawn.passes <= 1.2 * whole.passes, "masks bend the phases of so narrow a model"
     assert replace(drawn, peak=0) == replace(whole, peak=0)
 
@@ -261,7 +261,7 @@ def test_a_published_model_is_planned_from_few_of_its_layers(
         taken.append(kinds.count("linear_attention") * shape.tokens)
         return PhaseBytes(len(kinds), 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1)
 
-    monkeypatch.setattr("pace_async.plan.count._counted", size)
+    monkeypatch.setattr("pace_async.plan.count._phase_bytes", size)
     step = count(StepShape(str(QWEN), rows, 16_256 if rows == 1 else 2256, 256, "bf16", True, lora_rank))
     assert step.parameters == 32, "layers"
     assert sum(taken) < 8000

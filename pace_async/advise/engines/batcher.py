@@ -235,9 +235,9 @@ class Batcher:
                 )
         return True
 
-    def _keep(self, kept: list[bool]) -> None:
+    def _keep(self, mask: list[bool]) -> None:
         """Drop the rows that are not kept. The last rows fill the gaps."""
-        for slot in reversed([slot for slot, keep in enumerate(kept) if not keep]):
+        for slot in reversed([slot for slot, keep in enumerate(mask) if not keep]):
             last = self._rows.pop()
             if slot < len(self._rows):
                 self._rows[slot] = last
@@ -253,7 +253,7 @@ class Batcher:
 def draw_uniforms(seed: int, count: int) -> list[float]:
     """`count` doubles in [0, 1) from a generator seeded with `seed`."""
     generator = torch.Generator().manual_seed(seed)
-    return _listed(torch.rand(count, generator=generator, dtype=torch.float64))
+    return _values_of(torch.rand(count, generator=generator, dtype=torch.float64))
 
 
 def sample(logits_BV: Tensor, temperatures_B: Tensor, uniforms_B: Tensor) -> tuple[list[int], list[float]]:
@@ -263,8 +263,8 @@ def sample(logits_BV: Tensor, temperatures_B: Tensor, uniforms_B: Tensor) -> tup
     cumulative_BV = logprobs_BV.double().exp().cumsum(-1)
     targets_B1 = (uniforms_B * cumulative_BV[:, -1])[:, None]
     tokens_B1 = torch.searchsorted(cumulative_BV, targets_B1, right=True).clamp_(max=logits_BV.shape[1] - 1)
-    return _listed(tokens_B1[:, 0]), _listed(logprobs_BV.gather(1, tokens_B1)[:, 0])
+    return _values_of(tokens_B1[:, 0]), _values_of(logprobs_BV.gather(1, tokens_B1)[:, 0])
 
 
-def _listed(tensor: Any) -> list[Any]:
+def _values_of(tensor: Any) -> list[Any]:
     return tensor.tolist()

@@ -129,8 +129,8 @@ def why_unknown(model: Path, _arguments: Sequence[str] = ()) -> str | None:
     """Why this engine does not serve the model in this folder, as a clause. None if it does, or if that is not known.
     It keeps keys and values, and no state of another kind."""
     try:
-        given: dict[str, Any] = json.loads((model / "config.json").read_text("utf-8"))
-        text = given.get("text_config") or given
+        config: dict[str, Any] = json.loads((model / "config.json").read_text("utf-8"))
+        text = config.get("text_config") or config
         linear = "linear_attention" in (text.get("layer_types") or ()) or "full_attention_interval" in text
     except (OSError, ValueError, AttributeError, TypeError):
         return None

@@ -74,16 +74,16 @@ def _fetch(offer: Offer, draft: Path) -> None:
             source = f"{offer.url}/{offer.digest}/{name}"
             system.get_file(source, str(draft / name), callback=_at_most(fsspec, size))
         except Exception as error:  # each of fsspec's file systems has errors of its own
-            said = (str(error) or type(error).__name__)[:200]
-            raise BadCheckpoint(f"version {offer.digest} was not fetched: {name}: {said}") from error
-        if (came := (draft / name).stat().st_size) != size:
-            raise BadCheckpoint(f"version {offer.digest} was not fetched: {came} of {size} bytes of {name} came")
+            reason = (str(error) or type(error).__name__)[:200]
+            raise BadCheckpoint(f"version {offer.digest} was not fetched: {name}: {reason}") from error
+        if (received := (draft / name).stat().st_size) != size:
+            raise BadCheckpoint(f"version {offer.digest} was not fetched: {received} of {size} bytes of {name} came")
     try:
-        found = version_digest(checkpoint_digests(draft))
+        digest = version_digest(checkpoint_digests(draft))
     except (ValueError, KeyError, TypeError) as error:
         raise BadCheckpoint(f"what was fetched as version {offer.digest} cannot be read: {error}") from error
-    if found != offer.digest:
-        raise BadCheckpoint(f"what was fetched as version {offer.digest} has the digest {found}")
+    if digest != offer.digest:
+        raise BadCheckpoint(f"what was fetched as version {offer.digest} has the digest {digest}")
 
 
 def _options(offer: Offer, scheme: str) -> dict[str, Any]:
@@ -115,8 +115,8 @@ def _alone(versions: Path) -> Generator[None]:
 
 def _forget_older(versions: Path) -> None:
     """Remove all but the versions that were used last, and what killed processes left."""
-    there = [one for one in versions.iterdir() if _DIGEST.fullmatch(one.name)]
-    for old in sorted(there, key=lambda one: one.stat().st_mtime_ns)[:-KEPT]:
+    folders = [folder for folder in versions.iterdir() if _DIGEST.fullmatch(folder.name)]
+    for old in sorted(folders, key=lambda folder: folder.stat().st_mtime_ns)[:-KEPT]:
         shutil.rmtree(old, ignore_errors=True)
     for draft in versions.glob(".*.tmp"):
         shutil.rmtree(draft, ignore_errors=True)

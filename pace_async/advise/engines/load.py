@@ -68,7 +68,7 @@ def refuse_unless_servable(folder: Path, name: str, tensor: Tensor) -> None:
         raise BadCheckpoint(f"{folder}: {name} holds a number that is not finite")
 
 
-def digested(folder: Path, given: Mapping[str, Tensor]) -> dict[str, str]:
+def digested(folder: Path, tensors: Mapping[str, Tensor]) -> dict[str, str]:
     """Digest of each tensor of a version, by name, after a check that it can be served. Threads share the work. What
     lies on a card goes through host memory, tensor by tensor, beside what the card computes. Raises BadCheckpoint."""
 
@@ -78,7 +78,7 @@ def digested(folder: Path, given: Mapping[str, Tensor]) -> dict[str, str]:
             return digest_of(one[1])
 
     with ThreadPoolExecutor(_READERS, "pace-digest", lambda: torch.set_num_threads(1)) as readers:
-        return dict(zip(given, readers.map(digest, given.items()), strict=True))
+        return dict(zip(tensors, readers.map(digest, tensors.items()), strict=True))
 
 
 def beside_computing(device: torch.device) -> AbstractContextManager[object]:

@@ -47,26 +47,26 @@ def _write(model: Path, target: Path) -> None:
 
 def _missing_heads(model: Path) -> dict[str, TensorBytes]:
     """For each tensor that the checkpoint lacks because it is tied to another: that other tensor, by missing name."""
-    held = {tensor.name: tensor for tensor in contents(model)}
-    if not held or _has_both_ends(_config(model), held):
+    stored = {tensor.name: tensor for tensor in contents(model)}
+    if not stored or _has_both_ends(_config(model), stored):
         return {}
-    ties = {name: of for name, of in _ask(model).items() if name not in held}
-    return {name: _tied_tensor(model, held, other, shape) for name, (other, shape) in ties.items()}
+    ties = {name: of for name, of in _ask(model).items() if name not in stored}
+    return {name: _tied_tensor(model, stored, other, shape) for name, (other, shape) in ties.items()}
 
 
-def _tied_tensor(model: Path, held: dict[str, Stored], name: str, shape: list[int]) -> TensorBytes:
+def _tied_tensor(model: Path, stored: dict[str, Stored], name: str, shape: list[int]) -> TensorBytes:
     """The tensor that the model calls `name`: the stored tensor of that name, or the only one of that shape."""
-    alike = [one for one in held.values() if list(one.shape) == shape]
-    tensor = held[name] if name in held else alike[0] if len(alike) == 1 else None
+    alike = [candidate for candidate in stored.values() if list(candidate.shape) == shape]
+    tensor = stored[name] if name in stored else alike[0] if len(alike) == 1 else None
     if tensor is None:
         raise ValueError(f"{model} ties {name}, and {len(alike)} tensors of its files have that shape")
-    return next(one for one in tensors(tensor.file) if one[0] == tensor.name)
+    return next(candidate for candidate in tensors(tensor.file) if candidate[0] == tensor.name)
 
 
-def _has_both_ends(config: dict[str, Any], held: dict[str, Stored]) -> bool:
+def _has_both_ends(config: dict[str, Any], stored: dict[str, Stored]) -> bool:
     """Whether two matrices have a row for each token. Then nothing is tied, and the model class is not needed."""
     text: dict[str, Any] = config.get("text_config") or config
-    return sum(len(one.shape) == 2 and one.shape[0] == text.get("vocab_size") for one in held.values()) >= 2
+    return sum(len(tensor.shape) == 2 and tensor.shape[0] == text.get("vocab_size") for tensor in stored.values()) >= 2
 
 
 def _ask(model: Path) -> dict[str, tuple[str, list[int]]]:

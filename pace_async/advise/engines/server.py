@@ -149,10 +149,10 @@ class _Face:
 
     async def rpc(self, request: Request) -> Response:
         if (await _body(request, wire.RpcRequest)).method == "weights_prepared":
-            return JSONResponse({"results": [await anyio.to_thread.run_sync(self._read)]})
+            return JSONResponse({"results": [await anyio.to_thread.run_sync(self._announced_digests)]})
         return JSONResponse({"results": [await self._call(self.batcher.loaded_digests)]})
 
-    def _read(self) -> dict[str, str]:
+    def _announced_digests(self) -> dict[str, str]:
         """Digests of the announced checkpoint. A small model needs no other preparation than this reading."""
         if self.announced is None:
             raise NotNow("no weights were announced")
@@ -175,12 +175,12 @@ class _Face:
         card = {"id": self.name, "object": "model", "owned_by": "pace", "max_model_len": self.max_model_len}
         return JSONResponse({"object": "list", "data": [card]})
 
-    def doing(self, action: Callable[[], None], said: dict[str, Any]) -> Callable[[Request], Awaitable[Response]]:
-        """A handler that runs `action` in the decode loop and answers `said`."""
+    def doing(self, action: Callable[[], None], reply: dict[str, Any]) -> Callable[[Request], Awaitable[Response]]:
+        """A handler that runs `action` in the decode loop and answers `reply`."""
 
         async def handler(_: Request) -> Response:
             await self._call(action)
-            return JSONResponse(said)
+            return JSONResponse(reply)
 
         return handler
 

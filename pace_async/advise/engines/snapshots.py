@@ -78,14 +78,14 @@ class SnapshotTransport(httpx.AsyncBaseTransport):
         room = self._context - len(body.token_ids)
         if room < 1:
             raise ValueError(f"the prompt has {len(body.token_ids)} tokens; at most {self._context - 1} fit")
-        found = await serving.sampler.sample(
+        sample = await serving.sampler.sample(
             body.token_ids,
             max_tokens=min(drawn.max_tokens, room),
             seed=drawn.seed if drawn.seed is not None else uuid4().int >> 65,
             stop_ids=sorted({*self._ends, *(drawn.stop_token_ids or ())}),
         )
-        span = (str(serving.version), 0, len(found.token_ids))
-        return wire.generate_answer(uuid4().hex, found.token_ids, found.logprobs, found.finish, [span])
+        span = (str(serving.version), 0, len(sample.token_ids))
+        return wire.generate_answer(uuid4().hex, sample.token_ids, sample.logprobs, sample.finish, [span])
 
     def _serving(self) -> ServedSnapshot:
         if self.served is None:

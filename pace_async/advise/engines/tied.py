@@ -19,13 +19,13 @@ def tied_tensors(model: Path) -> dict[str, tuple[str, list[int]]]:
     config = cast("Any", transformers.AutoConfig).from_pretrained(model, local_files_only=True)
     known = [kind for name in config.architectures or () if (kind := getattr(transformers, name, None)) is not None]
     with torch.device("meta"):
-        made: Any = (
+        skeleton: Any = (
             known[0]._from_config(config)
             if known
             else cast("Any", transformers.AutoModelForCausalLM).from_config(config)
         )
-    ties: dict[str, str] = made.all_tied_weights_keys
-    return {name: (other, list(made.get_parameter(other).shape)) for name, other in ties.items()}
+    ties: dict[str, str] = skeleton.all_tied_weights_keys
+    return {name: (other, list(skeleton.get_parameter(other).shape)) for name, other in ties.items()}
 
 
 if __name__ == "__main__":

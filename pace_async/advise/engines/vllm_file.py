@@ -126,8 +126,8 @@ class FileTransfer(_Engine):
             raise BadCheckpoint("no weights were announced")
         if not self._reading[1].done():
             return None
-        given = self._reading[1].result()
-        return dict(given.digests) if given.advance(_SLICE_S) else None
+        version = self._reading[1].result()
+        return dict(version.digests) if version.advance(_SLICE_S) else None
 
     def start_weight_update(self) -> None:
         self._given = None
@@ -143,10 +143,10 @@ class FileTransfer(_Engine):
         announced, reading = self._reading or ("", None)
         if reading is None or announced != update_info.path:
             reading = self._reader.submit(self._prepare, Path(update_info.path))
-        given = reading.result()
+        version = reading.result()
         self._reading = None
-        given.put_in_force()
-        self._given = given
+        version.put_in_force()
+        self._given = version
 
     def finish_weight_update(self) -> None:
         self._served, self._given = self._given, None
@@ -225,10 +225,10 @@ class ReceiptExtension:
     def adapter_receipt(self, path: str) -> dict[str, str]:
         """Digests, by name, of those tensors of the adapter in `path` with which the last loaded adapter computes."""
         manager: Any = cast("Any", self).model_runner.lora_manager._adapter_manager
-        given = dict(read_tensors(Path(path)))
-        digests = digested(Path(path), given)
+        tensors = dict(read_tensors(Path(path)))
+        digests = digested(Path(path), tensors)
         with torch.inference_mode():
-            wrong = set(not_in_slot(manager, max(manager.list_adapters()), given, Path(path)))
+            wrong = set(not_in_slot(manager, max(manager.list_adapters()), tensors, Path(path)))
         return {name: digest for name, digest in digests.items() if name not in wrong}
 
 

@@ -60,10 +60,10 @@ def _stands(manager: Any, slot: int, name: str, tensor: Tensor, scale: float, ro
     return True
 
 
-def _holds(stored: Tensor, given: Tensor) -> bool:
+def _holds(stored: Tensor, matrix: Tensor) -> bool:
     """Whether a slot holds the matrix and zeros beyond it."""
     expected = torch.zeros_like(stored)
-    expected[: given.shape[0], : given.shape[1]] = given.to(stored.device, stored.dtype)
+    expected[: matrix.shape[0], : matrix.shape[1]] = matrix.to(stored.device, stored.dtype)
     return torch.equal(stored, expected)
 
 
@@ -71,7 +71,7 @@ def _slices_of(manager: Any, module: str, rows: Mapping[str, int]) -> tuple[Any,
     """The layer that computes with a module of the checkpoint, and its first and last slice + 1. None if there is no
     such layer, or the rows of the modules do not fill its slices exactly."""
     for layer, modules in _layers_of(manager, module):
-        ends = _ends([stacked.shape[-2] for stacked in layer.lora_b_stacked], [rows.get(one) for one in modules])
+        ends = _ends([stacked.shape[-2] for stacked in layer.lora_b_stacked], [rows.get(name) for name in modules])
         if ends is not None:
             at = modules.index(module)
             return layer, ends[at], ends[at + 1]

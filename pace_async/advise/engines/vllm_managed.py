@@ -88,8 +88,8 @@ def _of_linear_attention(*, cpu: bool) -> Sequence[str]:
 
 
 def _has_linear_attention(model: Path) -> bool:
-    given: dict[str, Any] = json.loads((model / "config.json").read_text("utf-8"))
-    text: dict[str, Any] = given.get("text_config") or given
+    config: dict[str, Any] = json.loads((model / "config.json").read_text("utf-8"))
+    text: dict[str, Any] = config.get("text_config") or config
     return "linear_num_key_heads" in text
 
 
@@ -227,8 +227,8 @@ def _type_of(model: Path) -> str:
     """The checkpoint's own type. By default vLLM would serve float32 in a coarser type."""
     config: dict[str, Any] = json.loads((model / "config.json").read_text("utf-8"))
     inner: dict[str, Any] = config.get("text_config") or {}
-    named = (config.get(key) or inner.get(key) for key in ("dtype", "torch_dtype"))
-    return next((str(name) for name in named if name), "auto")
+    types = (config.get(key) or inner.get(key) for key in ("dtype", "torch_dtype"))
+    return next((str(name) for name in types if name), "auto")
 
 
 def _free_port() -> int:

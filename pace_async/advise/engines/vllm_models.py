@@ -33,24 +33,24 @@ def why_unknown(model: Path, arguments: Sequence[str]) -> str | None:
         return None
     version, source = here
     try:
-        given: dict[str, Any] = json.loads((model / "config.json").read_text("utf-8"))
+        config: dict[str, Any] = json.loads((model / "config.json").read_text("utf-8"))
         tables = _tables(source.read_text("utf-8"))
     except (OSError, ValueError, SyntaxError):
         return None
-    names = _architectures(given)
+    names = _architectures(config)
     known = _names(tables, "_VLLM_MODELS")
     if not names or not known or any(name in known for name in names):
         return None
     if fits_generic_model(names[0]) is not False:
         return None
-    said = f"vLLM {version} does not know {names[0]}, the architecture in its config.json"
+    clause = f"vLLM {version} does not know {names[0]}, the architecture in its config.json"
     until = _texts(tables, "_PREVIOUSLY_SUPPORTED_MODELS").get(names[0])
     if until is not None:
-        return f"{said}, since vLLM {until} was the last one that served it"
-    code = given.get("auto_map")
+        return f"{clause}, since vLLM {until} was the last one that served it"
+    code = config.get("auto_map")
     if isinstance(code, dict) and code:
-        return f"{said}, which is code of its own folder (auto_map)"
-    return said
+        return f"{clause}, which is code of its own folder (auto_map)"
+    return clause
 
 
 def fits_generic_model(architecture: str) -> bool | None:
@@ -70,17 +70,17 @@ def _installed() -> tuple[str, Path] | None:
     """The version of vLLM in this environment, and the file that has its list."""
     for package in PACKAGES:
         try:
-            found = distribution(package)
+            installation = distribution(package)
         except PackageNotFoundError:
             continue
-        return found.version, Path(str(found.locate_file(LIST)))
+        return installation.version, Path(str(installation.locate_file(LIST)))
     return None
 
 
-def _architectures(given: dict[str, Any]) -> list[str]:
+def _architectures(config: dict[str, Any]) -> list[str]:
     """What config.json names. vLLM derives a name itself where none is given."""
-    named = given.get("architectures")
-    return [name for name in cast("list[object]", named) if isinstance(name, str)] if isinstance(named, list) else []
+    names = config.get("architectures")
+    return [name for name in cast("list[object]", names) if isinstance(name, str)] if isinstance(names, list) else []
 
 
 def _tables(source: str) -> dict[str, ast.Dict]:
@@ -119,9 +119,9 @@ def main() -> None:
     die_with_parent()
     import transformers
 
-    found: object = getattr(transformers, sys.argv[1], None)
-    is_model = isinstance(found, type) and issubclass(found, transformers.PreTrainedModel)
-    print("fits" if is_model and _fits(found) else "does not fit")
+    architecture: object = getattr(transformers, sys.argv[1], None)
+    is_model = isinstance(architecture, type) and issubclass(architecture, transformers.PreTrainedModel)
+    print("fits" if is_model and _fits(architecture) else "does not fit")
 
 
 def _fits(model: Any) -> bool:

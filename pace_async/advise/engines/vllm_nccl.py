@@ -29,9 +29,9 @@ class Shelf:
     def __init__(self) -> None:
         self.tensors: dict[str, Tensor] = {}
 
-    def load_weights(self, given: Sequence[tuple[str, Tensor]]) -> None:
+    def load_weights(self, weights: Sequence[tuple[str, Tensor]]) -> None:
         """vLLM calls this with views of a buffer that it reuses."""
-        for name, tensor in given:
+        for name, tensor in weights:
             self.tensors[name] = tensor.to("cpu", copy=True)
 
 

@@ -52,13 +52,13 @@ class ParameterMap:
 
 
 def with_head(
-    given: Mapping[str, T], ends: tuple[str, str] | None, rename: Callable[[str], str]
+    tensors: Mapping[str, T], ends: tuple[str, str] | None, rename: Callable[[str], str]
 ) -> tuple[dict[str, T], dict[str, str]]:
     """The tensors of a checkpoint, with a head added if the checkpoint ties it to the embedding and the model keeps
     both. `ends` are the paths of the model's embedding and head. Also returns, by the added head's name, the name of
     the tensor that it repeats."""
-    whole, path = dict(given), "" if ends is None else f"{ends[1]}.weight"
-    by_model_name = {rename(name): name for name in given}
+    whole, path = dict(tensors), "" if ends is None else f"{ends[1]}.weight"
+    by_model_name = {rename(name): name for name in tensors}
     if ends is None or path in by_model_name or f"{ends[0]}.weight" not in by_model_name:
         return whole, {}
     head, embedding = HEAD if rename(HEAD) == path else path, by_model_name[f"{ends[0]}.weight"]

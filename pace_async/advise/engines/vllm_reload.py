@@ -75,8 +75,8 @@ def ends_of(model: Any) -> tuple[str, str] | None:
     layers: list[tuple[str, Any]] = [
         (path, layer) for path, layer in model.named_modules() if isinstance(layer, _embedding.VocabParallelEmbedding)
     ]
-    heads = [one for one in layers if isinstance(one[1], _embedding.ParallelLMHead)]
-    inputs = [one for one in layers if one not in heads]
+    heads = [pair for pair in layers if isinstance(pair[1], _embedding.ParallelLMHead)]
+    inputs = [pair for pair in layers if pair not in heads]
     if len(heads) != 1 or len(inputs) != 1 or heads[0][1].weight is inputs[0][1].weight:
         return None
     return inputs[0][0], heads[0][0]

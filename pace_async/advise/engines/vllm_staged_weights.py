@@ -102,7 +102,7 @@ class StagedWeights:
     _retired: list[Any] = field(default_factory=list[Any])
 
     def __post_init__(self) -> None:
-        self.digests = {name: digest for one in self.unpacked for name, digest in one.digests.items()}
+        self.digests = {name: digest for layer in self.unpacked for name, digest in layer.digests.items()}
 
     def advance(self, seconds: float) -> bool:
         """Pack kernels for about `seconds`, in the generating thread. True once all are packed. Raises
@@ -112,8 +112,8 @@ class StagedWeights:
             self.layers.append(_staged_layer(self.unpacked[-1], self.seed))
             self.unpacked.pop()
             if not self.unpacked:
-                made = {layer.plan.path: layer for layer in self.layers}
-                self.layers += [replace(made[plan.shares or ""], plan=plan) for plan in self.shared]
+                by_path = {layer.plan.path: layer for layer in self.layers}
+                self.layers += [replace(by_path[plan.shares or ""], plan=plan) for plan in self.shared]
             elif time.monotonic() > until:
                 return False
         return True
@@ -122,8 +122,8 @@ class StagedWeights:
         self.advance(math.inf)
         for layer in self.layers:
             had, kernel = layer.swap()
-            kept = {tensor.data_ptr() for tensor in self.spare.values()}  # a head may share its embedding's memory
-            self.spare.update((key, old) for key, old in had.items() if old.numel() and old.data_ptr() not in kept)
+            addresses = {tensor.data_ptr() for tensor in self.spare.values()}  # a head may share its embedding's memory
+            self.spare.update((key, old) for key, old in had.items() if old.numel() and old.data_ptr() not in addresses)
             self._retired.append(kernel)
         self.after()
 
@@ -150,10 +150,10 @@ def plan_layers(
     `rename` maps a checkpoint's tensor name to the model's. `shapes` gives a layer's parameter shapes before packing.
     `is_plain` tells whether a layer only multiplies with its weight. `shared` are the paths of embedding and head. The
     head shares the embedding's tensors if the checkpoint has no head."""
-    given = contents(folder)
-    parameters = ParameterMap(model, {rename(tensor.name): tensor.shape for tensor in given})
+    tensors = contents(folder)
+    parameters = ParameterMap(model, {rename(tensor.name): tensor.shape for tensor in tensors})
     parts: dict[str, dict[str, list[tuple[int, Stored]]]] = {}
-    for tensor in given:
+    for tensor in tensors:
         rows = parameters.rows_of(rename(tensor.name))
         if rows is None or tensor.dtype not in _KINDS:
             return None
@@ -168,9 +168,9 @@ def plan_layers(
     for path, layer in model.named_modules():
         own: dict[str, Any] = dict(layer.named_parameters(recurse=False))
         filled = parts.pop(path, {})
-        if own.keys() != filled.keys() or not is_plain(layer) or seen & {id(one) for one in own.values()}:
+        if own.keys() != filled.keys() or not is_plain(layer) or seen & {id(parameter) for parameter in own.values()}:
             return None
-        seen.update(id(one) for one in own.values())
+        seen.update(id(parameter) for parameter in own.values())
         if own:
             full = {name: tuple(shape) for name, shape in shapes(layer).items() if name in own}
             padded = hasattr(layer, "num_embeddings_padded")
@@ -264,8 +264,8 @@ def _memory(plan: LayerPlan, name: str, spare: Memory) -> Tensor:
 def _fill(rows: Tensor, part: Stored) -> str:
     """Read a tensor into its rows. Returns its digest."""
     kind = _KINDS[part.dtype]
-    given = rows if rows.dtype is kind else torch.empty(part.shape, dtype=kind)
-    data = given.view(-1).view(torch.uint8).numpy().data
+    buffer = rows if rows.dtype is kind else torch.empty(part.shape, dtype=kind)
+    data = buffer.view(-1).view(torch.uint8).numpy().data
     if len(data) != part.length:
         raise BadCheckpoint(f"{part.file}: {part.name} does not have the length that its shape requires")
     with part.file.open("rb", buffering=0) as stream:
@@ -275,9 +275,9 @@ def _fill(rows: Tensor, part: Stored) -> str:
             if read == 0:
                 raise BadCheckpoint(f"{part.file} is cut short at tensor {part.name}")
             done += read
-    refuse_unless_servable(part.file.parent, part.name, given)
-    if given is not rows:
-        rows.copy_(given)
+    refuse_unless_servable(part.file.parent, part.name, buffer)
+    if buffer is not rows:
+        rows.copy_(buffer)
     return tensor_digest(part.dtype, part.shape, data)
 
 
@@ -286,12 +286,12 @@ def _covers(shape: tuple[int, ...], parts: Sequence[tuple[int, Stored]], padded:
     if not shape:
         return all(part.shape == () for _, part in parts) and len(parts) == 1
     end = 0
-    for offset, part in sorted(parts, key=lambda one: one[0]):
+    for offset, part in sorted(parts, key=lambda pair: pair[0]):
         if offset != end or len(part.shape) not in (1, 2) or part.shape[1:] != shape[1:]:
             return False
         end += part.shape[0]
     return end == shape[0] or (padded and end < shape[0])
 
 
-def _is(one: Tensor, other: Tensor) -> bool:
-    return one.data_ptr() == other.data_ptr() and one.shape == other.shape and one.dtype == other.dtype
+def _is(tensor: Tensor, other: Tensor) -> bool:
+    return tensor.data_ptr() == other.data_ptr() and tensor.shape == other.shape and tensor.dtype == other.dtype

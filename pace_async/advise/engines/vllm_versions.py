@@ -11,8 +11,8 @@ COMPARED = ((0, 32), (0, 33))
 
 def series(version: str) -> tuple[int, int] | None:
     """(0, 33) of 0.33.1. None for a build between releases and for another text."""
-    found = re.match(r"(\d+)\.(\d+)(?![\d.]*\.?dev)", version)
-    return None if found is None else (int(found[1]), int(found[2]))
+    match = re.match(r"(\d+)\.(\d+)(?![\d.]*\.?dev)", version)
+    return None if match is None else (int(match[1]), int(match[2]))
 
 
 def why_not(server: str, learner: str | None) -> str | None:

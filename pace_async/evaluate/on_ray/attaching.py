@@ -35,15 +35,15 @@ class NodeRefused(Exception):
     """A node must not evaluate for this run."""
 
 
-async def begun(cluster: Cluster, wanted: Wanted, order: Order, files: Any, node: NodeSeen, slots: int) -> Placed:
+async def begun(cluster: Cluster, demand: Wanted, order: Order, files: Any, node: NodeSeen, slots: int) -> Placed:
     """A new actor on `node`, ready. Raises NodeRefused, and ActorLost if it died or was too slow."""
-    name = name_of(wanted.run, node, slots)
+    name = name_of(demand.run, node, slots)
     try:
-        actor = await cluster.start(name, node, wanted.reservation(slots))
+        actor = await cluster.start(name, node, demand.reservation(slots))
     except Unanswered as error:
         raise ActorLost(str(error)) from None
     try:
-        with anyio.fail_after(wanted.timeout_s):
+        with anyio.fail_after(demand.timeout_s):
             if (pace := await actor.call("pace")) != pace_here():
                 raise NodeRefused(f"it has pace-async {pace}, and this run {pace_here()}")
             answer: object = await actor.call("open", order.with_slots(slots), files)
@@ -53,7 +53,7 @@ async def begun(cluster: Cluster, wanted: Wanted, order: Order, files: Any, node
                 raise NodeRefused(f"it answered with {type(answer).__name__} where it begins to evaluate")
     except TimeoutError:
         actor.kill()
-        raise ActorLost(f"not within {wanted.timeout_s:.0f} s") from None
+        raise ActorLost(f"not within {demand.timeout_s:.0f} s") from None
     except Unanswered as error:
         actor.kill()
         raise ActorLost(str(error)) from None
@@ -89,33 +89,35 @@ class HeldEvaluations:
 
     def add(self, placed: Placed, known: Sequence[Known]) -> None:
         """Add what an actor knows."""
-        for one in known:
-            self.by_series.setdefault(one.identity.series, []).append(Held(placed, one))
+        for evaluation in known:
+            self.by_series.setdefault(evaluation.identity.series, []).append(Held(placed, evaluation))
 
     def of(self, placed: Placed) -> list[Held]:
         """What this actor has and no caller has asked for."""
-        return [one for listed in self.by_series.values() for one in listed if one.placed is placed]
+        return [
+            evaluation for listed in self.by_series.values() for evaluation in listed if evaluation.placed is placed
+        ]
 
     def forget(self, placed: Placed) -> None:
         """Give up what this actor had."""
         for series, listed in self.by_series.items():
-            self.by_series[series] = [one for one in listed if one.placed is not placed]
+            self.by_series[series] = [evaluation for evaluation in listed if evaluation.placed is not placed]
 
     def take(self, request: EvaluationRequest) -> Held | None:
         """What is asked, if an actor that is alive has it: the newest attempt, from that of the request on. It is given
         once."""
         listed = self.by_series.get(request.id.series, [])
         fitting = [
-            one
-            for one in listed
-            if one.placed.alive
-            and one.identity.run == request.id.run
-            and 0 <= one.identity.attempt - request.id.attempt <= MOST_LATER
-            and one.known.asked == fingerprint(request)
+            evaluation
+            for evaluation in listed
+            if evaluation.placed.alive
+            and evaluation.identity.run == request.id.run
+            and 0 <= evaluation.identity.attempt - request.id.attempt <= MOST_LATER
+            and evaluation.known.asked == fingerprint(request)
         ]
         if not fitting:
             return None
-        newest = max(fitting, key=lambda one: one.identity.attempt)
+        newest = max(fitting, key=lambda evaluation: evaluation.identity.attempt)
         listed.remove(newest)
         return newest
 
@@ -125,7 +127,7 @@ async def found_actors(
 ) -> list[tuple[Placed, Attached]]:
     """The actors of this run that answer and evaluate the same. Any other of its actors is ended, and none of a run
     whose name only begins like this one's."""
-    found: list[tuple[Placed, Attached]] = []
+    pairs: list[tuple[Placed, Attached]] = []
 
     async def attach(actor: Actor, name: re.Match[str]) -> None:
         node = next((node for node in nodes if node.id.startswith(name["mark"])), None)
@@ -133,13 +135,13 @@ async def found_actors(
         if node is None or attached is None or name["slots"] is None:
             actor.kill()
             return
-        found.append((Placed(node, actor, attached.ready, int(name["slots"])), attached))
+        pairs.append((Placed(node, actor, attached.ready, int(name["slots"])), attached))
 
     async with anyio.create_task_group() as group:
         for actor in await cluster.named(f"{run}-"):
             if (name := re.fullmatch(f"{re.escape(run)}-{OWN}", actor.name)) is not None:
                 group.start_soon(attach, actor, name)
-    return sorted(found, key=lambda pair: pair[0].actor.name)
+    return sorted(pairs, key=lambda pair: pair[0].actor.name)
 
 
 async def _attached(actor: Actor, order: Order, timeout_s: float) -> Attached | None:

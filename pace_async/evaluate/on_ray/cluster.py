@@ -88,11 +88,11 @@ class Cluster:
 
     async def nodes(self) -> list[NodeSeen]:
         """The nodes that are alive. Waits for a connection."""
-        return await self._told("nodes")
+        return await self._ask_until_answered("nodes")
 
     async def named(self, prefix: str) -> list[Actor]:
         """The living actors whose names begin so. Waits for a connection."""
-        return [Actor(self, name) for name in cast("list[str]", await self._told("named", prefix))]
+        return [Actor(self, name) for name in cast("list[str]", await self._ask_until_answered("named", prefix))]
 
     async def put(self, value: object) -> Stored:
         """A stand-in for a value in Ray's object store, where each node keeps one copy."""
@@ -102,11 +102,11 @@ class Cluster:
             await self.ask("put", stored.key, value)
         return stored
 
-    async def _told(self, what: Any, *arguments: object) -> Any:
+    async def _ask_until_answered(self, operation: Any, *arguments: object) -> Any:
         while True:
             await self.back()
             with suppress(Unanswered):
-                return await self.ask(what, *arguments)
+                return await self.ask(operation, *arguments)
             await anyio.sleep(AGAIN_S)
 
     async def start(self, name: str, node: NodeSeen, reserved: Reservation) -> Actor:
@@ -125,7 +125,7 @@ class Cluster:
         while self._out is None:
             await self._changed.wait()
 
-    async def ask(self, what: Any, *arguments: object) -> Any:
+    async def ask(self, operation: Any, *arguments: object) -> Any:
         """Raises Unanswered if the connection is lost before the answer."""
         if self._out is None:
             raise Unanswered(self.why or "there is no connection to the cluster")
@@ -133,7 +133,7 @@ class Cluster:
         number, waiting = self._last, _Waiting()
         self._waiting[number] = waiting
         try:
-            self._out.send_nowait(Asked(number, what, arguments))
+            self._out.send_nowait(Asked(number, operation, arguments))
             await waiting.done.wait()
         finally:
             del self._waiting[number]
@@ -143,10 +143,10 @@ class Cluster:
             raise waiting.answer.error
         return waiting.answer.value
 
-    def tell(self, what: Any, *arguments: object) -> None:
+    def tell(self, operation: Any, *arguments: object) -> None:
         """Ask, and wait for no answer."""
         if self._out is not None:
-            self._out.send_nowait(Asked(-1, what, arguments))
+            self._out.send_nowait(Asked(-1, operation, arguments))
 
     async def keep(self, *, task_status: TaskStatus[None]) -> None:
         """Stay connected until cancelled. Raises UsageError if the first connection fails."""
@@ -181,7 +181,7 @@ class Cluster:
                     task_status.started()
                 group.start_soon(self._guard, process)
                 try:
-                    await self._read(answers)
+                    await self._receive_answers(answers)
                 finally:
                     self._lost()
                     with anyio.move_on_after(SHUTDOWN_S, shield=True):
@@ -219,8 +219,8 @@ class Cluster:
     async def _write(self, process: Process, requests: MemoryObjectReceiveStream[Asked]) -> None:
         assert process.stdin is not None
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-            async for asked in requests:
-                await process.stdin.send(framed(asked))
+            async for request in requests:
+                await process.stdin.send(framed(request))
 
     async def _write_rest(self, process: Process, requests: MemoryObjectReceiveStream[Asked]) -> None:
         """Write the last requests, such as `kill`."""
@@ -229,7 +229,7 @@ class Cluster:
             while True:
                 await process.stdin.send(framed(requests.receive_nowait()))
 
-    async def _read(self, answers: BufferedByteReceiveStream) -> None:
+    async def _receive_answers(self, answers: BufferedByteReceiveStream) -> None:
         with suppress(anyio.EndOfStream, anyio.IncompleteRead, anyio.ClosedResourceError, anyio.BrokenResourceError):
             while True:
                 answer = cast("Answered", await next_message(answers.receive_exactly))
@@ -273,9 +273,9 @@ async def _driver(
     address: str, host: str, port: int, environment: Mapping[str, str], log: Path
 ) -> AsyncGenerator[Process]:
     own = {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
-    given = clean_environment(**{**own, **environment, "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"})
+    variables = clean_environment(**{**own, **environment, "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"})
     command = python_module("pace_async.evaluate.on_ray.driver", address, host, str(port), str(ANSWER_S))
-    async with child(command, log=log, environment=given, patience_s=SHUTDOWN_S) as process:
+    async with child(command, log=log, environment=variables, patience_s=SHUTDOWN_S) as process:
         yield process
 
 

@@ -54,21 +54,21 @@ class Driver:
         """Return when the input ends."""
         with suppress(asyncio.IncompleteReadError):
             while True:
-                asked = cast("Asked", await next_message(requests.readexactly))
-                if asked.what == "kill":  # in order, and before the end of the input is seen
-                    await self._answered(asked)
+                request = cast("Asked", await next_message(requests.readexactly))
+                if request.what == "kill":  # in order, and before the end of the input is seen
+                    await self._answered(request)
                     continue
-                task = asyncio.create_task(self._answered(asked))
+                task = asyncio.create_task(self._answered(request))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
-    async def _answered(self, asked: Asked) -> None:
-        work = cast("Callable[..., Coroutine[Any, Any, object]]", getattr(self, f"_{asked.what}"))
+    async def _answered(self, request: Asked) -> None:
+        work = cast("Callable[..., Coroutine[Any, Any, object]]", getattr(self, f"_{request.what}"))
         try:
-            answer = Answered(asked.number, await work(*asked.arguments))
+            answer = Answered(request.number, await work(*request.arguments))
         except Exception as error:
-            told = asked.what == "call"  # any other error is of Ray itself, which may be cut off
-            answer = Answered(asked.number, None, error if told else Unanswered(_why(str(error))))
+            is_call = request.what == "call"  # any other error is of Ray itself, which may be cut off
+            answer = Answered(request.number, None, error if is_call else Unanswered(_last_line(str(error))))
         self.tell(answer)
 
     def tell(self, answer: Answered) -> None:
@@ -105,21 +105,21 @@ class Driver:
 
     async def _call(self, name: str, method: str, arguments: tuple[Any, ...]) -> object:
         errors = _module("ray.exceptions")
-        given = [self._stored[one.key] if isinstance(one, Stored) else one for one in arguments]
+        values = [self._stored[argument.key] if isinstance(argument, Stored) else argument for argument in arguments]
         try:
             handle = await self._handle(name)
-            reference = getattr(handle, method).remote(*given)
+            reference = getattr(handle, method).remote(*values)
             return await asyncio.wrap_future(cast("Future[Any]", reference.future()))
         except (errors.ActorDiedError, errors.NodeDiedError, errors.OutOfMemoryError) as error:
-            raise ActorLost(_why(str(error))) from None
+            raise ActorLost(_last_line(str(error))) from None
         except errors.ActorUnschedulableError as error:
-            raise ActorLost(_why(str(error))) from None
+            raise ActorLost(_last_line(str(error))) from None
         except errors.RayTaskError as error:
             if not isinstance(error.cause, PaceError):
                 sys.stderr.write(f"{error}\n")
             raise error.cause from None
         except errors.RayError as error:
-            raise Unanswered(_why(str(error))) from None
+            raise Unanswered(_last_line(str(error))) from None
 
     async def _handle(self, name: str) -> Any:
         if name not in self._handles:
@@ -128,7 +128,7 @@ class Driver:
             except ValueError:
                 raise ActorLost("the cluster does not know it any more") from None
             except Exception as error:
-                raise Unanswered(_why(str(error))) from None
+                raise Unanswered(_last_line(str(error))) from None
         return self._handles[name]
 
 
@@ -160,20 +160,22 @@ def _nodes() -> list[NodeSeen]:
     ray = _ray()
     free = cast("dict[str, dict[str, float]]", ray._private.state.available_resources_per_node())
     alive = [node for node in cast("list[dict[str, Any]]", ray.nodes()) if node["Alive"]]
-    seen = [
+    nodes = [
         NodeSeen(
             node["NodeID"], f"{node['NodeManagerHostname']}-{node['NodeID'][:6]}", dict(free.get(node["NodeID"], {}))
         )
         for node in alive
     ]
-    return sorted(seen, key=lambda node: node.id)
+    return sorted(nodes, key=lambda node: node.id)
 
 
-def _why(text: str) -> str:
+def _last_line(text: str) -> str:
     """The last line of an error of Ray that is not empty, as one line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    said = "".join(one if one.isprintable() else " " for one in (lines[-1] if lines else "no reason given"))
-    return said[:200].rstrip(" .:")
+    reason = "".join(
+        character if character.isprintable() else " " for character in (lines[-1] if lines else "no reason given")
+    )
+    return reason[:200].rstrip(" .:")
 
 
 def _is_loopback(host: str) -> bool:
@@ -215,7 +217,7 @@ async def _connect(address: str, host: str, port: int, answer_s: float) -> None:
             raise UsageError(
                 f"The Ray cluster at {address} refuses this token: give RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH."
             ) from None
-        raise UsageError(f"The Ray cluster at {address} cannot be used: {_why(str(error))}.") from None
+        raise UsageError(f"The Ray cluster at {address} cannot be used: {_last_line(str(error))}.") from None
 
 
 async def _main(out: BinaryIO, address: str, host: str, port: int, answer_s: float) -> None:

@@ -59,37 +59,39 @@ class RayEvaluator(BackgroundEvaluator):
     async def _evaluated(self, request: EvaluationRequest) -> Evaluation:
         """Take over an evaluation of an earlier process, or evaluate, and again if the node was lost."""
         attempts = Attempts(request)
-        if (held := self.fleet.held.take(request)) is not None:
-            for _ in range(request.id.attempt, held.identity.attempt):
+        if (inherited := self.fleet.held.take(request)) is not None:
+            for _ in range(request.id.attempt, inherited.identity.attempt):
                 now = time.time()
                 attempts.add(Evaluation("infrastructure_error", None, 0.0, BEFORE), now, now, accepted=False)
         while True:
-            asked, start, placed = time.monotonic(), None, None
+            queued_at, start, placed = time.monotonic(), None, None
             try:
-                if held is not None:
-                    start, placed = asked, held.placed
-                    return _after(attempts, await self._on(placed, request, held.identity), placed, 0.0)
+                if inherited is not None:
+                    start, placed = queued_at, inherited.placed
+                    return _after(attempts, await self._on(placed, request, inherited.identity), placed, 0.0)
                 async with self.fleet.slot() as placed:
                     start = time.monotonic()
                     numbered = replace(request.id, attempt=request.id.attempt + len(attempts.made))
-                    came = await self._on(placed, request, numbered)
-                return _after(attempts, came, placed, start - asked)
+                    evaluation = await self._on(placed, request, numbered)
+                return _after(attempts, evaluation, placed, start - queued_at)
             except (ActorLost, InfrastructureFault) as fault:
                 now = time.monotonic()
                 began = now if start is None else start
-                gone = Evaluation("infrastructure_error", None, now - began, str(fault), queue_seconds=began - asked)
-            held, ended_at = None, time.time()
-            attempts.add(gone, ended_at - gone.seconds, ended_at, accepted=False)
+                failure = Evaluation(
+                    "infrastructure_error", None, now - began, str(fault), queue_seconds=began - queued_at
+                )
+            inherited, ended_at = None, time.time()
+            attempts.add(failure, ended_at - failure.seconds, ended_at, accepted=False)
             attempts.made[-1] = _at(placed, attempts.made[-1])
             if len(attempts.made) > self._retries:
-                return attempts.result(gone)
+                return attempts.result(failure)
 
     async def _on(self, placed: Placed, request: EvaluationRequest, identity: EvaluationId) -> Evaluation:
         """The evaluation by this actor, under this identity. It begins if the actor does not know it. Raises
         ActorLost."""
         try:
-            came: Evaluation = await called(placed, "evaluate", replace(request, id=identity))
-            if wrong := why_wrong(came, identity):
+            answer: Evaluation = await called(placed, "evaluate", replace(request, id=identity))
+            if wrong := why_wrong(answer, identity):
                 self.fleet.refuse(placed, wrong)
                 raise ActorLost(wrong)
         except ActorLost as lost:
@@ -101,28 +103,32 @@ class RayEvaluator(BackgroundEvaluator):
             else:
                 await _cancelled(placed, identity)
             raise
-        if not came.attempts:
+        if not answer.attempts:
             raise ActorLost(f"node {placed.node.name} ended it")
-        return came
+        return answer
 
 
-def why_wrong(answer: object, asked: EvaluationId) -> str:
+def why_wrong(answer: object, identity: EvaluationId) -> str:
     """How an answer contradicts what was asked, or itself. Empty if it does not. An answer is of the identity that was
     asked for, its attempts are numbered on from it, and at most the last of them is accepted. So a node can invent the
     score of a program that it was given, and no other row."""
     if not isinstance(answer, Evaluation):
         return f"it answered with {type(answer).__name__} in place of an evaluation"
     attempts = answer.attempts
-    if any((one.lease, one.stage, one.fresh) != asked.series for one in attempts):
+    if any((entry.lease, entry.stage, entry.fresh) != identity.series for entry in attempts):
         return "it answered for an evaluation that it was not asked for"
-    if [one.attempt for one in attempts] != [asked.attempt + number for number in range(len(attempts))]:
+    if [entry.attempt for entry in attempts] != [identity.attempt + number for number in range(len(attempts))]:
         return "it answered for an attempt that it was not asked for"
-    if any(one.accepted for one in attempts[:-1]):
+    if any(entry.accepted for entry in attempts[:-1]):
         return "it answered with two results"
     if attempts and attempts[-1].accepted != (answer.outcome != "infrastructure_error"):
         return "its answer and its attempts contradict each other"
-    times = [time for one in attempts for time in (one.seconds, one.queue_seconds, one.started_at, one.ended_at)]
-    if not all(_is_number(one) and 0 <= one < LONGEST_S for one in (answer.seconds, answer.queue_seconds, *times)):
+    times = [
+        time for entry in attempts for time in (entry.seconds, entry.queue_seconds, entry.started_at, entry.ended_at)
+    ]
+    if not all(
+        _is_number(entry) and 0 <= entry < LONGEST_S for entry in (answer.seconds, answer.queue_seconds, *times)
+    ):
         return "it answered with a time that is no time"
     if (answer.outcome == "ok") != _is_number(answer.score) or (answer.outcome != "ok" and answer.score is not None):
         return f"it answered {answer.outcome} with the score {answer.score!r:.40}"
@@ -148,12 +154,12 @@ async def _cancelled(placed: Placed, identity: EvaluationId) -> None:
         placed.actor.kill()
 
 
-def _after(attempts: Attempts, came: Evaluation, placed: Placed, waited: float) -> Evaluation:
+def _after(attempts: Attempts, evaluation: Evaluation, placed: Placed, waited: float) -> Evaluation:
     """What a node found, after the attempts that were lost. The wait for the node's slot is that of its first
     attempt."""
-    first, *others = (_at(placed, attempt) for attempt in came.attempts)
-    made = (*attempts.made, replace(first, queue_seconds=first.queue_seconds + waited), *others)
-    return replace(came, attempts=made, queue_seconds=sum(attempt.queue_seconds for attempt in made))
+    first, *others = (_at(placed, attempt) for attempt in evaluation.attempts)
+    history = (*attempts.made, replace(first, queue_seconds=first.queue_seconds + waited), *others)
+    return replace(evaluation, attempts=history, queue_seconds=sum(attempt.queue_seconds for attempt in history))
 
 
 def _at(placed: Placed | None, attempt: EvaluationAttempted) -> EvaluationAttempted:
@@ -182,9 +188,9 @@ async def open_ray_evaluator(
     async with AsyncExitStack() as stack:
         cpus = max(len(os.sched_getaffinity(0)), round(evaluation.slots * needs.cpus))
         own = log.with_name("ray.log") if log is not None else NO_LOG
-        named = {name: os.environ[name] for name in task.spec.environment.variables if name in os.environ}
-        cluster = await stack.enter_async_context(reached(evaluation, cpus=cpus, variables=named, log=own))
-        wanted = Wanted(
+        variables = {name: os.environ[name] for name in task.spec.environment.variables if name in os.environ}
+        cluster = await stack.enter_async_context(reached(evaluation, cpus=cpus, variables=variables, log=own))
+        demand = Wanted(
             run=run.name or "pace",
             slots=evaluation.slots,
             needs=needs,
@@ -196,5 +202,5 @@ async def open_ray_evaluator(
             outlives=bool(run.name and address_of(evaluation)),
             scales=evaluation.ray_scales,
         )
-        fleet = await stack.enter_async_context(Fleet(cluster, order, await cluster.put(files), wanted))
+        fleet = await stack.enter_async_context(Fleet(cluster, order, await cluster.put(files), demand))
         yield await stack.enter_async_context(RayEvaluator(fleet, evaluation.retries))

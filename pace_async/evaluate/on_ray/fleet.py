@@ -32,8 +32,8 @@ class Fleet:
     """Use as an async context manager. Entering attaches to the actors of an earlier process of the run, and waits
     until each other node evaluates, was refused, or was too slow. Raises UsageError if none evaluates."""
 
-    def __init__(self, cluster: Cluster, order: Order, files: Any, wanted: Wanted) -> None:
-        self._cluster, self._order, self._files, self.wanted = cluster, order, files, wanted
+    def __init__(self, cluster: Cluster, order: Order, files: Any, demand: Wanted) -> None:
+        self._cluster, self._order, self._files, self.wanted = cluster, order, files, demand
         self._tasks: TaskGroup | None = None
         self._limiter = anyio.CapacityLimiter(0)
         self._free: list[Placed] = []
@@ -50,7 +50,7 @@ class Fleet:
         try:
             nodes = await self._cluster.nodes()
             async with anyio.create_task_group() as starting:
-                for placed in await self._found(nodes):
+                for placed in await self._earlier_actors(nodes):
                     starting.start_soon(self._tasks.start, self._serve, placed.node, placed.slots, placed)
                 for node, slots in self._dealt(nodes):
                     starting.start_soon(self._tasks.start, self._serve, node, slots)
@@ -101,10 +101,10 @@ class Fleet:
                 self._free.append(placed)
             self._limiter.release_on_behalf_of(holder)
 
-    def refuse(self, placed: Placed, why: str) -> None:
+    def refuse(self, placed: Placed, reason: str) -> None:
         """End an actor whose answers are wrong, and use its node no more."""
-        self.refused[placed.node.id] = f"node {placed.node.name} is refused: {why}"
-        self._withdraw(placed, why)
+        self.refused[placed.node.id] = f"node {placed.node.name} is refused: {reason}"
+        self._withdraw(placed, reason)
         placed.actor.kill()
 
     async def _acquire(self, holder: object) -> None:
@@ -116,20 +116,20 @@ class Fleet:
             if not self.living:
                 raise InfrastructureFault("no_node", self._cluster.why or "no node of the Ray cluster evaluates")
 
-    async def _found(self, nodes: Sequence[NodeSeen]) -> list[Placed]:
+    async def _earlier_actors(self, nodes: Sequence[NodeSeen]) -> list[Placed]:
         """The actors of an earlier process, as many as there may be slots. The others are ended."""
-        wanted, kept = self.wanted, list[Placed]()
-        if not wanted.outlives:
-            return kept
-        found = await found_actors(self._cluster, wanted.run, self._order, nodes, wanted.timeout_s)
-        for placed, attached in found:
-            if placed.node.id in self._slots or sum(self._slots.values()) + placed.slots > wanted.slots:
+        demand, actors = self.wanted, list[Placed]()
+        if not demand.outlives:
+            return actors
+        pairs = await found_actors(self._cluster, demand.run, self._order, nodes, demand.timeout_s)
+        for placed, attached in pairs:
+            if placed.node.id in self._slots or sum(self._slots.values()) + placed.slots > demand.slots:
                 placed.actor.kill()
                 continue
             self._slots[placed.node.id] = placed.slots
             self.held.add(placed, attached.known)
-            kept.append(placed)
-        return kept
+            actors.append(placed)
+        return actors
 
     def _dealt(self, nodes: Sequence[NodeSeen]) -> list[tuple[NodeSeen, int]]:
         """The nodes that have no actor of this run, with their slots."""
@@ -140,8 +140,8 @@ class Fleet:
         return [(node, dealt[node.id]) for node in new if node.id in dealt]
 
     def _why_none(self, nodes: Sequence[NodeSeen]) -> str:
-        if said := [*self.refused.values(), *self._not_begun.values()]:
-            return "No node of the Ray cluster can evaluate: " + "; ".join(said) + "."
+        if reasons := [*self.refused.values(), *self._not_begun.values()]:
+            return "No node of the Ray cluster can evaluate: " + "; ".join(reasons) + "."
         return no_room(self.wanted.each, len(nodes))
 
     async def _watch(self) -> None:
@@ -160,9 +160,9 @@ class Fleet:
                 await self._cluster.request(bundles)
             self._requested = len(bundles)
         nodes = await self._cluster.nodes()
-        there = {node.id for node in nodes}
+        node_ids = {node.id for node in nodes}
         for placed in self.living:
-            if placed.node.id not in there:
+            if placed.node.id not in node_ids:
                 placed.node_died.set()
         for node, slots in self._dealt(nodes):
             self._tasks.start_soon(self._serve, node, slots)
@@ -179,22 +179,22 @@ class Fleet:
         self,
         node: NodeSeen,
         slots: int,
-        found: Placed | None = None,
+        survivor: Placed | None = None,
         *,
         task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Keep an actor on a node, as long as the node lives. `found` is one of an earlier process."""
-        pause, told = RESTART_S, False
+        """Keep an actor on a node, as long as the node lives. `survivor` is one of an earlier process."""
+        pause, has_started = RESTART_S, False
         while True:
             try:
-                placed, found = found, None
+                placed, survivor = survivor, None
                 if placed is None:
                     placed = await begun(self._cluster, self.wanted, self._order, self._files, node, slots)
             except NodeRefused as refusal:
                 self.refused[node.id] = f"node {node.name} is refused: {refusal}"
                 del self._slots[node.id]
                 await self._say("node_refused", self.refused[node.id])
-                if not told:
+                if not has_started:
                     task_status.started()
                 return
             except ActorLost as lost:
@@ -203,19 +203,19 @@ class Fleet:
             else:
                 pause = RESTART_S
                 self._add(placed)
-                if not told:
-                    told = True
+                if not has_started:
+                    has_started = True
                     task_status.started()
-                await self._kept(placed)
+                await self._watch_until_lost(placed)
                 if node.id in self.refused:
                     await self._say("node_refused", self.refused[node.id])
                     del self._slots[node.id]
                     return
                 await self._say("actor_lost", f"node {node.name}: {placed.why}; what ran there is lost")
-            if not told:
-                told = True
+            if not has_started:
+                has_started = True
                 task_status.started()
-            if node.id not in {one.id for one in await self._cluster.nodes()}:
+            if node.id not in {other.id for other in await self._cluster.nodes()}:
                 del self._slots[node.id]
                 return
             await anyio.sleep(pause)
@@ -224,7 +224,7 @@ class Fleet:
     def _add(self, placed: Placed) -> None:
         """Offer the slots of an actor. Those of evaluations of an earlier process are offered when these end."""
         assert self._tasks is not None
-        running = [one.identity for one in self.held.of(placed) if not one.known.ended]
+        running = [evaluation.identity for evaluation in self.held.of(placed) if not evaluation.known.ended]
         self.living.append(placed)
         placed.alive, placed.why, placed.gone = True, "", anyio.Event()
         self._offer(placed, max(0, placed.slots - len(running)))
@@ -243,7 +243,7 @@ class Fleet:
         if placed.alive and turn == placed.turn:
             self._offer(placed, 1)
 
-    async def _kept(self, placed: Placed) -> None:
+    async def _watch_until_lost(self, placed: Placed) -> None:
         """Return when this actor is lost."""
         try:
             async with anyio.create_task_group() as group:
@@ -255,14 +255,14 @@ class Fleet:
         finally:
             self._withdraw(placed, placed.why)
 
-    def _withdraw(self, placed: Placed, why: str) -> None:
+    def _withdraw(self, placed: Placed, reason: str) -> None:
         """No caller gets a slot of this actor any more, and callers that wait for it stop waiting."""
-        placed.why = placed.why or why
+        placed.why = placed.why or reason
         if placed.alive:
             placed.alive = False
             placed.turn += 1
             self.living.remove(placed)
-            self._free = [one for one in self._free if one is not placed]
+            self._free = [other for other in self._free if other is not placed]
             self._limiter.total_tokens -= placed.offered
             placed.offered = 0
             placed.gone.set()
@@ -318,16 +318,16 @@ class Fleet:
 
     async def _late(self, placed: Placed) -> None:
         """Report what an actor found after its attempts were given up, and end what still runs."""
-        unclaimed = [one.identity for one in self.held.of(placed) if not one.known.ended]
+        unclaimed = [evaluation.identity for evaluation in self.held.of(placed) if not evaluation.known.ended]
         given_up, placed.given_up = [*placed.given_up, *unclaimed], []
         self.held.forget(placed)
         for identity in given_up:
             with suppress(ActorLost, Unanswered):
-                found: Evaluation | None = await placed.actor.call("ended", identity)
+                result: Evaluation | None = await placed.actor.call("ended", identity)
                 await placed.actor.call("cancel", identity)
                 which = f"lease {identity.lease}, stage {identity.stage}, attempt {identity.attempt}"
                 fresh = f", fresh seed {identity.fresh}" if identity.fresh else ""
-                cost = "was ended" if found is None else f"came late, {found.outcome} after {found.seconds:.1f} s"
+                cost = "was ended" if result is None else f"came late, {result.outcome} after {result.seconds:.1f} s"
                 await self._say("late_result", f"node {placed.node.name}: {which}{fresh} {cost}; it is not used")
 
     async def _say(self, kind: str, detail: str) -> None:

@@ -68,8 +68,8 @@ def framed(message: Asked | Answered) -> bytes:
     except Exception as error:
         if isinstance(message, Asked):
             raise
-        said = RuntimeError(str(message.error or error))
-        body = pickle.dumps(Answered(message.number, None, said), pickle.HIGHEST_PROTOCOL)
+        substitute = RuntimeError(str(message.error or error))
+        body = pickle.dumps(Answered(message.number, None, substitute), pickle.HIGHEST_PROTOCOL)
     return len(body).to_bytes(HEAD_BYTES) + body
 
 

@@ -90,7 +90,7 @@ def wait_for_no_agent() -> None:
     def started(command: list[str], process_type: str, *arguments: Any, **named: Any) -> Any:
         if process_type == "raylet":
             flags = tuple(f"--{name}=" for name in AGENT_PORTS)
-            command = [one for one in command if not one.startswith(flags)] + [f"{flag}1" for flag in flags]
+            command = [word for word in command if not word.startswith(flags)] + [f"{flag}1" for flag in flags]
         return start(command, process_type, *arguments, **named)
 
     services.start_ray_process = started

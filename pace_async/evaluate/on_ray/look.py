@@ -28,18 +28,18 @@ REMEDY = "install the pace-async of this machine there, and bubblewrap"
 async def look(evaluation: EvaluationConfig) -> Sequence[Looked]:
     """What each node reports about itself. Without an address a cluster is started on this machine, and ended. Raises
     UsageError, in one sentence, if there is no cluster."""
-    found: list[Looked] = []
+    reports: list[Looked] = []
     try:
         async with reached(evaluation, cpus=1, variables={}) as cluster, anyio.create_task_group() as group:
 
             async def ask(node: NodeSeen) -> None:
-                found.append(await _one(cluster, node, evaluation))
+                reports.append(await _look_at(cluster, node, evaluation))
 
             for node in await _nodes(cluster, evaluation):
                 group.start_soon(ask, node)
     except InfrastructureFault as fault:
         raise UsageError(str(fault)) from None
-    return sorted(found, key=lambda node: node.name)
+    return sorted(reports, key=lambda node: node.name)
 
 
 async def refuse_unless_there(evaluation: EvaluationConfig, spec: TaskSpec | None) -> None:
@@ -51,16 +51,16 @@ async def refuse_unless_there(evaluation: EvaluationConfig, spec: TaskSpec | Non
         raise UsageError(f"evaluation.memo is a file of this machine ({evaluation.memo}): leave it out on Ray.")
     if not address_of(evaluation):
         return
-    found = await look(evaluation)
-    if evaluation.ray_scales and all(node.fit for node in found):
+    nodes = await look(evaluation)
+    if evaluation.ray_scales and all(node.fit for node in nodes):
         return  # the room may be still to come
-    if not any(node.fit for node in found):
-        said = "; ".join(f"node {node.name}: {node.found}" for node in found)
-        raise UsageError(f"No node of the Ray cluster can evaluate: {said or 'it has none'}.")
+    if not any(node.fit for node in nodes):
+        findings = "; ".join(f"node {node.name}: {node.found}" for node in nodes)
+        raise UsageError(f"No node of the Ray cluster can evaluate: {findings or 'it has none'}.")
     if spec is not None:
         each = reserved_by_slot(Needs.of(spec), evaluation.ray_resources)
-        if not shares({node.name: node.free for node in found if node.fit}, 1, each):
-            raise UsageError(no_room(each, len(found)))
+        if not shares({node.name: node.free for node in nodes if node.fit}, 1, each):
+            raise UsageError(no_room(each, len(nodes)))
 
 
 async def _nodes(cluster: Cluster, evaluation: EvaluationConfig) -> list[NodeSeen]:
@@ -73,7 +73,7 @@ async def _nodes(cluster: Cluster, evaluation: EvaluationConfig) -> list[NodeSee
         raise UsageError(f"The Ray cluster of {where} did not say within {limit:.0f} s what its nodes are.") from None
 
 
-async def _one(cluster: Cluster, node: NodeSeen, evaluation: EvaluationConfig) -> Looked:
+async def _look_at(cluster: Cluster, node: NodeSeen, evaluation: EvaluationConfig) -> Looked:
     name = f"look-{node.id[:12]}-{secrets.token_hex(4)}"
     try:
         actor = await cluster.start(name, node, Reservation({}))

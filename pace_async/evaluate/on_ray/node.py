@@ -115,7 +115,7 @@ class NodeEvaluator:
 
     async def ended(self, identity: EvaluationId) -> Evaluation | None:
         """The result of an evaluation, if it has ended."""
-        return await self._inside(self._ended, identity)
+        return await self._inside(self._result_of, identity)
 
     async def cancel(self, identity: EvaluationId) -> None:
         """See `Evaluator.cancel`."""
@@ -157,17 +157,20 @@ class NodeEvaluator:
         slots = self._order.evaluation.slots
         self._heed(order.with_slots(slots))
         known = self._open.known()
-        self._asked = {identity: asked for identity, asked in self._asked.items() if identity in known}
-        listed = tuple(Known(one, asked, known[one] is not None) for one, asked in self._asked.items())
+        self._asked = {identity: digest for identity, digest in self._asked.items() if identity in known}
+        listed = tuple(
+            Known(evaluation_id, digest, known[evaluation_id] is not None)
+            for evaluation_id, digest in self._asked.items()
+        )
         return Attached(self._ready, listed)
 
-    async def _ended(self, identity: EvaluationId) -> Evaluation | None:
+    async def _result_of(self, identity: EvaluationId) -> Evaluation | None:
         return self._open.known().get(identity)
 
     async def _watch(self) -> None:
         """End the programs, and then this process, when no runtime has asked for so long."""
-        while (left := self._left(self._keeps_s)) > 0:
-            if (goes_on := self._left(self._goes_on_s)) <= 0 and self._evaluator is not None:
+        while (left := self._seconds_left(self._keeps_s)) > 0:
+            if (goes_on := self._seconds_left(self._goes_on_s)) <= 0 and self._evaluator is not None:
                 for identity in self._evaluator.pending():
                     await self._evaluator.cancel(identity)
             with anyio.move_on_after(min(left, goes_on) or left):
@@ -178,7 +181,7 @@ class NodeEvaluator:
                 await asyncio.wrap_future(self._serving)
         os._exit(0)
 
-    def _left(self, seconds: float) -> float:
+    def _seconds_left(self, seconds: float) -> float:
         return max(0.0, self._heard + seconds - time.monotonic())
 
     async def _close(self) -> None:
@@ -214,7 +217,7 @@ class NodeEvaluator:
         self._asked[request.id] = fingerprint(request)
         if len(self._asked) > 2 * ENDED_KEPT:
             known = self._open.known()
-            self._asked = {identity: asked for identity, asked in self._asked.items() if identity in known}
+            self._asked = {identity: digest for identity, digest in self._asked.items() if identity in known}
         try:
             return await self._open.result(request.id)
         finally:
@@ -228,8 +231,8 @@ class NodeEvaluator:
     async def _news(self) -> News:
         await self._something.wait()
         self._something = anyio.Event()
-        said, self._said = tuple(self._said), []
-        return News(said, self._new_output())
+        messages, self._said = tuple(self._said), []
+        return News(messages, self._new_output())
 
     def _new_output(self) -> bytes:
         if self._log is None or not self._log.exists():
@@ -253,5 +256,5 @@ def _environment_at_start() -> Mapping[str, str]:
         variables = Path("/proc/self/environ").read_bytes().split(b"\0")
     except OSError:
         return os.environ
-    named = (variable.partition(b"=") for variable in variables if variable)
-    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in named}
+    pairs = (variable.partition(b"=") for variable in variables if variable)
+    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}

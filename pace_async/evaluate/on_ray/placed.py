@@ -152,6 +152,6 @@ def requested(each: Mapping[str, float], has: int, waiting: int, most: int) -> l
 
 def no_room(each: Mapping[str, float], nodes: int) -> str:
     """One sentence about a cluster on which no evaluation has room."""
-    asked = " and ".join(f"{amount:g} {name}" for name, amount in each.items())
+    needs = " and ".join(f"{amount:g} {name}" for name, amount in each.items())
     has = "nodes have" if nodes != 1 else "node has"
-    return f"The Ray cluster has no room: an evaluation reserves {asked}, and its {nodes} {has} less free (ray status)."
+    return f"The Ray cluster has no room: an evaluation reserves {needs}, and its {nodes} {has} less free (ray status)."

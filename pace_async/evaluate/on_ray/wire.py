@@ -62,11 +62,11 @@ class Order:
 
     @classmethod
     def of(
-        cls, task: Task, evaluation: config.EvaluationConfig, tier: Tier | None, taken: Mapping[str, str]
+        cls, task: Task, evaluation: config.EvaluationConfig, tier: Tier | None, owners: Mapping[str, str]
     ) -> "Order":
         sandbox = Sandbox.of(tier) if tier is not None else None
         own = evaluation.model_copy(update={"memo": None})
-        return cls(task.spec, task.program, task.digest, own, sandbox, machine_here(), platform.node(), dict(taken))
+        return cls(task.spec, task.program, task.digest, own, sandbox, machine_here(), platform.node(), dict(owners))
 
     def same_work(self, other: "Order") -> bool:
         """Whether what is evaluated with one of the two is what is evaluated with the other."""
@@ -144,8 +144,8 @@ def files_by_value(task: Task) -> tuple[TaskFile, ...]:
     """The files of a task's folder. Raises UsageError if one cannot be read, or has changed since the task was
     loaded."""
     refuse_if_changed(task)
-    named = [name for name in (task.spec.program_file, task.spec.evaluator_file, task.spec.catalogue) if name]
-    names = sorted({*named, *files_of(task.folder)})
+    spec_files = [name for name in (task.spec.program_file, task.spec.evaluator_file, task.spec.catalogue) if name]
+    names = sorted({*spec_files, *files_of(task.folder)})
     try:
         return tuple(
             TaskFile(name, (task.folder / name).stat().st_mode & 0o777, (task.folder / name).read_bytes())
@@ -172,8 +172,8 @@ def written(order: Order, files: Sequence[TaskFile], folder: Path) -> Task:
 
 def fingerprint(request: EvaluationRequest) -> str:
     """Distinguishes what is asked from anything else that the same identity may name. It reveals no secret seed."""
-    asked = repr((request.program, request.seed, request.limits, request.needs))
-    return hashlib.sha256(asked.encode(errors="surrogatepass")).hexdigest()[:32]
+    text = repr((request.program, request.seed, request.limits, request.needs))
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 @cache

@@ -41,8 +41,8 @@ class ControllerFolders:
     @property
     def folders(self) -> tuple[Path, ...]:
         """Each folder once."""
-        found = (self.memory, self.pids, self.cpu, self.cpuacct)
-        return tuple(dict.fromkeys(folder for folder in found if folder is not None))
+        folders = (self.memory, self.pids, self.cpu, self.cpuacct)
+        return tuple(dict.fromkeys(folder for folder in folders if folder is not None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +126,15 @@ class Group(ControllerFolders):
 
     def remove(self) -> bool:
         """Remove the group. Returns whether it is gone, which is false while one of its processes is still ending."""
-        gone = True
+        is_gone = True
         for folder in self.folders:
             try:
                 folder.rmdir()
             except FileNotFoundError:
                 continue
             except OSError:
-                gone = False
-        return gone
+                is_gone = False
+        return is_gone
 
 
 _leaving: deque[Group] = deque()
@@ -224,25 +224,25 @@ def find() -> Hierarchy | None:
 
 def _candidates() -> list[Hierarchy]:
     own, mounts = _of_this_process()
-    found: list[Hierarchy] = []
+    hierarchies: list[Hierarchy] = []
     if "memory" in mounts and "pids" in mounts:
         inner = {name: mounts[name] / own.get(name, "") for name in mounts}
         for where in (inner, mounts):
             memory, pids = where["memory"], where["pids"]
-            found.append(Hierarchy(memory, pids, where.get("cpu"), where.get("cpuacct"), 1))
-            found.append(Hierarchy(memory, pids, None, None, 1))
+            hierarchies.append(Hierarchy(memory, pids, where.get("cpu"), where.get("cpuacct"), 1))
+            hierarchies.append(Hierarchy(memory, pids, None, None, 1))
     if "" in mounts:
         top = mounts[""]
         folder = top / own.get("", "")
         while folder.is_relative_to(top):
             control = folder / "cgroup.subtree_control"
-            given = set(control.read_text().split()) if control.is_file() else set[str]()
-            if {"memory", "pids"} <= given:
-                found.append(Hierarchy(folder, folder, folder if "cpu" in given else None, None, 2))
+            controllers = set(control.read_text().split()) if control.is_file() else set[str]()
+            if {"memory", "pids"} <= controllers:
+                hierarchies.append(Hierarchy(folder, folder, folder if "cpu" in controllers else None, None, 2))
             if folder == top:
                 break
             folder = folder.parent
-    return found
+    return hierarchies
 
 
 def _of_this_process() -> tuple[Mapping[str, str], Mapping[str, Path]]:

@@ -68,20 +68,20 @@ def start(
     """Start the first process with these descriptors as standard input, output and error, and the others unchanged.
     With `one_thread` a separate filter stops it from starting a thread. It is started from this thread, because it dies
     with the thread that started it. Raises OSError."""
-    stdin, stdout, stderr, *kept = descriptors
+    stdin, stdout, stderr, *others = descriptors
     argv = list(plan.argv)
     with Descriptors() as lent:
         if plan.wrapped and "seccomp" in plan.confinement:
             rules = _filter_of_bubblewrap(one_thread, cards=bool(plan.confinement.get("cards")))
             lent.own(rules)
             argv[1:1] = ["--seccomp", str(rules)]
-            kept.append(rules)
+            others.append(rules)
         process = subprocess.Popen(
             argv,
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
-            pass_fds=(*kept, *plan.descriptors),
+            pass_fds=(*others, *plan.descriptors),
             env=plan.environment,
             cwd=scratch,
             start_new_session=True,

@@ -94,8 +94,8 @@ class Job:
     @property
     def following(self) -> bytes:
         """What follows the head on the driver's pipe."""
-        asked = self.process or self.command
-        return b"" if asked is None else asked.files
+        work = self.process or self.command
+        return b"" if work is None else work.files
 
     @property
     def one_thread(self) -> bool:

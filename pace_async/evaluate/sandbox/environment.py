@@ -42,20 +42,20 @@ class Environment:
 def find_environment(task: Task, known: Mapping[str, str] | None = None) -> Environment:
     """The environment that a task asks for. `known` are the variables of the user's, by default of this process. Raises
     UsageError, in one sentence, for a prefix or a variable that is not available."""
-    asked = task.spec.environment
-    variables = {name: _passed_on(task, name, os.environ if known is None else known) for name in asked.variables}
-    said = "".join(f"{name}={value}\0" for name, value in sorted(variables.items()))
-    identity = f"variables-{_digest(said)}" if variables else ""
-    if not asked.prefix:
-        return Environment(variables=variables, passed_on=asked.variables, identity=identity)
-    prefix = _found(task, asked.prefix)
+    settings = task.spec.environment
+    variables = {name: _passed_on(task, name, os.environ if known is None else known) for name in settings.variables}
+    text = "".join(f"{name}={value}\0" for name, value in sorted(variables.items()))
+    identity = f"variables-{_digest(text)}" if variables else ""
+    if not settings.prefix:
+        return Environment(variables=variables, passed_on=settings.variables, identity=identity)
+    prefix = _prefix_folder(task, settings.prefix)
     python = next((prefix / "bin" / name for name in PYTHONS if (prefix / "bin" / name).exists()), None)
     further = {"VIRTUAL_ENV" if (prefix / "pyvenv.cfg").exists() else "CONDA_PREFIX": str(prefix)}
     return Environment(
         readable=(prefix, *(_reached_through(python, prefix) if python is not None else ())),
         places=(str(prefix / "bin"),),
         variables={**further, **variables},
-        passed_on=asked.variables,
+        passed_on=settings.variables,
         has_python=python is not None,
         identity=f"prefix-{_digest(_contents(prefix))} {identity}".strip(),
     )
@@ -75,7 +75,7 @@ def _passed_on(task: Task, name: str, known: Mapping[str, str]) -> str:
     return known[name]
 
 
-def _found(task: Task, name: str) -> Path:
+def _prefix_folder(task: Task, name: str) -> Path:
     """The folder of the prefix. Only its last part may be a link."""
     path = task.folder / Path(name).expanduser()
     whose = f"Task {task.name!r}: environment.prefix names {name}"
@@ -86,7 +86,7 @@ def _found(task: Task, name: str) -> Path:
         raise UsageError(f"{whose}, which has no folder bin, so it is not an environment of conda or of venv.")
     if prefix.is_relative_to(task.folder):
         raise UsageError(f"{whose}, which lies in the task's folder, where every file counts: make it elsewhere.")
-    if any(kept.is_relative_to(prefix) for kept in (task.folder, Path.home().resolve())):
+    if any(folder.is_relative_to(prefix) for folder in (task.folder, Path.home().resolve())):
         raise UsageError(f"{whose}, which holds your home or the task, and programs would read all of it.")
     return prefix
 

@@ -20,12 +20,14 @@ installations and cannot run in a sandbox."""
 def installation_of(command: Path) -> Path:
     """The folder of an installation: as its command reports it, or where the command's real path lies. Never a home
     directory."""
-    asked = _ASKED_FOR_ITSELF.get(command.name)
-    if asked is not None:
+    arguments = _ASKED_FOR_ITSELF.get(command.name)
+    if arguments is not None:
         try:
-            said = subprocess.run([command, *asked], capture_output=True, text=True, timeout=ASK_S, check=True).stdout
-            if said.strip() and Path(said.strip()).is_dir():
-                return Path(said.strip()).resolve()
+            output = subprocess.run(
+                [command, *arguments], capture_output=True, text=True, timeout=ASK_S, check=True
+            ).stdout
+            if output.strip() and Path(output.strip()).is_dir():
+                return Path(output.strip()).resolve()
         except (OSError, subprocess.SubprocessError):
             pass
     real = command.resolve()

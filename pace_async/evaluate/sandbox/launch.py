@@ -179,17 +179,17 @@ async def _run(plan: Plan, job: Job, limits: Limits, wiring: Wiring, start: _Sta
     name = "standard output" if job.in_lines else "the result"
     result = Sink(wiring.answers, name, most + _framing(job))
     streams = ("standard output", "standard error")
-    kept, drained = TAIL_BYTES, most
+    tail, drained = TAIL_BYTES, most
     if job.command is not None:
-        kept, drained = EVALUATOR_TAIL_BYTES, EVALUATOR_TIMES * most
+        tail, drained = EVALUATOR_TAIL_BYTES, EVALUATOR_TIMES * most
         streams = tuple(f"{stream}: more than {drained >> 20} MiB, which output_mb sets" for stream in streams)
     reports = Reports(job.bar) if job.bar is not None else None
     follower = None
     if reports is not None and job.value is not None:
         follower = Follower(reports, job.value, len(job.instances))
     hear = reports.hear if reports is not None and follower is None else None
-    stdout = Sink(wiring.stdout, streams[0], drained, kept, hear)
-    stderr = Sink(wiring.stderr, streams[1], drained, kept)
+    stdout = Sink(wiring.stdout, streams[0], drained, tail, hear)
+    stderr = Sink(wiring.stderr, streams[1], drained, tail)
     talk = Conversation(job, nonce, result, "seccomp" in plan.confinement, wiring.group, follower)
     began = time.monotonic()
     talk.open(wiring.job, head)
@@ -334,8 +334,8 @@ def _head(plan: Plan, job: Job, nonce: str, start: _Start) -> bytes:
         "program": job.program,
         "parts": [(part.above, part.code.hex()) for part in parts],
         "files": dict(job.files),
-        "process": _asked(job.process, "one_thread"),
-        "command": _asked(job.command, "packages"),
+        "process": _description_of(job.process, "one_thread"),
+        "command": _description_of(job.command, "packages"),
         "entry": job.entry,
         "echoes": ECHOES if job.timed else 0,
         "instances": len(job.instances),
@@ -343,12 +343,12 @@ def _head(plan: Plan, job: Job, nonce: str, start: _Start) -> bytes:
     return json.dumps(head).encode()
 
 
-def _asked(asked: Process | Command | None, *left_out: str) -> dict[str, object] | None:
+def _description_of(work: Process | Command | None, *left_out: str) -> dict[str, object] | None:
     """What the driver is told of it. Its files follow the head."""
-    if asked is None:
+    if work is None:
         return None
-    told = {field.name: getattr(asked, field.name) for field in fields(asked) if field.name not in ("files", *left_out)}
-    return {**told, "environment": dict(asked.environment), "size": len(asked.files)}
+    values = {field.name: getattr(work, field.name) for field in fields(work) if field.name not in ("files", *left_out)}
+    return {**values, "environment": dict(work.environment), "size": len(work.files)}
 
 
 def _framing(job: Job) -> int:

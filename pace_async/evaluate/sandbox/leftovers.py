@@ -33,14 +33,14 @@ def sweep(*control_folders: Path) -> None:
 
 
 def _orphans(folder: Path) -> list[Path]:
-    found: list[Path] = []
+    orphans: list[Path] = []
     for path in folder.glob(f"pace-{_namespace()}-*"):
         match = _NAME.fullmatch(path.name)
         with contextlib.suppress(OSError):
             mine = _belongs_here(path.lstat().st_uid) and path.is_dir() and not path.is_symlink()
             if match and mine and not Path("/proc", match[2]).exists():
-                found.append(path)
-    return found
+                orphans.append(path)
+    return orphans
 
 
 def _belongs_here(uid: int) -> bool:

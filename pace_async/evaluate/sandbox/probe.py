@@ -22,7 +22,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 def probe(target: dict[str, Any]) -> dict[str, bool]:
     """`target`: variables, files, folders, cards, port, pid and megabytes to try, given by the self-check."""
-    found = {
+    stopped = {
         "environment": set(os.environ) <= set(target["variables"]) and not _environments(target["canary"]),
         "files": not any(_read(Path(file)) for file in target["files"]),
         "writes": not any(_writable(Path(folder)) for folder in target["folders"]),
@@ -40,7 +40,7 @@ def probe(target: dict[str, Any]) -> dict[str, bool]:
         "user": os.getuid() != 0,
     }
     _leave_a_grandchild()
-    return found
+    return stopped
 
 
 def _done(*attempts: Callable[[], object]) -> bool:
@@ -117,12 +117,12 @@ def _aims(port: int) -> bool:
 
 def _signals(pid: int) -> bool:
     """Directly, or by owning a file that sends signals when data arrives."""
-    here, there = os.pipe()
+    reader, writer = os.pipe()
     try:
-        return _done(lambda: os.kill(pid, 0), lambda: fcntl.fcntl(here, fcntl.F_SETOWN, pid))
+        return _done(lambda: os.kill(pid, 0), lambda: fcntl.fcntl(reader, fcntl.F_SETOWN, pid))
     finally:
-        os.close(here)
-        os.close(there)
+        os.close(reader)
+        os.close(writer)
 
 
 def _priorities(pid: int) -> bool:

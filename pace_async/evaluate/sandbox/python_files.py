@@ -43,9 +43,9 @@ def locate() -> PythonFiles:
     """The files of the interpreter that runs this process. A virtual environment's packages are used with the
     interpreter that the environment was made from."""
     base = Path(sys.base_prefix).resolve()
-    named = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
+    executable = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
     imports = tuple(dict.fromkeys(Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")))
-    wanted = [named, base / "lib", base / "lib64", *imports]
+    places = [executable, base / "lib", base / "lib64", *imports]
     links: list[tuple[str, str]] = []
     targets: list[Path] = []
     for library in map(Path, LIBRARIES):
@@ -53,10 +53,10 @@ def locate() -> PythonFiles:
             links.append((str(library), str(library.readlink())))
             targets.append(library.resolve())
         elif library.exists():
-            wanted.append(library)
-    paths = _without_nested([path for path in wanted if _is_there(path)])
+            places.append(library)
+    paths = _without_nested([path for path in places if _is_there(path)])
     parents = sorted({parent for path in paths for parent in path.parents if parent != Path("/")})
-    return PythonFiles(named, base, tuple(paths), tuple(links), tuple(targets), tuple(parents), imports)
+    return PythonFiles(executable, base, tuple(paths), tuple(links), tuple(targets), tuple(parents), imports)
 
 
 def _is_there(path: Path) -> bool:

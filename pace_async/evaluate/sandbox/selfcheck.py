@@ -172,6 +172,6 @@ def _listen(stack: ExitStack) -> int:
 def _own_canary() -> str:
     """A text that stands in this process's environment and in no candidate's."""
     first = Path("/proc/self/environ").read_bytes().split(b"\0")
-    kept = {f"{name}={value}" for name, value in VARIABLES.items()}
-    texts = [text for text in (part.decode("utf-8", "replace") for part in first) if text and text not in kept]
+    assignments = {f"{name}={value}" for name, value in VARIABLES.items()}
+    texts = [text for text in (part.decode("utf-8", "replace") for part in first) if text and text not in assignments]
     return max(texts, key=len, default=f"no canary {secrets.token_hex(8)}")

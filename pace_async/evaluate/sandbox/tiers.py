@@ -109,8 +109,8 @@ class Bubblewrap(Tier):
         if calls.MACHINE:
             confinement["seccomp"] = "namespaces"
         python = extended(locate(), (*limits.readable, *limits.libraries))
-        shown = _Shown(python, tuple(hidden), self.proc, True, limits.scratch_mb, limits.devices)
-        locked_in = _bubblewrapped(self.executable, tuple(user), shown, tuple(_libraries(limits).items()))
+        view = _Shown(python, tuple(hidden), self.proc, True, limits.scratch_mb, limits.devices)
+        locked_in = _bubblewrapped(self.executable, tuple(user), view, tuple(_libraries(limits).items()))
         argv = [*locked_in, *_driver(python.executable, INSIDE)]
         return Plan(argv, {}, confinement, python.imports, wrapped=True)
 
@@ -118,7 +118,7 @@ class Bubblewrap(Tier):
         if not self.proc or not calls.MACHINE:
             return None
         sizes = {"/tmp": SCRATCH_MB << 20, "/dev/shm": SHARED_MEMORY_MB << 20}
-        asked: dict[str, Any] = {
+        request: dict[str, Any] = {
             "control": control,
             "path": [str(path) for path in locate().imports],
             "imports": list(imports),
@@ -130,12 +130,12 @@ class Bubblewrap(Tier):
         if os.getuid() != 0:
             needed.append("SETFCAP")  # to give its own user, who is root there, another id in a namespace below
             user = ["--unshare-user", "--uid", "0", "--gid", "0"]
-            asked["user"] = {"uid": os.getuid(), "gid": os.getgid()}
+            request["user"] = {"uid": os.getuid(), "gid": os.getgid()}
         for name in needed:
             user += ["--cap-add", f"CAP_{name}"]
         command = _python(locate().executable, FORK.format(folder=INSIDE))
         locked_in = _bubblewrapped(self.executable, tuple(user), _Shown(locate(), tuple(hidden)))
-        return Plan([*locked_in, *command, json.dumps(asked)], {})
+        return Plan([*locked_in, *command, json.dumps(request)], {})
 
 
 @dataclass(frozen=True)
@@ -235,14 +235,14 @@ class _Shown:
 
 @lru_cache(maxsize=32)
 def _bubblewrapped(
-    executable: str, user: tuple[str, ...], shown: _Shown, variables: tuple[tuple[str, str], ...] = ()
+    executable: str, user: tuple[str, ...], view: _Shown, variables: tuple[tuple[str, str], ...] = ()
 ) -> tuple[str, ...]:
     """The command line up to what is to be run: the same for every launch in a slot of an evaluator."""
-    python, proc = shown.python, shown.proc
+    python, proc = view.python, view.proc
     argv = [executable, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net"]
     argv += ["--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL", *user]
     # First, so that what is mounted below /tmp (an environment that lies there) is not covered by it.
-    argv += ["--perms", "1777", "--size", str(shown.scratch_mb << 20), "--tmpfs", "/tmp"]
+    argv += ["--perms", "1777", "--size", str(view.scratch_mb << 20), "--tmpfs", "/tmp"]
     for folder in python.parents:
         argv += ["--perms", "0755", "--dir", str(folder)]
     for link, target in python.links:
@@ -250,19 +250,19 @@ def _bubblewrapped(
     for path in python.paths:
         argv += ["--ro-bind", str(path), str(path)]
     argv += ["--perms", "0755", "--dir", INSIDE, "--ro-bind", str(HERE / "inside"), f"{INSIDE}/inside"]
-    for folder in shown.hidden:
-        below_hidden = any(folder.is_relative_to(other) for other in shown.hidden if other != folder)
+    for folder in view.hidden:
+        below_hidden = any(folder.is_relative_to(other) for other in view.hidden if other != folder)
         if not below_hidden and any(folder.is_relative_to(path) for path in python.paths):
             argv += ["--perms", "0000", "--tmpfs", str(folder), "--remount-ro", str(folder)]
     if proc:
         argv += ["--proc", "/proc"]
-    if proc and shown.alone:  # bubblewrap is process 1, without limits: of the same user, its memory could be written
+    if proc and view.alone:  # bubblewrap is process 1, without limits: of the same user, its memory could be written
         argv += ["--perms", "0555", "--tmpfs", "/proc/1", "--remount-ro", "/proc/1"]
     argv += ["--dev", "/dev"]
-    above = {parent for device in shown.devices for parent in device.parents} - {Path("/"), Path("/dev"), Path("/tmp")}
+    above = {parent for device in view.devices for parent in device.parents} - {Path("/"), Path("/dev"), Path("/tmp")}
     for folder in sorted(above):
         argv += ["--perms", "0755", "--dir", str(folder)]
-    for device in shown.devices:
+    for device in view.devices:
         argv += ["--dev-bind", str(device), str(device)]
     argv += ["--perms", "1777", "--size", str(SHARED_MEMORY_MB << 20), "--tmpfs", "/dev/shm"]
     argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"]

@@ -39,11 +39,11 @@ def find_toolchain(task: Task, environment: Environment) -> Toolchain:
     commands: list[Path] = []
     places = list(environment.places)
     for name in _commands(task.spec):
-        found = Path(shutil.which(name, path=environment.search) or name)
-        commands.append(found)
-        if any(found.is_relative_to(folder) for folder in environment.readable):
+        executable = Path(shutil.which(name, path=environment.search) or name)
+        commands.append(executable)
+        if any(executable.is_relative_to(folder) for folder in environment.readable):
             continue
-        prefix = installation_of(found)
+        prefix = installation_of(executable)
         if not prefix.is_relative_to("/usr"):
             readable.append(prefix)
             places.append(str(prefix / "bin" if (prefix / "bin").is_dir() else prefix))
@@ -77,11 +77,11 @@ def _commands(spec: TaskSpec) -> list[str]:
 
 def _missing(task: Task, name: str) -> str:
     language = task.spec.written_in
-    what = next(does for command, does in task.spec.of_kind.commands(task.spec) if command == name)
+    verb = next(does for command, does in task.spec.of_kind.commands(task.spec) if command == name)
     remedy = "install it, or name another command in task.yaml"
     if language.packages and name in language.tools:
         remedy = f"install it (on Debian: apt-get install {language.packages})"
-    return f"Task {task.name!r} {what} its programs with {name}, which is not on this machine: {remedy}."
+    return f"Task {task.name!r} {verb} its programs with {name}, which is not on this machine: {remedy}."
 
 
 def _identity(command: Path) -> str:

@@ -42,14 +42,14 @@ def measure(pid: int, group: Group | None) -> Usage:
 
 
 def _below(pid: int) -> list[int]:
-    found = [pid]
-    for process in found:  # grows
+    processes = [pid]
+    for process in processes:  # grows
         try:
             for thread in Path(f"/proc/{process}/task").iterdir():
-                found += map(int, (thread / "children").read_text().split())
+                processes += map(int, (thread / "children").read_text().split())
         except OSError:
             continue  # it has ended, or this kernel does not report it
-    return found
+    return processes
 
 
 def _processor_s(pid: int) -> float:

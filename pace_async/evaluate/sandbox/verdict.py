@@ -205,8 +205,10 @@ def _detail(ended: Ended, reason: EndReason) -> str:
 
 
 def _never_ready(ended: Ended) -> str:
-    what = "the sandbox was not ready in time" if ended.timed_out else f"the sandbox ended ({_ending(ended.exit_code)})"
-    return f"{what}: {last}" if (last := _last_line(ended.stderr)) else what
+    reason = (
+        "the sandbox was not ready in time" if ended.timed_out else f"the sandbox ended ({_ending(ended.exit_code)})"
+    )
+    return f"{reason}: {last}" if (last := _last_line(ended.stderr)) else reason
 
 
 def _ending(exit_code: int) -> str:

@@ -39,8 +39,8 @@ class WarmParent:
     """The warm parent of an evaluator, made by `start_warm_parent`. Await `ready` before use. `broken` is the reason
     why it must not be used again, or empty."""
 
-    def __init__(self, process: subprocess.Popen[bytes], control: socket.socket, said: IO[bytes]) -> None:
-        self._process, self._control, self._said = process, control, said
+    def __init__(self, process: subprocess.Popen[bytes], control: socket.socket, errors: IO[bytes]) -> None:
+        self._process, self._control, self._said = process, control, errors
         self.broken = ""
         self.prefork = PreforkPool(self)
 
@@ -105,19 +105,19 @@ class Waiting:
     async def started(self) -> "WarmProcess":
         """Its first process. Raises InfrastructureFault, and gives the parent up, if there is none. A cancelled task
         waits for it too, because otherwise a candidate would be left without a supervisor."""
-        answer, given = b"no answer", list[int]()
+        answer, descriptors = b"no answer", list[int]()
         with anyio.CancelScope(shield=True):
             try:
                 with anyio.move_on_after(START_S):
                     await anyio.wait_readable(self.channel)
-                    answer, given, _, _ = socket.recv_fds(self.channel, LONGEST_COMPLAINT, 1)
+                    answer, descriptors, _, _ = socket.recv_fds(self.channel, LONGEST_COMPLAINT, 1)
             except OSError as error:
                 answer = str(error).encode()
-        self.wiring.mine.own(*given)
-        if answer != b"started" or len(given) != 1:
+        self.wiring.mine.own(*descriptors)
+        if answer != b"started" or len(descriptors) != 1:
             self.parent.give_up(answer.decode("utf-8", "replace") or "it ended")
             raise InfrastructureFault("warm_parent", self.parent.broken)
-        return WarmProcess(self.parent.give_up, given[0], self.channel)
+        return WarmProcess(self.parent.give_up, descriptors[0], self.channel)
 
     def close(self) -> None:
         """Close its pipes. A driver without a job ends then."""
@@ -143,9 +143,9 @@ class PreforkPool:
             if waiting.wiring.memory_mb == memory_mb:
                 self._waiting.remove(waiting)
                 return waiting
-        while (asked := self._ask(memory_mb)) is None:
+        while (driver := self._ask(memory_mb)) is None:
             await self._parent.listening()
-        return asked
+        return driver
 
     def refill(self, memory_mb: int) -> None:
         """Have drivers forked ahead for the launches that follow. A failure is not reported here: the next `take` meets
@@ -155,10 +155,10 @@ class PreforkPool:
             waiting.close()
         with contextlib.suppress(OSError):
             while len(self._waiting) < DRIVERS_AHEAD and not self._parent.broken:
-                asked = self._ask(memory_mb)
-                if asked is None:
+                driver = self._ask(memory_mb)
+                if driver is None:
                     return
-                self._waiting.append(asked)
+                self._waiting.append(driver)
 
     def close(self) -> None:
         """Close the drivers that were not taken."""
@@ -197,23 +197,23 @@ class WarmProcess(FirstProcess):
         return -1
 
     async def kill(self) -> int:
-        told = self._told()
-        if told is None:
+        report = self._next_report()
+        if report is None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._process, signal.SIGKILL)
             with anyio.move_on_after(GRACE_S, shield=True):
                 await anyio.wait_readable(self.ended)
-                told = self._told()
-        if told:
-            status, used = told.split()
+                report = self._next_report()
+        if report:
+            status, used = report.split()
             self.processor_s = float(used)
             return os.waitstatus_to_exitcode(int(status))
-        if told is not None or self._is_over():
+        if report is not None or self._is_over():
             self.lost = ("warm_parent", "it ended, and this candidate with it")
-            self._give_up("it died" if told is not None else "it reports nothing")
+            self._give_up("it died" if report is not None else "it reports nothing")
         return -9
 
-    def _told(self) -> bytes | None:
+    def _next_report(self) -> bytes | None:
         """None while the parent has sent nothing, empty if it has closed the channel."""
         try:
             return self._channel.recv(LONGEST_STATUS)
@@ -234,7 +234,7 @@ def start_warm_parent(tier: Tier, hidden: Sequence[Path], imports: Sequence[str]
     from this thread, because it dies with the thread that started it. Raises OSError."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ExitStack() as stack:
-        said = stack.enter_context(tempfile.TemporaryFile())
+        errors = stack.enter_context(tempfile.TemporaryFile())
         stack.enter_context(ours)
         with theirs:
             plan = tier.warm(hidden, imports, theirs.fileno())
@@ -244,14 +244,14 @@ def start_warm_parent(tier: Tier, hidden: Sequence[Path], imports: Sequence[str]
                 plan.argv,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=said,
+                stderr=errors,
                 pass_fds=(theirs.fileno(),),
                 env=plan.environment,
                 start_new_session=True,
             )
         ours.setblocking(False)
         stack.pop_all()
-    return WarmParent(process, ours, said)
+    return WarmParent(process, ours, errors)
 
 
 def imports_of(program: str) -> tuple[str, ...]:

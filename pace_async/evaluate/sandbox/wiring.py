@@ -144,15 +144,15 @@ class ControlGroupPool:
 
     def take(self, memory_mb: int, tasks: int) -> Joinable | None:
         """A group that is ready, or None. Others are made for the evaluations that follow."""
-        found = None
-        while found is None and self._groups:
+        ready_group = None
+        while ready_group is None and self._groups:
             *limits, joinable = self._groups.popleft()
             if limits == [memory_mb, tasks]:
-                found = joinable
+                ready_group = joinable
             else:
                 _let_go(joinable)
         cgroup.behind(lambda: self._fill(memory_mb, tasks))
-        return found
+        return ready_group
 
     def close(self) -> None:
         """Remove the groups that were not taken."""
@@ -209,8 +209,8 @@ class Wiring:
         try:
             (job_out, job), (answers, answer_in) = mine.pipe(), mine.pipe()
             (stdout, stdout_in), (stderr, stderr_in) = mine.pipe(), mine.pipe()
-            given = (job_out, stdout_in, stderr_in, answer_in, *members)
-            return cls(mine, group, job, answers, stdout, stderr, given, memory_mb)
+            descriptors = (job_out, stdout_in, stderr_in, answer_in, *members)
+            return cls(mine, group, job, answers, stdout, stderr, descriptors, memory_mb)
         except BaseException:
             _clear(mine, group)
             raise

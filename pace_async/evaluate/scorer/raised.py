@@ -30,24 +30,26 @@ class Raised:
             text = "".join(self._lines(error))
             sys.stderr.write(text[-LONGEST_TRACEBACK:])
             sys.stderr.flush()
-        said = " ".join(str(error)[:LONGEST_WORDS].split())
-        words = f"{kind}: {said}" if said else kind
+        message = " ".join(str(error)[:LONGEST_WORDS].split())
+        words = f"{kind}: {message}" if message else kind
         return f"{where}: {words}" if where else words
 
     def _lines(self, error: BaseException) -> list[str]:
         """A traceback. For a text that is not Python only the place, because the frames are the importer's, and the
         error itself is in the report."""
-        if isinstance(error, SyntaxError) and error.filename and self._named(error.filename, error.lineno):
+        if isinstance(error, SyntaxError) and error.filename and self._relative_place(error.filename, error.lineno):
             return traceback.format_exception_only(error)[:-1]
         return traceback.format_exception(error)
 
     def _place(self, error: BaseException) -> str:
         """The innermost line in a file of the task's folder, empty if there is none."""
         if isinstance(error, SyntaxError) and error.filename:
-            return self._named(error.filename, error.lineno)
+            return self._relative_place(error.filename, error.lineno)
         frames = traceback.extract_tb(error.__traceback__)
-        return next((said for frame in reversed(frames) if (said := self._named(frame.filename, frame.lineno))), "")
+        return next(
+            (place for frame in reversed(frames) if (place := self._relative_place(frame.filename, frame.lineno))), ""
+        )
 
-    def _named(self, file: str, line: int | None) -> str:
+    def _relative_place(self, file: str, line: int | None) -> str:
         path = Path(file).resolve()
         return f"{path.relative_to(self._folder)}, line {line}" if path.is_relative_to(self._folder) else ""

@@ -127,7 +127,7 @@ class Scorer:
         """JSON text of each instance. Raises UsageError if the evaluator cannot make them, NotHere with its own
         message if it misses a file."""
         if (seed, stage) not in self._instances:
-            reply = _told(await self._ask({"op": "instances", **_chosen(seed, stage)}, ()), seed)
+            reply = _without_seed(await self._ask({"op": "instances", **_instance_choice(seed, stage)}, ()), seed)
             if "missing" in reply:
                 raise NotHere(f"{reply['missing'].rstrip('.')}.")
             if "fault" in reply:
@@ -140,12 +140,12 @@ class Scorer:
         evaluator itself failed, and InfrastructureFault if the scorer died."""
         request = {
             "op": "so_far" if so_far else "score",
-            **_chosen(outputs.seed, outputs.stage),
+            **_instance_choice(outputs.seed, outputs.stage),
             "lengths": [len(text) for text in outputs.texts],
             "seconds": list(outputs.seconds),
             "overhead": outputs.overhead,
         }
-        reply = _told(await self._ask(request, outputs.texts), outputs.seed)
+        reply = _without_seed(await self._ask(request, outputs.texts), outputs.seed)
         if "memory" in reply or ("fault" in reply and self._out_of_memory):
             async with self._lock:
                 await self._stop()  # its state is unknown
@@ -244,8 +244,10 @@ class Scorer:
             "seconds": self._bounds.seconds,
             "values": self._bounds.values,
         }
-        given = (self._settings, self._stages, bounds)
-        return python_module("pace_async.evaluate.scorer.scorer_process", str(self._evaluator), *map(json.dumps, given))
+        arguments = (self._settings, self._stages, bounds)
+        return python_module(
+            "pace_async.evaluate.scorer.scorer_process", str(self._evaluator), *map(json.dumps, arguments)
+        )
 
     def _advice(self, hello: Mapping[str, Any]) -> str:
         if "memory" not in hello:
@@ -328,7 +330,7 @@ class Scorers:
         self._free.release()
 
 
-def _chosen(seed: int, stage: str) -> dict[str, Any]:
+def _instance_choice(seed: int, stage: str) -> dict[str, Any]:
     """Which instances a request is about. Practice has a seed that no other evaluation has, and is scored as in the
     last stage."""
     if stage == PRACTICE:
@@ -336,6 +338,6 @@ def _chosen(seed: int, stage: str) -> dict[str, Any]:
     return {"seed": seed, "stage": stage}
 
 
-def _told(reply: dict[str, Any], seed: int) -> dict[str, Any]:
+def _without_seed(reply: dict[str, Any], seed: int) -> dict[str, Any]:
     """The reply, with a secret seed removed from its texts."""
     return {name: without_secret(value, seed) if isinstance(value, str) else value for name, value in reply.items()}

@@ -25,8 +25,8 @@ def scorer_log() -> Generator[Path]:
         try:
             yield log
         except PaceError as error:
-            if said := printed(log):
-                error.add_note(f"What the evaluator printed:\n{said}")
+            if output := printed(log):
+                error.add_note(f"What the evaluator printed:\n{output}")
             raise
 
 

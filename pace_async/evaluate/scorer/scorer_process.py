@@ -98,14 +98,14 @@ def read_score(result: object) -> tuple[float, dict[str, float]]:
     """The result of an evaluator's `score`: a finite number under "score", and other finite numbers, also those of
     numpy, torch and the standard library. Raises Invalid, which names the evaluator for what is no number."""
     if not isinstance(result, dict) or "score" not in result:
-        why = 'the evaluator returned no mapping with a "score"'
-        raise Invalid(why, why)
+        reason = 'the evaluator returned no mapping with a "score"'
+        raise Invalid(reason, reason)
     numbers: dict[str, float] = {}
     for name, value in cast("dict[object, object]", result).items():
         number = _as_float(value)
         if number is None:
-            why = f"{name} is {type(value).__name__}, not a number: {value!r}"[:200]
-            raise Invalid(why, why)
+            reason = f"{name} is {type(value).__name__}, not a number: {value!r}"[:200]
+            raise Invalid(reason, reason)
         if not math.isfinite(number):
             raise Invalid(f"{name} is not a finite number: {number!r}"[:200])
         if not is_bounded(number):
@@ -169,8 +169,8 @@ def _score(
 
 def _fault(error: BaseException, raised: Raised) -> dict[str, Any]:
     if isinstance(error, FileNotFoundError) and error.errno is None:  # the evaluator's own message for the user
-        said = str(error)[:LONGEST_REASON]
-        return {"fault": said, "missing": said}
+        message = str(error)[:LONGEST_REASON]
+        return {"fault": message, "missing": message}
     reply: dict[str, Any] = {"fault": raised.tell(error)}
     if isinstance(error, MemoryError):
         reply["memory"] = True

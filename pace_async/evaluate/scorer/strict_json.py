@@ -20,8 +20,8 @@ class Invalid(ValueError):
     """The candidate's outputs, or the score that follows from them, are not allowed. `raised` is the place of an
     evaluator's own error about them, if there is one."""
 
-    def __init__(self, why: str, raised: str = "") -> None:
-        super().__init__(why)
+    def __init__(self, reason: str, raised: str = "") -> None:
+        super().__init__(reason)
         self.raised = raised
 
 
@@ -54,12 +54,12 @@ def _size(data: bytes, left: int, most: int) -> int:
         _too_many(most)
     structure = b"".join(quoted.split(b'"')[::2]) if b'"' in quoted else quoted
     opened = structure.count(b"[") + structure.count(b"{")
-    held = 1 + opened + structure.count(b",") + structure.count(b":")
-    if held > left or structure.count(b"]") + structure.count(b"}") > left:
+    count = 1 + opened + structure.count(b",") + structure.count(b":")
+    if count > left or structure.count(b"]") + structure.count(b"}") > left:
         _too_many(most)
     if opened > DEEPEST:
         _refuse_deep(structure.translate(_ONE_KIND, _NO_BRACKETS))
-    return held
+    return count
 
 
 def _refuse_deep(brackets: bytes) -> None:

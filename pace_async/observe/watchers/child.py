@@ -39,7 +39,7 @@ def main() -> None:
     begun = cast("Message", json.loads(first))
     waiting: queue.Queue[Message | None] = queue.Queue(WAITING)
     patience = REPLAY_S if begun["replay"] else LAST_S
-    threading.Thread(target=_read, args=(waiting, patience), daemon=True).start()
+    threading.Thread(target=_queue_batches, args=(waiting, patience), daemon=True).start()
 
     def answer(**told: object) -> None:
         answers.write(json.dumps(told) + "\n")
@@ -52,7 +52,7 @@ def main() -> None:
         if begun["replay"]:
             answer()
         while (message := waiting.get()) is not None:
-            watcher.write([_record(one) for one in message["records"]])
+            watcher.write([_record(record) for record in message["records"]])
         watcher.close()
     except Exception as error:
         usage = isinstance(error, UsageError)
@@ -62,7 +62,7 @@ def main() -> None:
     answer()
 
 
-def _read(waiting: "queue.Queue[Message | None]", patience: float) -> None:
+def _queue_batches(waiting: "queue.Queue[Message | None]", patience: float) -> None:
     """Queue the batches. After the last one the process has so many seconds."""
     for line in sys.stdin.buffer:
         if not line.endswith(b"\n"):
@@ -75,17 +75,20 @@ def _read(waiting: "queue.Queue[Message | None]", patience: float) -> None:
 
 
 def _open(begun: Message) -> Watcher:
-    told = begun["logged"]
-    folder = None if told["folder"] is None else Path(told["folder"])
+    logged_run = begun["logged"]
+    folder = None if logged_run["folder"] is None else Path(logged_run["folder"])
     factory = cast("WatcherFactory", resolve_name(begun["code"]))
     watcher = factory(begun["argument"])
-    watcher.begin(LoggedRun(told["run"], told["task"], told["began"], folder, told["settings"]), replay=begun["replay"])
+    watcher.begin(
+        LoggedRun(logged_run["run"], logged_run["task"], logged_run["began"], folder, logged_run["settings"]),
+        replay=begun["replay"],
+    )
     return watcher
 
 
-def _record(told: Message) -> Record:
-    told["completions"] = tuple(Completion(**one) for one in told["completions"])
-    return Record(**told)
+def _record(message: Message) -> Record:
+    message["completions"] = tuple(Completion(**completion) for completion in message["completions"])
+    return Record(**message)
 
 
 if __name__ == "__main__":

@@ -12,16 +12,16 @@ Chosen = tuple[str, Watcher]
 """A watcher and its name."""
 
 
-def watchers_of(named: Sequence[str], flag: str = "--log") -> list[Chosen]:
+def watchers_of(choices: Sequence[str], flag: str = "--log") -> list[Chosen]:
     """The watchers of `NAME` or `NAME=ARG`. Raises UsageError for an unknown name, a name given twice, and a package
     that is missing. Nothing of a logger is loaded."""
-    found: list[Chosen] = []
-    for one in named:
-        name, equals, argument = one.partition("=")
-        if any(name == other for other, _ in found):
+    watchers: list[Chosen] = []
+    for choice in choices:
+        name, equals, argument = choice.partition("=")
+        if any(name == other for other, _ in watchers):
             raise UsageError(f"{flag} {name} was given twice.")
-        found.append((name, _factory(name, flag)(argument if equals else None)))
-    return found
+        watchers.append((name, _factory(name, flag)(argument if equals else None)))
+    return watchers
 
 
 def _factory(name: str, flag: str) -> WatcherFactory:

@@ -56,7 +56,7 @@ class Writing:
                         continue
                     view = fold(self._view, entry.fact)
                     try:
-                        record = record_of(entry.fact, view, self._began, self._said)
+                        record = record_of(entry.fact, view, self._began, self._said_of)
                     except UsageError:  # the database is away: this fact comes again
                         self._following.seq = entry.seq - 1
                         raise
@@ -70,7 +70,7 @@ class Writing:
             if batch:
                 self._write(batch)
 
-    def _said(self, leases: Sequence[int]) -> Mapping[int, Said]:
+    def _said_of(self, leases: Sequence[int]) -> Mapping[int, Said]:
         return self._reader.ask(said_of, leases)
 
     def _write(self, batch: list[Record]) -> None:

@@ -51,8 +51,8 @@ class SeparateWatcher:
                 start_new_session=True,  # Ctrl-C drains the run, and must not end the log before
             )
         leave_own_limits(self._process.pid)
-        told = {**asdict(logged), "folder": None if logged.folder is None else str(logged.folder)}
-        self._send({"code": self._code, "argument": self._argument, "replay": replay, "logged": told})
+        fields = {**asdict(logged), "folder": None if logged.folder is None else str(logged.folder)}
+        self._send({"code": self._code, "argument": self._argument, "replay": replay, "logged": fields})
         if replay:
             self._answer(None)
 
@@ -110,14 +110,14 @@ class SeparateWatcher:
 
 def _environment() -> dict[str, str]:
     """What a child of ours gets, and what loggers and connections are set up with. No provider's key."""
-    wanted = {
+    settings = {
         name: value
         for name, value in os.environ.items()
         if name.startswith(_FAMILIES) or name.upper() in _NAMES or name in ("NETRC", "USER", "LOGNAME")
     }
-    kept = clean_environment()
-    kept.pop("HF_HUB_OFFLINE", None)
-    return {**kept, **wanted}
+    environment = clean_environment()
+    environment.pop("HF_HUB_OFFLINE", None)
+    return {**environment, **settings}
 
 
 def _errors_of(folder: Path | None, name: str) -> IO[bytes]:

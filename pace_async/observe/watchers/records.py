@@ -20,9 +20,9 @@ SaidFor = Callable[[Sequence[int]], Mapping[int, Said]]
 """What was said for these leases, as far as it is known."""
 
 
-def record_of(event: Event, view: RunView, began: float, said: SaidFor) -> Record | None:
+def record_of(event: Event, view: RunView, began: float, rollouts_of: SaidFor) -> Record | None:
     """The record of an event, None if it has no figures. `view` is the one just after it, `began` when the run was
-    made. `said` gives what the advisor said for the leases of a group."""
+    made. `rollouts_of` gives what the advisor said for the leases of a group."""
     completions = ()
     match event:
         case Evaluated():
@@ -37,7 +37,7 @@ def record_of(event: Event, view: RunView, began: float, said: SaidFor) -> Recor
                 "learner/staleness_mean": sum(ages) / len(ages),
                 "learner/staleness_max": max(ages),
             }
-            completions = completions_of(event, said(event.leases))
+            completions = completions_of(event, rollouts_of(event.leases))
         case GroupEnded():
             values = {
                 **{f"learner/{name}": value for name, value in event.metrics.items()},
@@ -71,10 +71,10 @@ def _finite(values: Mapping[str, float | None]) -> dict[str, float]:
     return {name: float(value) for name, value in values.items() if value is not None and math.isfinite(value)}
 
 
-def completions_of(group: GroupShipped, said: Mapping[int, Said]) -> tuple[Completion, ...]:
+def completions_of(group: GroupShipped, rollouts: Mapping[int, Said]) -> tuple[Completion, ...]:
     """A row for each rollout of a group. Unknown values are empty."""
     nothing = Said((), None)
-    heard = [said.get(lease, nothing) for lease in group.leases]
+    heard = [rollouts.get(lease, nothing) for lease in group.leases]
     advantages = group.advantages or (None,) * len(group.leases)
     return tuple(
         Completion(

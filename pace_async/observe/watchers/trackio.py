@@ -53,7 +53,9 @@ class Trackio:
         for record in records:
             values: dict[str, Any] = {**record.values, **axes(record)}
             if record.completions:
-                values["completions"] = self._trackio.Table(data=[asdict(one) for one in record.completions])
+                values["completions"] = self._trackio.Table(
+                    data=[asdict(completion) for completion in record.completions]
+                )
             self._run.log(values, step=record.candidates)
         self._refuse_loss()
 

@@ -67,7 +67,7 @@ class WeightsAndBiases:
         for record in records:
             values: dict[str, Any] = {**record.values, **axes(record)}
             if record.completions:
-                rows = [list(asdict(one).values()) for one in record.completions]
+                rows = [list(asdict(completion).values()) for completion in record.completions]
                 values["completions"] = self._wandb.Table(columns=_COLUMNS, data=rows, allow_mixed_types=True)
             self._run.log(values)
 

@@ -29,20 +29,20 @@ def instances(seed: int) -> list[dict[str, str]]:
 def score(instances: list[dict[str, str]], outputs: list[Any]) -> dict[str, float]:
     """Raises ValueError for an output that no program of the task's command writes."""
     ratios = [ratio_of(path, output) for path, output in zip(tests(), outputs, strict=True)]
-    return {"score": 100 * sum(ratios) / len(ratios), "tests_without_a_score": sum(one == 0 for one in ratios)}
+    return {"score": 100 * sum(ratios) / len(ratios), "tests_without_a_score": sum(ratio == 0 for ratio in ratios)}
 
 
 def ratio_of(test: Path, output: Any) -> float:
     """The share of a test's points. An answer may be better than 1 where the problem has no best one."""
-    given = cast("dict[str, Any]", output) if isinstance(output, dict) else {}
-    if not isinstance(given.get("output"), str):
+    fields = cast("dict[str, Any]", output) if isinstance(output, dict) else {}
+    if not isinstance(fields.get("output"), str):
         raise ValueError("an output is not what the command of the task writes")
-    if given.get("why"):
+    if fields.get("why"):
         return 0.0
     answer = next((path for path in (test.with_suffix(".ans"), test.with_suffix(".out")) if path.is_file()), None)
     with tempfile.TemporaryDirectory() as folder:
         written, empty = Path(folder, "out.txt"), Path(folder, "ans.txt")
-        written.write_text(given["output"], encoding="utf-8", errors="replace")
+        written.write_text(fields["output"], encoding="utf-8", errors="replace")
         empty.touch()
         try:
             done = subprocess.run(
@@ -54,6 +54,6 @@ def ratio_of(test: Path, output: Any) -> float:
             )
         except subprocess.TimeoutExpired:
             return 0.0
-    said = (done.stdout or done.stderr).decode("utf-8", "replace")
-    found = re.search(r"Ratio: (\d+(?:\.\d*)?|\.\d+)", said)
-    return float(found[1]) if found else float(done.returncode == 0)
+    message = (done.stdout or done.stderr).decode("utf-8", "replace")
+    match = re.search(r"Ratio: (\d+(?:\.\d*)?|\.\d+)", message)
+    return float(match[1]) if match else float(done.returncode == 0)

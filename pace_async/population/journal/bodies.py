@@ -121,13 +121,13 @@ class _Codec:
         definitions: list[Any] = []
         for field in fields(cast("Any", cls)):
             if field.default is not MISSING:
-                given: Any = msgspec.field(default=field.default)
+                default: Any = msgspec.field(default=field.default)
             elif field.default_factory is not MISSING:
-                given = msgspec.field(default_factory=dict[str, Any])
+                default = msgspec.field(default_factory=dict[str, Any])
             else:
                 definitions.append((field.name, parts[field.name].type))
                 continue
-            definitions.append((field.name, parts[field.name].type, given))
+            definitions.append((field.name, parts[field.name].type, default))
         self.struct = msgspec.defstruct(cls.__name__, definitions, frozen=True, omit_defaults=True, kw_only=True)
         self._decoder = msgspec.json.Decoder(self.struct)
 
@@ -138,8 +138,8 @@ class _Codec:
     def stored(self, value: Any, blobs: Blobs) -> Any:
         """The stored form of a value. What it refers to is added to `blobs`."""
         values = {name: getattr(value, name) for name in self._names}
-        for name, there in self._there.items():
-            values[name] = there(values[name], blobs)
+        for name, convert in self._there.items():
+            values[name] = convert(values[name], blobs)
         return self.struct(**values)
 
     def given(self, stored: Any, content: Lookup | None, instead: Mapping[str, Any] = NOTHING) -> Any:

@@ -143,24 +143,24 @@ _DECODER = msgspec.msgpack.Decoder(_State)
 
 def encoding_of(state: RunState) -> Callable[[], bytes]:
     """Takes hold of the state as it is now. What it returns encodes it, in any thread."""
-    seen, memory = state.visible, state.memory
+    visible_state, memory = state.visible, state.memory
     programs = _Programs()
     plain: dict[str, Any] = {name: getattr(state, name) for name in (*PLAIN, *VALUES)}
     tables: dict[str, Any] = {name: dict(getattr(state, name)) for name in TABLES}
     islands = tuple(state.islands[number] for number in sorted(state.turns))
     running = tuple(replace(underway, paid=dict(underway.paid)) for underway in state.running.values())
     complete, training = tuple(state.complete.values()), state.training
-    own, best, elites, front = state.seed_program, state.best, dict(seen.elites), seen.front
+    own, best, elites, front = state.seed_program, state.best, dict(visible_state.elites), visible_state.front
     visible: dict[str, Any] = {
-        "pools": dict(seen.pools),
-        "results": dict(seen.results),
-        "edits": tuple(seen.edits.items()),
+        "pools": dict(visible_state.pools),
+        "results": dict(visible_state.results),
+        "edits": tuple(visible_state.edits.items()),
     }
     views = {
         number: _Remembered(tuple(view.ideas.values()), tuple(view.tested.values()))
         for number, view in memory.views.items()
     }
-    scores, ended, given, first = dict(memory.scores), dict(memory.ended), memory.given, memory.first
+    scores, ended, given_ideas, first = dict(memory.scores), dict(memory.ended), memory.given, memory.first
     banned = dict(memory.banned)
     earlier = memory.earlier
 
@@ -184,7 +184,7 @@ def encoding_of(state: RunState) -> Callable[[], bytes]:
             memory=views,
             scores=scores,
             ended=ended,
-            given=given,
+            given=given_ideas,
             first=first,
             banned=banned,
             earlier=earlier,
@@ -269,7 +269,7 @@ def _open(underway: Underway, programs: _Programs) -> _Open:
     return _Open(
         replace(underway, migrant=programs.named_or_none(underway.migrant), **without),
         advice=_body(underway.advice),
-        tries=tuple(body_of(tried) for tried in underway.tries),
+        tries=tuple(body_of(attempt) for attempt in underway.tries),
         stages=tuple(body_of(stage) for stage in underway.stages),
         claim=_body(underway.claim),
         answers=tuple(Blobs().call(call, keep=False) for call in underway.answers),
@@ -309,10 +309,10 @@ def _state(stored: _State, terms: Terms, reading: Reading) -> RunState:
         training=tuple(_rollout(rollout, named(rollout.rest.member), reading) for rollout in stored.training),
         **tables,
     )
-    seen, memory = state.visible, state.memory
-    seen.elites = {number: members[place] for number, place in stored.elites.items()}
-    seen.front = tuple(members[place] for place in stored.front)
-    seen.pools, seen.results, seen.edits = stored.pools, stored.results, dict(stored.edits)
+    visible, memory = state.visible, state.memory
+    visible.elites = {number: members[place] for number, place in stored.elites.items()}
+    visible.front = tuple(members[place] for place in stored.front)
+    visible.pools, visible.results, visible.edits = stored.pools, stored.results, dict(stored.edits)
     memory.views = {
         number: Results.of(memory.fitness, view.ideas, view.tested) for number, view in stored.memory.items()
     }
@@ -341,7 +341,7 @@ def _underway(stored: _Open, migrant: Member | None, reading: Reading) -> Underw
         stored.rest,
         migrant=migrant,
         advice=None if stored.advice is None else value_of(Advised, stored.advice, content, unread),
-        tries=tuple(value_of(ImplementerTry, tried, content) for tried in stored.tries if whole),
+        tries=tuple(value_of(ImplementerTry, attempt, content) for attempt in stored.tries if whole),
         stages=tuple(value_of(CascadeStageEnded, stage, content) for stage in stored.stages if whole),
         claim=value_of(Claimed, stored.claim, content) if stored.claim is not None and whole else None,
         answers=tuple(call_of(call, content) for call in stored.answers if whole),

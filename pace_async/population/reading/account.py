@@ -93,18 +93,20 @@ def _candidates(connection: Connection, run_id: int) -> tuple[CompletedCandidate
         .where(CandidateRow.run_id == run_id)
         .order_by(CandidateRow.at, CandidateRow.candidate)
     ).all()
-    told = _told(connection, run_id, None if len(rows) <= TOLD else worth_telling(rows, fitness))
+    texts = _ideas_and_experiments(connection, run_id, None if len(rows) <= TOLD else worth_telling(rows, fitness))
     best: float | None = None
-    found: list[CompletedCandidate] = []
+    candidates: list[CompletedCandidate] = []
     for place, (candidate, outcome, score, parent, island, at) in enumerate(rows):
         if score is not None and (best is None or fitness.better(score, best)):
             best = score
-        idea, experiment = told.get(candidate, (None, None))
-        found.append(CompletedCandidate(place, candidate, outcome, score, best, parent, island, idea, experiment, at))
-    return tuple(found)
+        idea, experiment = texts.get(candidate, (None, None))
+        candidates.append(
+            CompletedCandidate(place, candidate, outcome, score, best, parent, island, idea, experiment, at)
+        )
+    return tuple(candidates)
 
 
-def _told(
+def _ideas_and_experiments(
     connection: Connection, run_id: int, chosen: Collection[int] | None
 ) -> dict[int, tuple[str | None, str | None]]:
     """Idea and experiment of the chosen candidates, or of all."""

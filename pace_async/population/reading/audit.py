@@ -68,8 +68,8 @@ def audit(connection: Connection) -> Iterator[Check]:
     for run_id, name in connection.execute(text("SELECT run_id, name FROM runs ORDER BY run_id")).all():
         rows = _Rows(connection, run_id)
         for check in _RUN_CHECKS:
-            found = check(rows)
-            yield Check(f"{found.name} ({name})", found.found, found.wrong)
+            result = check(rows)
+            yield Check(f"{result.name} ({name})", result.found, result.wrong)
 
 
 def _conservation(rows: _Rows) -> Check:
@@ -120,8 +120,8 @@ def _staleness(rows: _Rows) -> Check:
            ORDER BY l.lease""",
     )
     promise = f"no bound under the policy soft, {bound} in the mean" if soft else f"bound {bound}"
-    found = f"at most {worst} in what was trained" if trained else "nothing was trained"
-    return Check("staleness", f"{found}, {promise}", tuple(wrong[:SHOWN]))
+    summary = f"at most {worst} in what was trained" if trained else "nothing was trained"
+    return Check("staleness", f"{summary}, {promise}", tuple(wrong[:SHOWN]))
 
 
 def _versions(rows: _Rows) -> Check:

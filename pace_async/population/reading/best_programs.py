@@ -17,12 +17,12 @@ def best_programs(connection: Connection, run_id: int, most: int | None) -> list
         .where(of_run, row.merit.is_not(None), row.program.is_not(None))
         .order_by(row.merit.desc(), row.candidate)
     ).all()
-    found: dict[str | None, int] = {}
+    by_digest: dict[str | None, int] = {}
     for candidate, digest in sorted(ranked, key=lambda each: each[0] != best):
-        found.setdefault(digest, candidate)
+        by_digest.setdefault(digest, candidate)
     programs: list[tuple[int, str, float]] = []
-    for candidate in [*found.values()][:most]:
-        asked = select(row.program, row.score).where(of_run, row.candidate == candidate)
-        program, score = connection.execute(asked).one()
+    for candidate in [*by_digest.values()][:most]:
+        statement = select(row.program, row.score).where(of_run, row.candidate == candidate)
+        program, score = connection.execute(statement).one()
         programs.append((candidate, whole(connection, run_id, program or ""), score or 0.0))
     return programs

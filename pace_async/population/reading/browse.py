@@ -49,8 +49,8 @@ def browse(connection: Connection, run_id: int, chosen: Selection, first: int = 
     is not a condition, names an unknown column, or takes longer than PAGE_S seconds."""
     if chosen.order not in COLUMNS:
         raise UsageError(f"there is no column {chosen.order!r}")
-    shown = columns(*COLUMNS, unpriced=unpriced_of(connection, run_id))
-    statement = candidates_with_experiments(*shown).where(CandidateRow.run_id == run_id)
+    expressions = columns(*COLUMNS, unpriced=unpriced_of(connection, run_id))
+    statement = candidates_with_experiments(*expressions).where(CandidateRow.run_id == run_id)
     every = statement.compile(connection, compile_kwargs={"literal_binds": True})
     where = f"WHERE (\n{chosen.where}\n)" if chosen.where.strip() else ""
     order = f"{chosen.order} {'DESC' if chosen.descending else 'ASC'} NULLS LAST, candidate DESC"

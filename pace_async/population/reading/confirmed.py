@@ -43,22 +43,28 @@ class Equals:
     candidates: tuple[int, ...]
 
 
-def equals_of(best: int, tried: tuple[Tried, ...], fitness: Fitness) -> Equals:
-    """Pure. `tried` are all confirmed programs."""
-    noise = median(abs(one.score - one.confirmed) for one in tried) if tried else None
-    own = next((one.confirmed for one in tried if one.candidate == best), None)
+def equals_of(best: int, programs: tuple[Tried, ...], fitness: Fitness) -> Equals:
+    """Pure. `programs` are all confirmed ones."""
+    noise = median(abs(program.score - program.confirmed) for program in programs) if programs else None
+    own = next((program.confirmed for program in programs if program.candidate == best), None)
     if noise is None or own is None:
         return Equals(noise, ())
-    near = [one for one in tried if one.candidate != best and abs(one.confirmed - own) <= noise * (1 + 1e-9)]
-    near.sort(key=lambda one: (-fitness.merit(one.confirmed), one.candidate))
-    return Equals(noise, tuple(one.candidate for one in near))
+    near = [
+        program
+        for program in programs
+        if program.candidate != best and abs(program.confirmed - own) <= noise * (1 + 1e-9)
+    ]
+    near.sort(key=lambda program: (-fitness.merit(program.confirmed), program.candidate))
+    return Equals(noise, tuple(program.candidate for program in near))
 
 
 def best_candidate(connection: Connection, run_id: int) -> int | None:
     """The best program, in the order of the leaderboard. None before the first score."""
     by_confirmed, fitness = _run(connection, run_id)
-    if by_confirmed and (tried := tried_of(connection, run_id)):
-        merits = ((fitness.merit(one.confirmed), fitness.merit(one.score), -one.candidate) for one in tried)
+    if by_confirmed and (programs := tried_of(connection, run_id)):
+        merits = (
+            (fitness.merit(program.confirmed), fitness.merit(program.score), -program.candidate) for program in programs
+        )
         return -max(merits)[2]
     best = select(CandidateRow.candidate).where(CandidateRow.run_id == run_id, CandidateRow.merit.is_not(None))
     return connection.execute(best.order_by(CandidateRow.merit.desc(), CandidateRow.candidate).limit(1)).scalar()
@@ -80,10 +86,10 @@ def tried_of(connection: Connection, run_id: int) -> tuple[Tried, ...]:
         )
         .order_by(CandidateRow.candidate, FreshScoreRow.number)
     )
-    found: dict[int, Tried] = {}
+    programs: dict[int, Tried] = {}
     for row in rows:
-        found.setdefault(row.candidate, Tried(row.candidate, row.score, row.confirmed))
-    return tuple(found.values())
+        programs.setdefault(row.candidate, Tried(row.candidate, row.score, row.confirmed))
+    return tuple(programs.values())
 
 
 def repeats_of(connection: Connection, run_id: int, candidate: int) -> tuple[float, ...]:
@@ -107,18 +113,18 @@ def repeats_in(connection: Connection, run_id: int) -> int:
 async def newest_attempt(population: Population, run: str, candidate: int) -> int | None:
     """The number of the newest evaluation of a candidate on the hidden instances. None if it is not complete, was
     scored by an earlier evaluator, or the database is away."""
-    row, made = CandidateRow, EvaluationAttemptRow
-    same = and_(made.run_id == row.run_id, made.lease == row.candidate, made.stage == FULL, made.fresh == 0)
-    newest = select(func.max(made.attempt)).select_from(row).join(made, same).where(row.candidate == candidate)
+    row, attempt = CandidateRow, EvaluationAttemptRow
+    same = and_(attempt.run_id == row.run_id, attempt.lease == row.candidate, attempt.stage == FULL, attempt.fresh == 0)
+    newest = select(func.max(attempt.attempt)).select_from(row).join(attempt, same).where(row.candidate == candidate)
 
-    def asked(connection: Connection) -> int | None:
+    def question(connection: Connection) -> int | None:
         run_id = connection.execute(select(RunRow.run_id).where(RunRow.name == run)).scalar_one()
         if candidate <= last_lease_before(connection, run_id):
             return None
         return connection.execute(newest.where(row.run_id == run_id)).scalar()
 
     try:
-        return await population.read(asked)
+        return await population.read(question)
     except (DBAPIError, OSError):
         return None
 

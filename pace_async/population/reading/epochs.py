@@ -42,12 +42,12 @@ def epochs_of(connection: Connection, run_id: int) -> tuple[Epoch, ...]:
         .where(row.run_id == run_id)
         .order_by(row.epoch)
     )
-    return tuple(Epoch(*found) for found in rows)
+    return tuple(Epoch(*record) for record in rows)
 
 
 def in_force_of(connection: Connection, run_id: int) -> Epoch | None:
     """The epoch whose scores are in force, None for the evaluator that the run began with."""
-    return next((one for one in reversed(epochs_of(connection, run_id)) if one.in_force), None)
+    return next((epoch for epoch in reversed(epochs_of(connection, run_id)) if epoch.in_force), None)
 
 
 def last_lease_before(connection: Connection, run_id: int) -> int:
@@ -65,14 +65,14 @@ def programs_of(connection: Connection, run_id: int, best: int | None) -> list[i
     if best is None:
         return list(connection.execute(has_program.order_by(row.candidate)).scalars())
     ranked = has_program.where(row.merit.is_not(None)).order_by(row.merit.desc(), row.candidate).limit(best)
-    return [0, *(one for one in connection.execute(ranked).scalars() if one != 0)]
+    return [0, *(candidate for candidate in connection.execute(ranked).scalars() if candidate != 0)]
 
 
 def program_of(connection: Connection, run_id: int, candidate: int) -> str:
     """The program of a candidate that has one."""
     row = CandidateRow
-    found = connection.execute(select(row.program).where(row.run_id == run_id, row.candidate == candidate))
-    return whole(connection, run_id, found.scalar_one() or "")
+    result = connection.execute(select(row.program).where(row.run_id == run_id, row.candidate == candidate))
+    return whole(connection, run_id, result.scalar_one() or "")
 
 
 def rescored_of(connection: Connection, run_id: int, epoch: int) -> set[int]:
@@ -96,7 +96,7 @@ def open_leases_of(connection: Connection, run_id: int) -> list[tuple[int, int]]
         .where(row.run_id == run_id, row.state == "open", row.stage.in_(("admitted", "advised")))
         .order_by(row.lease)
     )
-    return [(found.lease, found.island) for found in rows]
+    return [(lease.lease, lease.island) for lease in rows]
 
 
 def last_lease_of(connection: Connection, run_id: int) -> int:
@@ -108,21 +108,21 @@ def last_lease_of(connection: Connection, run_id: int) -> int:
 def rescoring_of(connection: Connection, run_id: int, epoch: int, fitness: Fitness) -> Rescoring:
     """The results of an epoch for every program that it scored. Scores that were kept in it when the next one came into
     force have the time of their candidates."""
-    row, made = EpochScoreRow, CandidateRow
+    row, candidate = EpochScoreRow, CandidateRow
     statement = (
-        select(row.candidate, row.outcome, row.score, row.reward, row.metrics, made.island, made.program)
-        .join(made, (made.run_id == row.run_id) & (made.candidate == row.candidate))
-        .where(row.run_id == run_id, row.epoch == epoch, row.at != made.at)
+        select(row.candidate, row.outcome, row.score, row.reward, row.metrics, candidate.island, candidate.program)
+        .join(candidate, (candidate.run_id == row.run_id) & (candidate.candidate == row.candidate))
+        .where(row.run_id == run_id, row.epoch == epoch, row.at != candidate.at)
         .order_by(row.candidate)
     )
     scores: dict[int, NewScore] = {}
 
     def members() -> Iterator[tuple[int, Member]]:
-        for found in connection.execute(statement.execution_options(yield_per=500)):
-            costs = fitness.costs(found.metrics)
-            scores[found.candidate] = NewScore(found.outcome, found.score, found.reward, costs)
-            if found.score is not None:
-                program = whole(connection, run_id, found.program)
-                yield found.island or 0, Member(found.candidate, program, found.score, costs=costs)
+        for result in connection.execute(statement.execution_options(yield_per=500)):
+            costs = fitness.costs(result.metrics)
+            scores[result.candidate] = NewScore(result.outcome, result.score, result.reward, costs)
+            if result.score is not None:
+                program = whole(connection, run_id, result.program)
+                yield result.island or 0, Member(result.candidate, program, result.score, costs=costs)
 
     return Rescoring.of(scores, members())

@@ -91,10 +91,10 @@ def both_views(
     header, snapshot = header_of(connection, run_id), newest_snapshot(connection, run_id)
     if snapshot is None:
         return None
-    kept, folded = begin(header, snapshot.view), begin(header, None)
+    restored, folded = begin(header, snapshot.view), begin(header, None)
     for entry in takewhile(lambda entry: entry.seq <= snapshot.seq, facts_of(connection, run_id)):
         folded.take(entry.fact)
-    return snapshot.seq, kept, folded
+    return snapshot.seq, restored, folded
 
 
 def _scores_in_force(connection: Connection, run_id: int) -> dict[int, dict[str, Any]]:
@@ -107,7 +107,8 @@ def _scores_in_force(connection: Connection, run_id: int) -> dict[int, dict[str,
         select(row.candidate, *columns).where(row.run_id == run_id, row.candidate <= epoch.last_lease)
     )
     return {
-        found["candidate"]: {name: found[name] for name in found if name != "candidate"} for found in rows.mappings()
+        record["candidate"]: {name: record[name] for name in record if name != "candidate"}
+        for record in rows.mappings()
     }
 
 
@@ -126,8 +127,8 @@ class Following:
         mark = self._reader.mark()
         if mark == self._mark:
             return
-        with self._reader.at_one_moment() as held:
-            for entry in held.facts(self.seq, texts=self._texts):
+        with self._reader.at_one_moment() as reader:
+            for entry in reader.facts(self.seq, texts=self._texts):
                 self.seq = entry.seq
                 yield entry
         self._mark = mark

@@ -59,17 +59,17 @@ def hypervolumes_of(connection: Connection, run_id: int, fitness: Fitness) -> li
     placed, row = placed_of(run_id), CandidateRow
     of_run = (row.run_id == run_id, row.candidate == placed.c.candidate, row.merit.is_not(None))
     scored = select(placed.c.place, placed.c.at, row.candidate, row.score, row.metrics).where(*of_run)
-    found, front = list[tuple[int, float, float]](), tuple[OnFront, ...]()
+    increases, front = list[tuple[int, float, float]](), tuple[OnFront, ...]()
     if not fitness.aims:
-        return found
+        return increases
     for each in connection.execute(scored.order_by(placed.c.place).execution_options(yield_per=BATCH)):
         if costs := fitness.costs(each.metrics):
             before, front = front, with_point(front, OnFront(each.candidate, each.score, {}, costs))
-            if front != before and (volume := hypervolume([one.costs for one in front])) > (
-                found[-1][2] if found else -1
+            if front != before and (volume := hypervolume([program.costs for program in front])) > (
+                increases[-1][2] if increases else -1
             ):
-                found.append((each.place, each.at, volume))
-    return found
+                increases.append((each.place, each.at, volume))
+    return increases
 
 
 def refuse_unless_several(front: Front, run: str) -> None:

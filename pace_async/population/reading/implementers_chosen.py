@@ -30,10 +30,10 @@ def paid_of(connection: Connection, run_id: int, leases: Collection[int] | None)
     )
     if leases is not None:
         statement = statement.where(ImplementerCallRow.lease.in_(leases))
-    found: defaultdict[int, dict[str, float]] = defaultdict(dict)
+    payments: defaultdict[int, dict[str, float]] = defaultdict(dict)
     for row in connection.execute(statement.order_by(ImplementerCallRow.lease, ImplementerCallRow.ordinal)):
-        found[row.lease][row.model] = found[row.lease].get(row.model, 0.0) + row.cost_usd
-    return dict(found)
+        payments[row.lease][row.model] = payments[row.lease].get(row.model, 0.0) + row.cost_usd
+    return dict(payments)
 
 
 def results_of(connection: Connection, run_id: int) -> dict[str, dict[int, Result]]:
@@ -51,13 +51,13 @@ def results_of(connection: Connection, run_id: int) -> dict[str, dict[int, Resul
     if not rows:
         return {}
     paid = paid_of(connection, run_id, None)
-    found: defaultdict[str, dict[int, Result]] = defaultdict(dict)
+    results: defaultdict[str, dict[int, Result]] = defaultdict(dict)
     for row in rows:
         usd = paid.get(row.lease, {})
         if all(model == row.model for model in usd):
             result = Result(row.lease, row.kind, row.model, bool(row.gained), usd.get(row.model, 0.0))
-            found[row.state][row.lease] = result
-    return dict(found)
+            results[row.state][row.lease] = result
+    return dict(results)
 
 
 def tally(
@@ -74,11 +74,11 @@ def tally(
         {
             "kind": kind,
             "model": model,
-            "rollouts": len(found),
-            "gains": sum(result.gained for result in found),
-            "usd": None if unpriced and found and not any(result.usd for result in found) else _sum(found),
+            "rollouts": len(group),
+            "gains": sum(result.gained for result in group),
+            "usd": None if unpriced and group and not any(result.usd for result in group) else _sum(group),
         }
-        for (kind, model), found in sorted(groups.items())
+        for (kind, model), group in sorted(groups.items())
     ]
 
 
@@ -89,7 +89,7 @@ def _sum(results: Collection[Result]) -> float:
 def models_of_bandit(settings: Mapping[str, object], changes: Mapping[str, object]) -> list[str]:
     """The models that a bandit chooses among, by a run's settings and what resumes changed. None without a bandit."""
     own = cast("Mapping[str, object]", settings.get("implementer") or {})
-    given = {**{f"implementer.{key}": value for key, value in own.items()}, **changes}
-    if given.get("implementer.choice") != "bandit":
+    effective = {**{f"implementer.{key}": value for key, value in own.items()}, **changes}
+    if effective.get("implementer.choice") != "bandit":
         return []
-    return names_in(str(given["implementer.model"]))
+    return names_in(str(effective["implementer.model"]))

@@ -113,15 +113,15 @@ class Put:
 
 def put_in(connection: Connection, run_id: int, most: int) -> Sequence[Put]:
     """The newest entries of the inbox, those that were taken in too, the newest first."""
-    row, given, program, said = InboxRow, GivenIdeaRow, GivenProgramRow, SteeringRow
+    row, idea, program, word = InboxRow, GivenIdeaRow, GivenProgramRow, SteeringRow
     entries = connection.execute(
         select(
             *(row.entry, row.text, row.at, row.subject, row.number, row.program.is_not(None).label("is_program")),
-            *(program.lease, func.coalesce(given.after, said.after).label("after")),
+            *(program.lease, func.coalesce(idea.after, word.after).label("after")),
         )
-        .outerjoin(given, and_(given.run_id == row.run_id, given.entry == row.entry))
+        .outerjoin(idea, and_(idea.run_id == row.run_id, idea.entry == row.entry))
         .outerjoin(program, and_(program.run_id == row.run_id, program.entry == row.entry))
-        .outerjoin(said, and_(said.run_id == row.run_id, said.entry == row.entry))
+        .outerjoin(word, and_(word.run_id == row.run_id, word.entry == row.entry))
         .where(row.run_id == run_id)
         .order_by(row.entry.desc())
         .limit(most)
@@ -157,11 +157,11 @@ class Untried:
 
 def latest_untried(connection: Connection, run_id: int, most: int) -> Sequence[Untried]:
     """The newest of them, the newest first."""
-    idea, tried = IdeaRow, ExperimentRow
+    idea, experiment = IdeaRow, ExperimentRow
     rows = connection.execute(
         select(idea.idea, idea.description, idea.lease)
-        .outerjoin(tried, and_(tried.run_id == idea.run_id, tried.idea == idea.idea))
-        .where(idea.run_id == run_id, tried.lease.is_(None))
+        .outerjoin(experiment, and_(experiment.run_id == idea.run_id, experiment.idea == idea.idea))
+        .where(idea.run_id == run_id, experiment.lease.is_(None))
         .order_by(idea.idea.desc())
         .limit(most)
     )
@@ -172,7 +172,7 @@ def untaken(connection: Connection, run: str, after: int = 0) -> Sequence[Entry]
     """The ideas and words that the run called `run` has not taken in, by number, then the first program that waits
     behind the entry `after`, if any. Programs of more than LONGEST_PROGRAM characters and rows that say nothing are
     passed over."""
-    row, given, program, said = InboxRow, GivenIdeaRow, GivenProgramRow, SteeringRow
+    row, idea, program, word = InboxRow, GivenIdeaRow, GivenProgramRow, SteeringRow
     entries = (
         select(row.entry, row.text, row.at, row.program, row.subject, row.number)
         .join(RunRow, RunRow.run_id == row.run_id)
@@ -180,9 +180,9 @@ def untaken(connection: Connection, run: str, after: int = 0) -> Sequence[Entry]
         .order_by(row.entry)
     )
     words = (
-        entries.outerjoin(given, and_(given.run_id == row.run_id, given.entry == row.entry))
-        .outerjoin(said, and_(said.run_id == row.run_id, said.entry == row.entry))
-        .where(row.program.is_(None), given.entry.is_(None), said.entry.is_(None))
+        entries.outerjoin(idea, and_(idea.run_id == row.run_id, idea.entry == row.entry))
+        .outerjoin(word, and_(word.run_id == row.run_id, word.entry == row.entry))
+        .where(row.program.is_(None), idea.entry.is_(None), word.entry.is_(None))
     )
     programs = entries.outerjoin(program, and_(program.run_id == row.run_id, program.entry == row.entry)).where(
         row.program.is_not(None),
@@ -191,13 +191,13 @@ def untaken(connection: Connection, run: str, after: int = 0) -> Sequence[Entry]
         func.length(row.program) <= LONGEST_PROGRAM,
     )
     rows = (*connection.execute(words), *connection.execute(programs.limit(1)))
-    found = (
+    unchecked = (
         Entry(
             each.entry, _text(each.text), each.at, _text_or_none(each.program), _text_or_none(each.subject), each.number
         )
         for each in rows
     )
-    return [entry for entry in found if entry.is_sound]
+    return [entry for entry in unchecked if entry.is_sound]
 
 
 def _text_or_none(value: object) -> str | None:
@@ -236,18 +236,18 @@ async def named_in(
 def marks_of(connection: Connection, run_id: int, subject: Subject) -> dict[int, tuple[str, int | None]]:
     """The last word of a person about each number of this subject, and the newest lease when the run took it in, None
     if it has not yet."""
-    row, said = InboxRow, SteeringRow
+    row, word = InboxRow, SteeringRow
     words = connection.execute(
-        select(row.number, row.text, said.after)
-        .outerjoin(said, and_(said.run_id == row.run_id, said.entry == row.entry))
+        select(row.number, row.text, word.after)
+        .outerjoin(word, and_(word.run_id == row.run_id, word.entry == row.entry))
         .where(row.run_id == run_id, row.subject == subject)
         .order_by(row.entry)
     )
-    found: dict[int, tuple[str, int | None]] = {}
+    marks: dict[int, tuple[str, int | None]] = {}
     for number, text, after in words:
         if Entry(0, _text(text), 0.0, subject=subject, number=number).is_sound:
-            found[number or 0] = _text(text), after
-    return found
+            marks[number or 0] = _text(text), after
+    return marks
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,15 +263,15 @@ class GivenNote:
 
 def note_given(connection: Connection, run_id: int) -> GivenNote:
     """The run's page, whether or not it has taken it in."""
-    row, said = InboxRow, SteeringRow
-    found = connection.execute(
-        select(row.text, row.at, said.after, said.number)
-        .outerjoin(said, and_(said.run_id == row.run_id, said.entry == row.entry))
+    row, word = InboxRow, SteeringRow
+    note = connection.execute(
+        select(row.text, row.at, word.after, word.number)
+        .outerjoin(word, and_(word.run_id == row.run_id, word.entry == row.entry))
         .where(row.run_id == run_id, row.subject == "note", row.program.is_(None))
         .order_by(row.entry.desc())
         .limit(1)
     ).one_or_none()
-    return GivenNote() if found is None else GivenNote(page_of(_text(found[0])), found[1], found[2], found[3] or None)
+    return GivenNote() if note is None else GivenNote(page_of(_text(note[0])), note[1], note[2], note[3] or None)
 
 
 def idea_texts(connection: Connection, run_id: int, numbers: Sequence[int]) -> dict[int, str]:
@@ -279,23 +279,23 @@ def idea_texts(connection: Connection, run_id: int, numbers: Sequence[int]) -> d
     idea, row = IdeaRow, InboxRow
     people = [number - GIVEN for number in numbers if number > GIVEN]
     proposed = select(idea.idea, idea.description).where(idea.run_id == run_id, idea.idea.in_(numbers))
-    given = select(row.entry + GIVEN, row.text).where(
+    submitted = select(row.entry + GIVEN, row.text).where(
         *(row.run_id == run_id, row.entry.in_(people), row.program.is_(None), row.subject.is_(None))
     )
     began = select(GivenIdeaRow.idea, GivenIdeaRow.description).where(
         *(GivenIdeaRow.run_id == run_id, GivenIdeaRow.idea.in_(numbers), GivenIdeaRow.entry < 0)
     )
-    rows = (row for asked in (proposed, given, began) for row in connection.execute(asked))
+    rows = (row for statement in (proposed, submitted, began) for row in connection.execute(statement))
     return {number: _text(text) for number, text in rows}
 
 
 def ideas_given(connection: Connection, run_id: int) -> Sequence[GivenIdea]:
     """Every idea of people by number, then every other one that a person has pinned or ruled out."""
-    row, given, tried, scored = InboxRow, GivenIdeaRow, ExperimentRow, CandidateRow
+    row, given_idea, experiment, scored = InboxRow, GivenIdeaRow, ExperimentRow, CandidateRow
     marks = marks_of(connection, run_id, "idea")
     entries = connection.execute(
-        select((row.entry + GIVEN).label("number"), row.text, row.at, given.after)
-        .outerjoin(given, and_(given.run_id == row.run_id, given.entry == row.entry))
+        select((row.entry + GIVEN).label("number"), row.text, row.at, given_idea.after)
+        .outerjoin(given_idea, and_(given_idea.run_id == row.run_id, given_idea.entry == row.entry))
         .where(row.run_id == run_id, row.program.is_(None), row.subject.is_(None))
         .order_by(row.entry)
     )
@@ -306,16 +306,16 @@ def ideas_given(connection: Connection, run_id: int) -> Sequence[GivenIdea]:
         .order_by(IdeaRow.idea)
     )
     began = connection.execute(
-        select(given.idea, given.description, given.at, given.after)
-        .where(given.run_id == run_id, given.entry < 0)
-        .where(given.idea.in_([number for number, (mark, _) in marks.items() if mark]))
-        .order_by(given.idea)
+        select(given_idea.idea, given_idea.description, given_idea.at, given_idea.after)
+        .where(given_idea.run_id == run_id, given_idea.entry < 0)
+        .where(given_idea.idea.in_([number for number, (mark, _) in marks.items() if mark]))
+        .order_by(given_idea.idea)
     )
     experiments = connection.execute(
-        select(tried.idea, scored.candidate, case((scored.merit.is_not(None), scored.score)))
-        .join(scored, and_(scored.run_id == tried.run_id, scored.candidate == tried.lease))
-        .where(tried.run_id == run_id, or_(tried.idea > GIVEN, tried.idea.in_(marks)))
-        .order_by(tried.idea, scored.merit.desc().nulls_last(), tried.lease)
+        select(experiment.idea, scored.candidate, case((scored.merit.is_not(None), scored.score)))
+        .join(scored, and_(scored.run_id == experiment.run_id, scored.candidate == experiment.lease))
+        .where(experiment.run_id == run_id, or_(experiment.idea > GIVEN, experiment.idea.in_(marks)))
+        .order_by(experiment.idea, scored.merit.desc().nulls_last(), experiment.lease)
     )
     of_idea: dict[int | None, list[tuple[int | None, float | None]]] = {}
     for number, candidate, score in experiments:

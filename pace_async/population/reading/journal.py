@@ -116,15 +116,15 @@ class Contents:
         """The contents that a fact of this lease may refer to."""
 
         def content(digest: str) -> bytes:
-            if lease is not None and (held := self._rows_of(lease).get(digest)) is not None:
-                return held
+            if lease is not None and (data := self._rows_of(lease).get(digest)) is not None:
+                return data
             blob = BLOB.value(self._connection, {"of_run": self._run_id, "of_digest": digest})
             if blob is None:
                 raise KeyError(digest)
-            held = content_of(bytes(blob))
-            if digest_of(held) != digest:
+            data = content_of(bytes(blob))
+            if digest_of(data) != digest:
                 raise ValueError(f"the blob {digest} holds something else")
-            return held
+            return data
 
         return content
 
@@ -133,9 +133,9 @@ class Contents:
             if len(self._recent) == RECENT:
                 del self._recent[next(iter(self._recent))]
             contents: list[bytes] = []
-            for asked in _HOLDING:
-                for row in self._connection.execute(asked, {"of_run": self._run_id, "of_lease": lease}):
-                    contents.append(b"".join(held for held in row if isinstance(held, bytes)))
-                    contents += [held.encode() for held in row if isinstance(held, str)]
+            for statement in _HOLDING:
+                for row in self._connection.execute(statement, {"of_run": self._run_id, "of_lease": lease}):
+                    contents.append(b"".join(value for value in row if isinstance(value, bytes)))
+                    contents += [value.encode() for value in row if isinstance(value, str)]
             self._recent[lease] = {digest_of(content): content for content in contents}
         return self._recent[lease]

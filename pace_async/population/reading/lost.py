@@ -21,24 +21,24 @@ ROWS_LOST = "rows_lost"
 ASKED_AT_ONCE = 500
 
 
-def without_row(connection: Connection, run_id: int, what: str, numbers: Collection[int]) -> frozenset[int]:
-    """The `numbers` of `what`, a key of NUMBERED, that the run has no row of."""
-    run, number = NUMBERED[what]
+def without_row(connection: Connection, run_id: int, table: str, numbers: Collection[int]) -> frozenset[int]:
+    """The `numbers` of `table`, a key of NUMBERED, that the run has no row of."""
+    run, number = NUMBERED[table]
     highest = connection.execute(select(func.max(number)).where(run == run_id)).scalar_one() or 0
     missing = {each for each in numbers if each > highest}
     rest = sorted(set(numbers) - missing)
     for begin in range(0, len(rest), ASKED_AT_ONCE):
-        asked = rest[begin : begin + ASKED_AT_ONCE]
-        there = connection.execute(select(number).where(run == run_id, number.in_(asked))).scalars()
-        missing |= set(asked) - set(there)
+        batch = rest[begin : begin + ASKED_AT_ONCE]
+        existing = connection.execute(select(number).where(run == run_id, number.in_(batch))).scalars()
+        missing |= set(batch) - set(existing)
     return frozenset(missing)
 
 
 def rows_given_up(connection: Connection, run_id: int) -> str | None:
     """What resumes with --despite-loss went on without, and when, in one sentence. None if nothing was lost."""
-    told = select(FaultRow.detail, FaultRow.at).where(FaultRow.run_id == run_id, FaultRow.kind == ROWS_LOST)
+    faults = select(FaultRow.detail, FaultRow.at).where(FaultRow.run_id == run_id, FaultRow.kind == ROWS_LOST)
     losses = [
         f"{detail} ({time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(at))}, --despite-loss)"
-        for detail, at in connection.execute(told.order_by(FaultRow.number)).all()
+        for detail, at in connection.execute(faults.order_by(FaultRow.number)).all()
     ]
     return "; ".join(losses) or None

@@ -24,13 +24,13 @@ class Attempted(NamedTuple):
 def attempts_of(connection: Connection, run_id: int) -> tuple[Attempted, ...]:
     """Every attempt of a run, in the order of their beginnings."""
     row = EvaluationAttemptRow
-    found = connection.execute(
+    rows = connection.execute(
         select(row.started_at, row.ended_at, row.queue_seconds, row.outcome, row.node).where(row.run_id == run_id)
     )
     return tuple(
         sorted(
             Attempted(node or LOCAL, began, ended, waited, outcome == "infrastructure_error")
-            for began, ended, waited, outcome, node in found
+            for began, ended, waited, outcome, node in rows
         )
     )
 
@@ -41,7 +41,7 @@ def machines_of(connection: Connection, run_id: int) -> list[dict[str, Any]]:
     run on one machine."""
     row = EvaluationAttemptRow
     lost = func.sum(case((row.outcome == "infrastructure_error", 1), else_=0))
-    found = connection.execute(
+    nodes = connection.execute(
         select(
             row.node,
             func.max(row.machine).label("machine"),
@@ -55,4 +55,4 @@ def machines_of(connection: Connection, run_id: int) -> list[dict[str, Any]]:
         .group_by(row.node)
         .order_by(row.node)
     )
-    return [dict(one) for one in found.mappings()]
+    return [dict(node) for node in nodes.mappings()]

@@ -64,31 +64,31 @@ class Money:
 def money_of(connection: Connection, run_id: int) -> Money:
     """The money of one run."""
     better = improvements_of(connection, run_id)
-    paid: Sequence[float | None] = paid_until(connection, run_id, [one.at for one in better])
+    paid: Sequence[float | None] = paid_until(connection, run_id, [improvement.at for improvement in better])
     if unpriced_of(connection, run_id):
         paid = [None] * len(better)
     return Money(
         outcomes=outcomes_of(connection, run_id),
         faults=_faults(connection, run_id),
         spend=_spend(connection, run_id),
-        improvements=tuple(PaidImprovement(one, usd) for one, usd in zip(better, paid, strict=True)),
+        improvements=tuple(PaidImprovement(improvement, usd) for improvement, usd in zip(better, paid, strict=True)),
     )
 
 
 def paid_until(connection: Connection, run_id: int, times: Sequence[float]) -> list[float]:
     """USD of all calls up to each of the times. Calls and times are put in one order, and summed up along it."""
     call = ImplementerCallRow
-    found: dict[float, float] = {}
+    totals: dict[float, float] = {}
     for first in range(0, len(times), AT_A_TIME):
         moments = [(at,) for at in times[first : first + AT_A_TIME]]
-        asked = values(column("at", Float), name="asked").data(moments).cte("asked")
+        cutoffs = values(column("at", Float), name="asked").data(moments).cte("asked")
         calls = select(call.at, call.cost_usd, literal(False).label("wanted")).where(call.run_id == run_id)
-        every = union_all(calls, select(asked.c.at, literal(0.0), literal(True))).subquery()
+        every = union_all(calls, select(cutoffs.c.at, literal(0.0), literal(True))).subquery()
         paid = func.sum(every.c.cost_usd).over(order_by=every.c.at).label("paid")
         summed = select(every.c.at, every.c.wanted, paid).subquery()
         rows = connection.execute(select(summed.c.at, summed.c.paid).where(summed.c.wanted))
-        found |= {row.at: float(row.paid) for row in rows}
-    return [found[at] for at in times]
+        totals |= {row.at: float(row.paid) for row in rows}
+    return [totals[at] for at in times]
 
 
 def _faults(connection: Connection, run_id: int) -> tuple[FaultCount, ...]:
@@ -119,8 +119,8 @@ def _spend(connection: Connection, run_id: int) -> tuple[Spend, ...]:
 def _unpriced_models(connection: Connection, run_id: int) -> set[tuple[str, str]]:
     """(role, model) of the rows of the view `spend` whose cost is not known."""
     roles = unpriced_of(connection, run_id)
-    found: set[tuple[str, str]] = set()
+    models: set[tuple[str, str]] = set()
     for table, role in ((ImplementerCallRow, ImplementerCallRow.role), (ImplementerCheckRow, literal("check"))):
         free = select(role.label("role"), table.model).where(table.run_id == run_id, table.role.in_(roles))
-        found |= {(row.role, row.model) for row in connection.execute(free.where(cost_nothing(table)).distinct())}
-    return found
+        models |= {(row.role, row.model) for row in connection.execute(free.where(cost_nothing(table)).distinct())}
+    return models

@@ -39,10 +39,10 @@ class _Files:
 
     def text(self, connection: Connection, run_id: int, digest: str) -> str:
         """The file with this digest."""
-        kept = self._kept.get(digest)
-        if kept is not None:
+        cached = self._kept.get(digest)
+        if cached is not None:
             self._kept.move_to_end(digest)
-            return kept
+            return cached
         blob = BLOB.value(connection, {"of_run": run_id, "of_digest": digest})
         if blob is None:
             raise UsageError(f"A file of a program is not in the database (digest {digest}): restore it from a backup.")

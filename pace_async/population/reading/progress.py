@@ -65,11 +65,11 @@ def causes_of(connection: Connection, run_id: int, scored: int) -> dict[Cause, i
         .where(CandidateRow.run_id == run_id, CandidateRow.candidate > 0)
         .group_by(CandidateRow.outcome, DETAIL)
     )
-    found: dict[Cause, int] = {}
-    for outcome, said, amount in rows:
-        if (cause := cause_of(outcome, said or "")) is not None:
-            found[cause] = found.get(cause, 0) + amount
-    return found
+    causes: dict[Cause, int] = {}
+    for outcome, detail, amount in rows:
+        if (cause := cause_of(outcome, detail or "")) is not None:
+            causes[cause] = causes.get(cause, 0) + amount
+    return causes
 
 
 def placed_of(run_id: int) -> Subquery:
@@ -119,12 +119,14 @@ def improvements_of(connection: Connection, run_id: int) -> tuple[Improvement, .
 
 def versions_made(connection: Connection, run_id: int) -> list[int]:
     """The versions that groups have made, oldest first."""
-    made = select(VersionRow.version).where(VersionRow.run_id == run_id, VersionRow.version > 0)
-    return list(connection.execute(made.order_by(VersionRow.version)).scalars())
+    versions = select(VersionRow.version).where(VersionRow.run_id == run_id, VersionRow.version > 0)
+    return list(connection.execute(versions.order_by(VersionRow.version)).scalars())
 
 
 def groups_of_versions(connection: Connection, run_id: int) -> list[tuple[int, str]]:
     """The groups that produced the versions so far, with their digests, in the order of the versions."""
     of_group = and_(GroupRow.run_id == VersionRow.run_id, GroupRow.group_number == VersionRow.group_number)
-    made = select(GroupRow.group_number, GroupRow.digest).join(VersionRow, of_group).where(VersionRow.run_id == run_id)
-    return [(number, digest) for number, digest in connection.execute(made.order_by(VersionRow.version))]
+    groups = (
+        select(GroupRow.group_number, GroupRow.digest).join(VersionRow, of_group).where(VersionRow.run_id == run_id)
+    )
+    return [(number, digest) for number, digest in connection.execute(groups.order_by(VersionRow.version))]

@@ -57,9 +57,9 @@ _PROGRAM = (
 
 def rows_of(connection: Connection, sql: str, parameters: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
     """Rows of one statement, column name to value. `:name` stands for a parameter."""
-    found = connection.execute(text(sql), parameters or {})
-    names = list(map(str, found.keys()))
-    return [dict(zip(names, row, strict=True)) for row in found]
+    result = connection.execute(text(sql), parameters or {})
+    names = list(map(str, result.keys()))
+    return [dict(zip(names, row, strict=True)) for row in result]
 
 
 def conservation(connection: Connection, run: str | None = None) -> dict[str, int]:
@@ -140,7 +140,7 @@ def status(connection: Connection, run: str | None = None) -> dict[str, Any]:
         "steps_shortened": _count(connection, run_id, GroupRow, GroupRow.step_scale > 0, GroupRow.step_scale < 1),
         "steps_undone": _count(connection, run_id, GroupRow, GroupRow.step_scale == 0),
         "implementers": tally(
-            [one for found in results_of(connection, run_id).values() for one in found.values()],
+            [result for by_lease in results_of(connection, run_id).values() for result in by_lease.values()],
             models_of_bandit(run_row.config, changes_of(connection, run_id)),
             unpriced="implementer" in unpriced,
         ),
@@ -219,8 +219,10 @@ def show(connection: Connection, candidate: int, run: str | None = None) -> dict
     chosen = choices_of(connection, run_id, [candidate]).get(candidate)
     practice = practices_of(connection, run_id, [candidate]).get(candidate)
     practice = practice_with(row["program"] or "", practice)
-    asked = select(ImplementerCallRow).where(ImplementerCallRow.run_id == run_id, ImplementerCallRow.lease == candidate)
-    paid = connection.execute(asked.order_by(ImplementerCallRow.ordinal)).all()
+    statement = select(ImplementerCallRow).where(
+        ImplementerCallRow.run_id == run_id, ImplementerCallRow.lease == candidate
+    )
+    paid = connection.execute(statement.order_by(ImplementerCallRow.ordinal)).all()
     calls = advice.calls if advice is not None else ()
     unpriced = unpriced_of(connection, run_id)
     curve, reporter = reports_of(connection, run_id, candidate)
@@ -237,7 +239,7 @@ def show(connection: Connection, candidate: int, run: str | None = None) -> dict
             {"number": ended.number, **asdict(ended.score)}
             for ended in stages_of(connection, run_id, [candidate]).get(candidate, ())
         ],
-        "fresh_scores": [tried.as_json() for tried in evaluated.fresh],
+        "fresh_scores": [attempt.as_json() for attempt in evaluated.fresh],
         "curve": curve,
         "reported_by": reporter,
         "calls": [
@@ -254,7 +256,7 @@ def show(connection: Connection, candidate: int, run: str | None = None) -> dict
         "implementer_calls": [_paid_call(row, unpriced) for row in paid if row.role == "implementer"],
         "advisor_calls": [_paid_call(row, unpriced) for row in paid if row.role == "advisor"],
         "chosen": None if chosen is None else asdict(chosen) | ({"usd": None} if unknown else {}),
-        "tries": [asdict(tried) for tried in tries_of(connection, run_id, candidate)],
+        "tries": [asdict(attempt) for attempt in tries_of(connection, run_id, candidate)],
         "mark": mark or None,
         "mark_after": mark_after,
     }
@@ -288,13 +290,13 @@ def _confirmed(connection: Connection, run_id: int, candidate: int) -> float | N
     if candidate <= last_lease_before(connection, run_id):
         return None
     tries = fresh_of(connection, run_id, [candidate]).get(candidate, ())
-    return next((tried.score for tried in tries if tried.held), None)
+    return next((fresh_score.score for fresh_score in tries if fresh_score.held), None)
 
 
 def _program(connection: Connection, run_id: int, which: ColumnElement[bool]) -> dict[str, Any] | None:
     """The candidate, by the names that commands print, and how many evaluations its score is the mean of."""
-    shown = columns(*_PROGRAM, unpriced=unpriced_of(connection, run_id))
-    statement = candidates_with_experiments(*shown).where(CandidateRow.run_id == run_id, which)
+    expressions = columns(*_PROGRAM, unpriced=unpriced_of(connection, run_id))
+    statement = candidates_with_experiments(*expressions).where(CandidateRow.run_id == run_id, which)
     row = connection.execute(statement).mappings().one_or_none()
     if row is None:
         return None

@@ -107,15 +107,15 @@ def notes_of(connection: Connection, run_id: int, leases: Collection[int] | None
 
 def actions_of(connection: Connection, run_id: int) -> dict[int, IslandActed]:
     """Every action of an island, by the lease that opened with it."""
-    taken: defaultdict[int, list[IdeaTaken]] = defaultdict(list)
+    ideas: defaultdict[int, list[IdeaTaken]] = defaultdict(list)
     for row in connection.execute(
         select(IdeaRow).where(IdeaRow.run_id == run_id, IdeaRow.origin.is_not(None)).order_by(IdeaRow.idea)
     ):
-        taken[row.lease].append(IdeaTaken(number=row.idea, description=row.description, origin=row.origin))
+        ideas[row.lease].append(IdeaTaken(number=row.idea, description=row.description, origin=row.origin))
     rows = connection.execute(
         select(IslandActionRow).where(IslandActionRow.run_id == run_id).order_by(IslandActionRow.lease)
     )
-    return {row.lease: fact_of(IslandActed, IslandActionRow, row, ideas=tuple(taken[row.lease])) for row in rows}
+    return {row.lease: fact_of(IslandActed, IslandActionRow, row, ideas=tuple(ideas[row.lease])) for row in rows}
 
 
 def evaluations_of(connection: Connection, run_id: int, candidates: Collection[int]) -> dict[int, Evaluated]:
@@ -154,7 +154,7 @@ def fresh_of(connection: Connection, run_id: int, candidates: Collection[int]) -
 
 def stages_of(connection: Connection, run_id: int, leases: Collection[int]) -> dict[int, tuple[CascadeStageEnded, ...]]:
     """The cheap stages that ended, in their order, without leases that have none."""
-    found: defaultdict[int, list[CascadeStageEnded]] = defaultdict(list)
+    stages: defaultdict[int, list[CascadeStageEnded]] = defaultdict(list)
     for row in connection.execute(
         select(CascadeScoreRow)
         .where(CascadeScoreRow.run_id == run_id, CascadeScoreRow.lease.in_(leases))
@@ -162,8 +162,8 @@ def stages_of(connection: Connection, run_id: int, leases: Collection[int]) -> d
     ):
         score = fact_of(CascadeScore, CascadeScoreRow, row)
         program = whole_or_none(connection, run_id, row.program)
-        found[row.lease].append(fact_of(CascadeStageEnded, CascadeScoreRow, row, score=score, program=program))
-    return {lease: tuple(listed) for lease, listed in found.items()}
+        stages[row.lease].append(fact_of(CascadeStageEnded, CascadeScoreRow, row, score=score, program=program))
+    return {lease: tuple(listed) for lease, listed in stages.items()}
 
 
 def practices_of(connection: Connection, run_id: int, leases: Collection[int]) -> dict[int, Practised]:
@@ -181,7 +181,7 @@ def claims_of(connection: Connection, run_id: int) -> dict[int, Claimed]:
             ClaimRow,
             row,
             program=whole(connection, run_id, row.program),
-            tries=tuple(FreshScore(**tried) for tried in row.tries),
+            tries=tuple(FreshScore(**values) for values in row.tries),
             queue_seconds=waits.get(row.lease, 0.0),
         )
         for row in connection.execute(select(ClaimRow).where(ClaimRow.run_id == run_id).order_by(ClaimRow.lease))
@@ -195,14 +195,14 @@ def _waits_of(connection: Connection, run_id: int) -> dict[int, float]:
     claims = select(ClaimRow.lease).where(ClaimRow.run_id == run_id)
     accepted: dict[tuple[int, str], float] = {}
     waiting: defaultdict[tuple[int, str], float] = defaultdict(float)
-    for made in connection.execute(
+    for attempt in connection.execute(
         select(row.lease, row.stage, row.accepted, row.queue_seconds)
         .where(row.run_id == run_id, row.fresh == 0, row.stage != PRACTICE, row.lease.in_(claims))
         .order_by(row.lease, row.stage, row.attempt)
     ):
-        key = (made.lease, made.stage)
-        waiting[key] += made.queue_seconds
-        if made.accepted:
+        key = (attempt.lease, attempt.stage)
+        waiting[key] += attempt.queue_seconds
+        if attempt.accepted:
             accepted[key] = waiting.pop(key)
     waits: defaultdict[int, float] = defaultdict(float)
     for (lease, _), seconds in accepted.items():
@@ -219,7 +219,7 @@ def own_scores_of(
     statement = select(FreshScoreRow.seed, FreshScoreRow.own_score, FreshScoreRow.own_metrics).where(
         FreshScoreRow.run_id == run_id, FreshScoreRow.candidate > last_lease_before(connection, run_id)
     )
-    tries = [tried for claim in claims_of(connection, run_id).values() for tried in claim.tries]
+    tries = [fresh_score for claim in claims_of(connection, run_id).values() for fresh_score in claim.tries]
     rows = [row for row in (*tries, *connection.execute(statement)) if row.seed > 0]
     metrics = {row.seed: row.own_metrics for row in rows if row.own_metrics is not None}
     return {row.seed: row.own_score for row in rows}, metrics

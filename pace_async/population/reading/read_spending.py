@@ -49,15 +49,15 @@ def unpriced_of(connection: Connection, run_id: int) -> frozenset[Role]:
 def unpriced_by_run(connection: Connection, run_id: int | None = None) -> dict[int, frozenset[Role]]:
     """The roles with calls whose price is not known, by run. Runs without one are left out. All runs if `run_id` is
     None."""
-    found: defaultdict[int, set[Role]] = defaultdict(set)
+    by_run: defaultdict[int, set[Role]] = defaultdict(set)
     for table in (ImplementerCallRow, ImplementerCheckRow):
         free = select(table.run_id, table.role).where(cost_nothing(table)).distinct()
         for row in connection.execute(free if run_id is None else free.where(table.run_id == run_id)):
-            found[row.run_id].add(cast("Role", row.role))
-    if not found:
+            by_run[row.run_id].add(cast("Role", row.role))
+    if not by_run:
         return {}
-    settings = connection.execute(select(RunRow.run_id, RunRow.config).where(RunRow.run_id.in_(found)))
-    unpriced = {row.run_id: found[row.run_id] & roles_without_price(row.config) for row in settings}
+    settings = connection.execute(select(RunRow.run_id, RunRow.config).where(RunRow.run_id.in_(by_run)))
+    unpriced = {row.run_id: by_run[row.run_id] & roles_without_price(row.config) for row in settings}
     return {run: frozenset(roles) for run, roles in unpriced.items() if roles}
 
 
@@ -90,14 +90,14 @@ def tries_by_call(
     connection: Connection, run_id: int, leases: Collection[int]
 ) -> dict[tuple[int, int], ImplementerTry]:
     """The models' answers, by lease and by the number of the call within it, in their order."""
-    made = and_(
+    same_call = and_(
         ImplementerCallRow.run_id == ImplementerTryRow.run_id,
         ImplementerCallRow.lease == ImplementerTryRow.lease,
         ImplementerCallRow.ordinal == ImplementerTryRow.ordinal,
     )
     rows = connection.execute(
         select(ImplementerTryRow, ImplementerCallRow.model)
-        .join(ImplementerCallRow, made)
+        .join(ImplementerCallRow, same_call)
         .where(ImplementerTryRow.run_id == run_id, ImplementerTryRow.lease.in_(leases))
         .order_by(ImplementerTryRow.lease, ImplementerTryRow.number)
     )

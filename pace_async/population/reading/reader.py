@@ -48,11 +48,13 @@ class Reader:
     """Questions to one population. `run` is optional if the population holds only one run or was opened for one. Each
     answer is of one moment, and several are within `at_one_moment`."""
 
-    def __init__(self, place: Place, reader: Engine, run: str | None = None, held: Connection | None = None) -> None:
+    def __init__(
+        self, place: Place, reader: Engine, run: str | None = None, connection: Connection | None = None
+    ) -> None:
         self.place = place
         self._engine = reader
         self._run = run
-        self._held = held
+        self._held = connection
         self._news = News(place, reader)
 
     @contextmanager
@@ -154,10 +156,10 @@ class Reader:
                 known = columns_named(connection, statement) if "column" in str(error) else ""
                 raise UsageError(f"{_short(self.place)} refuses the statement: {error}.{known}") from None
 
-    def ask(self, question: Callable[Concatenate[Connection, int, P], T], *more: P.args, **named: P.kwargs) -> T:
+    def ask(self, question: Callable[Concatenate[Connection, int, P], T], *more: P.args, **keywords: P.kwargs) -> T:
         """The answer to a question about the run, which is given its number."""
         with self._open() as connection:
-            return question(connection, find_run(connection, self._run), *more, **named)
+            return question(connection, find_run(connection, self._run), *more, **keywords)
 
     def answer(self, question: Callable[[Connection], T]) -> T:
         """The answer to a question to one moment of the population."""
@@ -196,8 +198,8 @@ def columns_named(connection: Connection, statement: str) -> str:
     """Which columns the tables and views have that a refused statement names, a sentence for each."""
     if connection.dialect.name != "sqlite":
         connection.rollback()  # a server answers nothing more in a transaction that failed
-    known, named = inspect(connection), {*re.findall(r"\w+", statement.casefold())}
-    tables = [name for name in (*known.get_table_names(), *known.get_view_names()) if name in named]
+    known, words = inspect(connection), {*re.findall(r"\w+", statement.casefold())}
+    tables = [name for name in (*known.get_table_names(), *known.get_view_names()) if name in words]
     return "".join(f" {name} has {', '.join(each['name'] for each in known.get_columns(name))}." for name in tables)
 
 

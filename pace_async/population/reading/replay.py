@@ -91,7 +91,7 @@ def state_of(connection: Connection, run_id: int, header: RunHeader) -> RunState
     snapshot = newest_snapshot(connection, run_id)
     with rare_collections():
         try:
-            state, after = _begun(connection, run_id, header, snapshot, whole)
+            state, after = _starting_point(connection, run_id, header, snapshot, whole)
             return _folded(connection, run_id, state, whole, after)
         except DamagedJournal as error:
             raise UsageError(
@@ -115,7 +115,7 @@ def _terms(header: RunHeader) -> Terms:
     return Terms(header.group_size, header.max_staleness, rules_of_run(header), edits=edits)
 
 
-def _begun(
+def _starting_point(
     connection: Connection, run_id: int, header: RunHeader, snapshot: Snapshot | None, whole: Set[int]
 ) -> tuple[RunState, int]:
     """The state that the fold goes on from, and the number of the last fact in it."""
@@ -149,9 +149,9 @@ def _lend(connection: Connection, run_id: int, state: RunState, whole: Set[int])
     """What leases took in from other islands: the pools after these leases, and the programs that the leases `whole`
     start from, each the parent that its advisor named or a migrant. A lease may take in after a snapshot what it could
     see at that moment. And the programs of which people have said something."""
-    seen = select(IslandActionRow.as_of).where(IslandActionRow.run_id == run_id, IslandActionRow.as_of.is_not(None))
-    state.lent.update((lease, ()) for lease in connection.execute(seen).scalars() if lease is not None)
-    known = {shown.lease: shown.ideas for shown in state.visible.pools.values()}
+    sources = select(IslandActionRow.as_of).where(IslandActionRow.run_id == run_id, IslandActionRow.as_of.is_not(None))
+    state.lent.update((lease, ()) for lease in connection.execute(sources).scalars() if lease is not None)
+    known = {pool.lease: pool.ideas for pool in state.visible.pools.values()}
     known |= {rollout.lease.lease: rollout.ideas for rollout in (*state.complete.values(), *state.training)}
     state.lent.update((lease, ideas) for lease, ideas in known.items() if lease in state.lent)
     for batch in _batches(sorted(whole - {0})):
@@ -161,10 +161,10 @@ def _lend(connection: Connection, run_id: int, state: RunState, whole: Set[int])
             .where(LeaseRow.run_id == run_id, LeaseRow.lease.in_(batch))
         )
         lent = {each for programs in connection.execute(opened).all() for each in programs if each is not None}
-        found = members_of(connection, run_id, lent, state.terms.rules.fitness)
-        if missing := lent - found.keys():
+        members = members_of(connection, run_id, lent, state.terms.rules.fitness)
+        if missing := lent - members.keys():
             raise PaceBug(f"candidates {sorted(missing)} have no row")
-        state.lent_programs.update((candidate, member) for candidate, (_, member) in found.items())
+        state.lent_programs.update((candidate, member) for candidate, (_, member) in members.items())
     words = select(SteeringRow.number).where(SteeringRow.run_id == run_id, SteeringRow.subject == "candidate")
     said_of = connection.execute(words.distinct()).scalars().all()
     state.claimed.named.update(scored_of(connection, run_id, said_of, state.terms.rules.fitness))
@@ -210,9 +210,9 @@ def _stored(connection: Connection, run_id: int, whole: Set[int], after: int, un
 def _programs(connection: Connection, run_id: int, candidates: Sequence[int | None]) -> dict[int, str | None]:
     row, programs = CandidateRow, dict[int, str | None]()
     for batch in _batches(candidates):
-        asked = select(row.candidate, row.program).where(row.run_id == run_id, row.candidate.in_(batch))
-        found = connection.execute(asked).all()
-        programs.update((candidate, whole_or_none(connection, run_id, program)) for candidate, program in found)
+        statement = select(row.candidate, row.program).where(row.run_id == run_id, row.candidate.in_(batch))
+        rows = connection.execute(statement).all()
+        programs.update((candidate, whole_or_none(connection, run_id, program)) for candidate, program in rows)
     return programs
 
 
@@ -226,8 +226,8 @@ def members_of(
     """The programs with these numbers, those among them that exist, each with its island, 0 for the task's own."""
     row, members = CandidateRow, dict[int, tuple[int, Member]]()
     practices = practices_of(connection, run_id, candidates)
-    asked = select(row.candidate, row.island, row.program, row.score, row.feedback, row.metrics)
-    for each in connection.execute(asked.where(row.run_id == run_id, row.candidate.in_(candidates))).all():
+    statement = select(row.candidate, row.island, row.program, row.score, row.feedback, row.metrics)
+    for each in connection.execute(statement.where(row.run_id == run_id, row.candidate.in_(candidates))).all():
         program, practice = whole(connection, run_id, each.program), practices.get(each.candidate)
         practice, costs = practice_with(program, practice), fitness.costs(each.metrics)
         member = Member(each.candidate, program, each.score, each.feedback, practice, costs)

@@ -24,8 +24,8 @@ def said_of(connection: Connection, run_id: int, leases: Collection[int]) -> dic
     """What was said for these leases, by lease. A lease without an advisor's decision is left out."""
     answers: dict[int, list[str]] = {}
     call = AdvisorCallRow
-    asked = select(call.lease, call.text).where(call.run_id == run_id, call.lease.in_(leases))
-    for lease, text in connection.execute(asked.order_by(call.lease, call.ordinal)):
+    statement = select(call.lease, call.text).where(call.run_id == run_id, call.lease.in_(leases))
+    for lease, text in connection.execute(statement.order_by(call.lease, call.ordinal)):
         answers.setdefault(lease, []).append(text)
     decided = (
         select(ExperimentRow.lease, ExperimentRow.description, CandidateRow.outcome, CandidateRow.score)

@@ -26,8 +26,8 @@ def newest_snapshot(connection: Connection, run_id: int) -> Snapshot | None:
     there."""
     row = SnapshotRow
     journal = select(func.max(JournalRow.seq)).where(JournalRow.run_id == run_id).scalar_subquery()
-    asked = select(row.seq, row.version, row.state, row.view).where(row.run_id == run_id, row.seq <= journal)
-    newest = connection.execute(asked.order_by(row.seq.desc()).limit(1)).one_or_none()
+    statement = select(row.seq, row.version, row.state, row.view).where(row.run_id == run_id, row.seq <= journal)
+    newest = connection.execute(statement.order_by(row.seq.desc()).limit(1)).one_or_none()
     if newest is None or newest.version != __version__:
         return None
     return Snapshot(newest.seq, bytes(newest.state), bytes(newest.view))

@@ -82,12 +82,12 @@ def stream(connection: Connection, run_id: int, kind: Kind) -> Iterator[dict[str
     """Rows of one kind, column name to value, as they are read."""
     unpriced = unpriced_of(connection, run_id)
     if kind in ("candidates", "front"):
-        shown = columns(*_CANDIDATES, unpriced=unpriced)
-        chosen = candidates_with_experiments(*shown).where(CandidateRow.run_id == run_id)
+        selection = columns(*_CANDIDATES, unpriced=unpriced)
+        chosen = candidates_with_experiments(*selection).where(CandidateRow.run_id == run_id)
         if kind == "front":
-            found = front_of_run(connection, run_id)
-            refuse_unless_several(found, header_of(connection, run_id).name)
-            chosen = chosen.where(CandidateRow.candidate.in_([one.candidate for one in found.programs]))
+            front = front_of_run(connection, run_id)
+            refuse_unless_several(front, header_of(connection, run_id).name)
+            chosen = chosen.where(CandidateRow.candidate.in_([program.candidate for program in front.programs]))
         return _rows(connection, chosen.order_by(CandidateRow.candidate))
     statement = text(_STATEMENTS[kind])
     if kind == "rollouts":
@@ -97,8 +97,8 @@ def stream(connection: Connection, run_id: int, kind: Kind) -> Iterator[dict[str
 
 def programs(connection: Connection, run_id: int) -> Iterator[dict[str, Any]]:
     """candidate, score, outcome, program of every candidate that has a program."""
-    asked = select(CandidateRow.candidate, CandidateRow.score, CandidateRow.outcome, CandidateRow.program)
-    written = asked.where(CandidateRow.run_id == run_id, CandidateRow.program.is_not(None))
+    statement = select(CandidateRow.candidate, CandidateRow.score, CandidateRow.outcome, CandidateRow.program)
+    written = statement.where(CandidateRow.run_id == run_id, CandidateRow.program.is_not(None))
     for row in _rows(connection, written.order_by(CandidateRow.candidate)):
         yield {**row, "program": whole(connection, run_id, row["program"])}
 

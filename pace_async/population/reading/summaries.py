@@ -64,11 +64,11 @@ def summaries_of(connection: Connection) -> tuple[RunSummary, ...]:
         *(RunRow.run_id, RunRow.name, RunRow.task, RunRow.direction, RunRow.lower, RunRow.upper),
         RunRow.created_at,
     )
-    found: list[RunSummary] = []
+    summaries: list[RunSummary] = []
     for row in connection.execute(select(*columns).order_by(RunRow.run_id)):
         complete, merit, last = candidates.get(row.run_id, (0, None, None))
         state, reason, changed = states.get(row.run_id, ("created", "", row.created_at))
-        found.append(
+        summaries.append(
             RunSummary(
                 run=row.name,
                 task=row.task,
@@ -84,7 +84,7 @@ def summaries_of(connection: Connection) -> tuple[RunSummary, ...]:
                 last_at=max(at for at in (row.created_at, changed, last) if at is not None),
             )
         )
-    return tuple(found)
+    return tuple(summaries)
 
 
 def made_at(connection: Connection, run_id: int) -> float:

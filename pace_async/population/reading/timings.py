@@ -24,8 +24,8 @@ from pace_async.population.reading.candidates import candidates_with_experiments
 from pace_async.population.timings import CALLS_COUNTED, ROLLOUTS_TIMED, RecordedSeconds, RolloutTimes, Timings
 
 
-def timings_of(connection: Connection, run_id: int, kept: int = ROLLOUTS_TIMED) -> Timings:
-    """The timings, with at most `kept` rollouts."""
+def timings_of(connection: Connection, run_id: int, limit: int = ROLLOUTS_TIMED) -> Timings:
+    """The timings, with at most `limit` rollouts."""
     of_run = CandidateRow.run_id == run_id
     whole = CandidateRow.at - LeaseRow.opened_at
     begun = aliased(RunStateRow)
@@ -54,7 +54,7 @@ def timings_of(connection: Connection, run_id: int, kept: int = ROLLOUTS_TIMED) 
         )
         .where(*driven)
         .order_by(CandidateRow.candidate.desc())
-        .limit(kept)
+        .limit(limit)
     ).all()
     rollouts = [
         RolloutTimes(row.whole, row.evaluation, _least(row.since_advice, row.since_call)) for row in reversed(rows)
@@ -89,7 +89,7 @@ def timings_of(connection: Connection, run_id: int, kept: int = ROLLOUTS_TIMED) 
 
 
 def _least(*seconds: float | None) -> float:
-    return min((one for one in seconds if one is not None), default=0.0)
+    return min((duration for duration in seconds if duration is not None), default=0.0)
 
 
 def driven_seconds(connection: Connection, run_id: int) -> float:
@@ -120,10 +120,10 @@ def driven_spans(connection: Connection, run_id: int) -> list[tuple[float, float
 def _answers(connection: Connection, run_id: int) -> tuple[bool, ...]:
     """Of each of the newest calls, oldest first, whether it got an answer. The newest are those of the newest leases,
     whose key is an index. Calls that the run gave up itself, or by dying, are not among them."""
-    call, tried = ImplementerCallRow, ImplementerTryRow
-    kept = exists().where(tried.run_id == run_id, tried.lease == call.lease, tried.ordinal == call.ordinal)
+    call, answer = ImplementerCallRow, ImplementerTryRow
+    has_answer = exists().where(answer.run_id == run_id, answer.lease == call.lease, answer.ordinal == call.ordinal)
     newest = (
-        select(call.outcome, call.completion_tokens, kept.label("kept"))
+        select(call.outcome, call.completion_tokens, has_answer.label("kept"))
         .where(call.run_id == run_id, call.role != "notes", call.outcome.not_in((GIVEN_UP, CUT_OFF)))
         .order_by(call.lease.desc(), call.ordinal.desc())
         .limit(CALLS_COUNTED)
@@ -179,13 +179,13 @@ def attempted_seconds(connection: Connection, run_id: int) -> tuple[AttemptedSec
     """The attempts that were not lost, and those that were."""
     lost = EvaluationAttemptRow.outcome == "infrastructure_error"
     columns = func.count(), func.sum(EvaluationAttemptRow.seconds), func.sum(EvaluationAttemptRow.queue_seconds)
-    found = {
+    totals = {
         bool(row[0]): AttemptedSeconds(bool(row[0]), row[1], row[2], row[3])
         for row in connection.execute(
             select(lost, *columns).where(EvaluationAttemptRow.run_id == run_id).group_by(lost)
         )
     }
-    ended, cut = (found.get(one, AttemptedSeconds(one, 0, 0.0, 0.0)) for one in (False, True))
+    ended, cut = (totals.get(is_lost, AttemptedSeconds(is_lost, 0, 0.0, 0.0)) for is_lost in (False, True))
     return ended, cut
 
 

@@ -68,7 +68,7 @@ def trajectory_of(connection: Connection, run: str | None) -> Trajectory:
     last = connection.execute(select(func.max(CandidateRow.at)).where(CandidateRow.run_id == run_id)).scalar()
     ends = [] if last is None else [(standing.candidates, last, None)]
     *placed, end = (
-        _placed(connection, run_id, [*scores, *fresh, *fronts, *ends]) if ends else [Better(Place(0, 0.0, 0.0), None)]
+        _points(connection, run_id, [*scores, *fresh, *fronts, *ends]) if ends else [Better(Place(0, 0.0, 0.0), None)]
     )
     trained = connection.execute(
         select(GroupRow.entropy, GroupRow.grad_norm)
@@ -94,25 +94,25 @@ _At = tuple[int, float, float | None]
 
 def _confirmed(connection: Connection, run_id: int, fitness: Fitness) -> list[_At]:
     """The confirmed scores that were better than all before them."""
-    tried = {one.candidate: one.confirmed for one in tried_of(connection, run_id)}
+    scores = {program.candidate: program.confirmed for program in tried_of(connection, run_id)}
     placed = placed_of(run_id)
-    held = select(FreshScoreRow.candidate).where(FreshScoreRow.run_id == run_id, FreshScoreRow.held)
+    confirmed = select(FreshScoreRow.candidate).where(FreshScoreRow.run_id == run_id, FreshScoreRow.held)
     rows = connection.execute(
         select(placed.c.place, placed.c.at, placed.c.candidate)
-        .where(placed.c.candidate.in_(held))
+        .where(placed.c.candidate.in_(confirmed))
         .order_by(placed.c.place)
     )
-    found: list[_At] = []
+    records: list[_At] = []
     best: float | None = None
     for place, at, candidate in rows:
-        score = tried.get(candidate)
+        score = scores.get(candidate)
         if score is not None and (best is None or fitness.better(score, best)):
             best = score
-            found.append((place, at, score))
-    return found
+            records.append((place, at, score))
+    return records
 
 
-def _placed(connection: Connection, run_id: int, rows: Sequence[_At]) -> list[Better]:
+def _points(connection: Connection, run_id: int, rows: Sequence[_At]) -> list[Better]:
     spans = driven_spans(connection, run_id)
     paid = paid_until(connection, run_id, [at for _, at, _ in rows])
     return [

@@ -58,8 +58,8 @@ def statements(connection: Connection, timeout_s: float, remedy: str = "") -> Ge
     if not (math.isfinite(timeout_s) and timeout_s > 0):
         raise UsageError(f"--timeout must be a number of seconds above 0, not {timeout_s}.")
     is_file = connection.dialect.name == "sqlite"
-    made = _in_file if is_file else _on_server
-    with made(connection, min(timeout_s, _LONGEST_S), f"it took longer than {timeout_s:g} s{remedy}") as ask:
+    opener = _in_file if is_file else _on_server
+    with opener(connection, min(timeout_s, _LONGEST_S), f"it took longer than {timeout_s:g} s{remedy}") as ask:
 
         def bounded(statement: str) -> Answer:
             answer = ask(statement)

@@ -69,8 +69,8 @@ def only_reading(connection: sqlite3.Connection) -> Generator[list[str]]:
             return sqlite3.SQLITE_OK
         if action == sqlite3.SQLITE_PRAGMA and (name in _ABOUT or (name in _STANDING and second is None)):
             return sqlite3.SQLITE_OK
-        what = f"pragma {name}" if action == sqlite3.SQLITE_PRAGMA else _WRITES.get(action, "that")
-        refused.append(str(second).lower() if action == sqlite3.SQLITE_FUNCTION else what)
+        operation = f"pragma {name}" if action == sqlite3.SQLITE_PRAGMA else _WRITES.get(action, "that")
+        refused.append(str(second).lower() if action == sqlite3.SQLITE_FUNCTION else operation)
         return sqlite3.SQLITE_DENY
 
     _make_named_tables(connection)
@@ -99,28 +99,28 @@ def main(database: str, timeout_s: float, memory: int) -> None:
     for limit, value in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_CORE, 0)):
         with suppress(OSError, ValueError):  # the machine's own limit is lower
             resource.setrlimit(limit, (value, value))
-    asked: SimpleQueue[str] = SimpleQueue()
-    threading.Thread(target=_heard, args=(asked,), daemon=True).start()
+    statements: SimpleQueue[str] = SimpleQueue()
+    threading.Thread(target=_heard, args=(statements,), daemon=True).start()
     connection = sqlite3.connect(database, uri=True, isolation_level=None, timeout=60)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
-    connection.create_function("regexp", 2, _found, deterministic=True)
+    connection.create_function("regexp", 2, _is_match, deterministic=True)
     connection.create_function("floor", 1, math.floor, deterministic=True)  # often not built in
     connection.execute("PRAGMA query_only=ON")
     connection.execute("BEGIN")
     with only_reading(connection) as refused:
-        statement = asked.get()
+        statement = statements.get()
         signal.setitimer(signal.ITIMER_REAL, timeout_s)
         while True:
             marshal.dump(_answered(connection, refused, statement), sys.stdout.buffer)
             sys.stdout.buffer.flush()
-            statement = asked.get()
+            statement = statements.get()
 
 
-def _heard(asked: SimpleQueue[str]) -> None:
+def _heard(statements: SimpleQueue[str]) -> None:
     """Pass statements on. The end of standard input ends the process, also in the middle of a statement."""
     try:
         while True:
-            asked.put(marshal.load(sys.stdin.buffer))
+            statements.put(marshal.load(sys.stdin.buffer))
     except EOFError:
         os._exit(0)
 
@@ -139,7 +139,7 @@ def _answered(connection: sqlite3.Connection, refused: list[str], statement: str
         return not_allowed(refused) if refused else str(error).rstrip("."), (), []
 
 
-def _found(pattern: str, text: str | None) -> bool | None:
+def _is_match(pattern: str, text: str | None) -> bool | None:
     return None if text is None else re.search(pattern, text) is not None
 
 

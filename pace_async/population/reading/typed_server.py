@@ -38,11 +38,11 @@ _COMMENT = re.compile(r"/\*|\*/")
 def refuse_unless_reading(connection: Connection, statement: str) -> None:
     """Raise UsageError, with the reason in lower case, unless the statement reads or is empty. Reads the
     server's catalogue."""
-    found = list(_tokens(statement))
-    first = next((name for name in found if name != "("), ";")
-    if first not in READS and set(found) - {"(", ";"}:
+    tokens = list(_tokens(statement))
+    first = next((name for name in tokens if name != "("), ";")
+    if first not in READS and set(tokens) - {"(", ";"}:
         raise UsageError(f"{first} is not allowed here, only what reads")
-    called = {name.strip('"').replace('""', '"') for name, after in pairwise(found) if after == "("}
+    called = {name.strip('"').replace('""', '"') for name, after in pairwise(tokens) if after == "("}
     acting = connection.execute(_ACTING, {"called": sorted(called), "harmless": list(HARMLESS)}).scalars().first()
     if acting is not None:
         raise UsageError(f"{acting} is not allowed here, only what reads")

@@ -13,7 +13,7 @@ BEST = 64
 def worth_telling(rows: Collection[Any], fitness: Fitness) -> set[int]:
     """The best candidates with all their ancestors, and every one that was better than all before it on its island.
     `rows` has (candidate, outcome, score, parent, island, at) in the order of completion."""
-    told: set[int] = set()
+    selection: set[int] = set()
     record: dict[int | None, float] = {}
     scored: list[tuple[float, int]] = []
     for candidate, _, score, _, island, _ in rows:
@@ -23,7 +23,7 @@ def worth_telling(rows: Collection[Any], fitness: Fitness) -> set[int]:
         scored.append((merit, -candidate))
         if merit > record.get(island, float("-inf")):
             record[island] = merit
-            told.add(candidate)
+            selection.add(candidate)
     parents = {row[0]: row[3] for row in rows}
     for _, negative in heapq.nlargest(BEST, scored):
         at: int | None = -negative
@@ -31,5 +31,5 @@ def worth_telling(rows: Collection[Any], fitness: Fitness) -> set[int]:
         while at is not None and at in parents and at not in line:
             line.add(at)
             at = parents[at]
-        told |= line
-    return told
+        selection |= line
+    return selection

@@ -27,10 +27,12 @@ class WrittenNotes:
 def notes_of_run(connection: Connection, run_id: int) -> tuple[WrittenNotes, ...]:
     """All pages, the oldest first."""
     page, call = NotesPageRow, ImplementerCallRow
-    made = and_(call.run_id == page.run_id, call.lease == page.lease, call.ordinal == page.ordinal)
+    same_call = and_(call.run_id == page.run_id, call.lease == page.lease, call.ordinal == page.ordinal)
     unknown = cost_nothing(call) if "notes" in unpriced_of(connection, run_id) else false()
     cost = (call.model, call.prompt_tokens, call.completion_tokens, call.cost_usd, unknown.label("unknown"), call.at)
-    rows = connection.execute(select(page, *cost).join(call, made).where(page.run_id == run_id).order_by(page.number))
+    rows = connection.execute(
+        select(page, *cost).join(call, same_call).where(page.run_id == run_id).order_by(page.number)
+    )
     return tuple(
         WrittenNotes(
             fact_of(NotesPage, NotesPageRow, row),

@@ -26,10 +26,10 @@ class Uncut:
         """Begin `work`, for which nobody need wait."""
         task = asyncio.create_task(work)
         self._running.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._discard)
         return task
 
-    def _ended(self, task: "asyncio.Task[Any]") -> None:
+    def _discard(self, task: "asyncio.Task[Any]") -> None:
         self._running.discard(task)
         if not task.cancelled():
             task.exception()  # mark it as retrieved, or asyncio logs it where nobody waits

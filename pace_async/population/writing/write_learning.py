@@ -83,39 +83,39 @@ PUBLISH = Prepared(
 
 def group_shipped(scope: Scope, fact: GroupShipped) -> None:
     """Leases complete → shipped, with each lease's staleness, reward and advantage."""
-    what = f"group {fact.number}"
+    label = f"group {fact.number}"
     if not fact.leases:
-        raise PaceBug(f"{what} needs leases")
+        raise PaceBug(f"{label} needs leases")
     begun: dict[str, object] = {"state": "shipped", "reason": "", "metrics": {}, "shipped_at": fact.at}
     scope.record(GroupRow, fact, group_number=fact.number, update_number=fact.update, **begun)
     advantages = fact.advantages if fact.advantages is not None else (None,) * len(fact.leases)
     rows: list[dict[str, object]] = []
     for lease, age, earned, weight in zip(fact.leases, fact.staleness, fact.rewards, advantages, strict=True):
         if age < 0 or (scope.max_staleness is not None and age > scope.max_staleness):
-            raise PaceBug(f"{what}: lease {lease} is {age} stale; the run allows 0 to {scope.max_staleness}")
-        taken = {"of_lease": lease, "sampled_by": fact.update - age, "number": fact.number}
-        rows.append({**taken, "age": age, "earned": earned, "weight": weight})
+            raise PaceBug(f"{label}: lease {lease} is {age} stale; the run allows 0 to {scope.max_staleness}")
+        parameters = {"of_lease": lease, "sampled_by": fact.update - age, "number": fact.number}
+        rows.append({**parameters, "age": age, "earned": earned, "weight": weight})
     scope.each(SHIP, partial(_not_shipped, scope, fact), rows)
 
 
 def group_ended(scope: Scope, fact: GroupEnded) -> None:
     """The end of a group, and of its leases. A version is written if the group trained or the advisor went back to an
     earlier version."""
-    what = f"group {fact.number}"
+    label = f"group {fact.number}"
     if fact.closing not in ("trained", "skipped"):
-        raise PaceBug(f"{what} ended as {fact.closing}: a group is trained or skipped")
+        raise PaceBug(f"{label} ended as {fact.closing}: a group is trained or skipped")
     if fact.restored is not None and fact.closing == "trained":
-        raise PaceBug(f"{what} cannot both train and go back to version {fact.restored}")
+        raise PaceBug(f"{label} cannot both train and go back to version {fact.restored}")
     makes = fact.closing == "trained" or fact.restored is not None
     expected = fact.update + 1 if makes else fact.update
     if fact.version != expected:
         raise PaceBug(
-            f"{what} {fact.closing} at update {fact.update} must leave version {expected}, not {fact.version}"
+            f"{label} {fact.closing} at update {fact.update} must leave version {expected}, not {fact.version}"
         )
     scope.one(
         END,
         lambda: (
-            f"{what} at update {fact.update} cannot end as {fact.closing}: it was not shipped so, or has ended already"
+            f"{label} at update {fact.update} cannot end as {fact.closing}: it was not shipped so, or has ended already"
         ),
         of_group=fact.number,
         of_update=fact.update,
@@ -137,10 +137,10 @@ def group_ended(scope: Scope, fact: GroupEnded) -> None:
     for lease in fact.leases:
         if lease not in closed:
             raise PaceBug(
-                f"{what} cannot close lease {lease}, which was not shipped with it: it {scope.lease_is(lease)}"
+                f"{label} cannot close lease {lease}, which was not shipped with it: it {scope.lease_is(lease)}"
             )
     if sorted(closed) != sorted(fact.leases) or scope.value(SHIPPED, of_group=fact.number) != len(closed):
-        raise PaceBug(f"{what} must close exactly the leases it was shipped with, not {list(fact.leases)}")
+        raise PaceBug(f"{label} must close exactly the leases it was shipped with, not {list(fact.leases)}")
     if makes:
         _version_written(scope, fact)
 

@@ -33,8 +33,8 @@ def idea_given(scope: Scope, fact: IdeaGiven) -> None:
 
 def learned_before(scope: Scope, fact: LearnedBefore) -> None:
     """The untried ideas of an earlier run. The rest stands in the journal alone."""
-    for given in fact.given:
-        idea_given(scope, given)
+    for idea in fact.given:
+        idea_given(scope, idea)
 
 
 def steered(scope: Scope, fact: Steered) -> None:

@@ -144,7 +144,7 @@ def claimed(scope: Scope, fact: Claimed) -> None:
     if scope.value(DECIDED, of_lease=fact.lease) is None:
         raise PaceBug(f"lease {fact.lease} cannot claim a new best: it {scope.lease_is(fact.lease)}")
     _withdraw(scope, fact.lease)
-    scope.record(ClaimRow, fact, tries=[tried.as_json() for tried in fact.tries])
+    scope.record(ClaimRow, fact, tries=[fresh_score.as_json() for fresh_score in fact.tries])
 
 
 def evaluated(scope: Scope, fact: Evaluated) -> None:
@@ -157,7 +157,9 @@ def evaluated(scope: Scope, fact: Evaluated) -> None:
     merit = scope.merit(fact.score)
     scope.record(CandidateRow, fact, candidate=fact.lease, merit=merit, **place)
     tries = enumerate(fact.fresh, start=1)
-    scope.add(FreshScoreRow, *(row_of(FreshScoreRow, tried, candidate=fact.lease, number=n) for n, tried in tries))
+    scope.add(
+        FreshScoreRow, *(row_of(FreshScoreRow, fresh_score, candidate=fact.lease, number=n) for n, fresh_score in tries)
+    )
     if fact.fresh:
         _withdraw(scope, fact.lease)
 

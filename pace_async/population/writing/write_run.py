@@ -14,8 +14,8 @@ from pace_async.population.writing.write_journal import journal_begun
 
 def _greater(column: Any, name: str) -> Any:
     """The greater of the parameter of that name and the column."""
-    given: Any = bindparam(name, type_=cast("Any", Double()))
-    return case((column > given, column), else_=given)
+    parameter: Any = bindparam(name, type_=cast("Any", Double()))
+    return case((column > parameter, column), else_=parameter)
 
 
 NEXT_STATE, NEXT_FAULT = next_number(RunStateRow), next_number(FaultRow)

@@ -65,9 +65,9 @@ class _InDoubt:
 class _Lost(Exception):
     """Another session holds this process's run, perhaps its own old one, whose end the server has not yet detected."""
 
-    def __init__(self, held: RunLocked) -> None:
-        super().__init__(str(held))
-        self.held = held
+    def __init__(self, error: RunLocked) -> None:
+        super().__init__(str(error))
+        self.held = error
 
 
 def _tell(answer: asyncio.Future[Any], outcome: Any) -> None:
@@ -120,29 +120,29 @@ class Writer:
         self._thread.shutdown()
 
     def _begin(self) -> None:
-        taken = [self._asked.popleft() for _ in range(min(MOST, len(self._asked)))]
-        if taken:
+        requests = [self._asked.popleft() for _ in range(min(MOST, len(self._asked)))]
+        if requests:
             self._at_rest.clear()
-            self._thread.submit(self._write_and_tell, taken, asyncio.get_running_loop())
+            self._thread.submit(self._write_and_tell, requests, asyncio.get_running_loop())
         else:
             self._at_rest.set()
 
-    def _write_and_tell(self, taken: Sequence[_Asked], loop: asyncio.AbstractEventLoop) -> None:
+    def _write_and_tell(self, requests: Sequence[_Asked], loop: asyncio.AbstractEventLoop) -> None:
         """In the thread. Tells the loop itself: the futures of an executor take it two more turns, and a turn that
         begins from rest costs as much as a statement."""
         try:
-            outcomes = self._written([write for write, _ in taken])
+            outcomes = self._write_all([write for write, _ in requests])
         except BaseException as error:  # a bug of ours: no caller may wait forever
-            outcomes = [_Raised(error)] * len(taken)
-        loop.call_soon_threadsafe(self._ended, taken, outcomes)
+            outcomes = [_Raised(error)] * len(requests)
+        loop.call_soon_threadsafe(self._answer_requests, requests, outcomes)
 
-    def _ended(self, taken: Sequence[_Asked], outcomes: Sequence[Any]) -> None:
+    def _answer_requests(self, requests: Sequence[_Asked], outcomes: Sequence[Any]) -> None:
         """Answer the requests with a known outcome. The rest goes first in the next try."""
-        waiting = [each for each, outcome in zip(taken, outcomes, strict=True) if isinstance(outcome, _OutOfReach)]
-        if len(waiting) < len(taken) and self.outage is not None:
+        waiting = [each for each, outcome in zip(requests, outcomes, strict=True) if isinstance(outcome, _OutOfReach)]
+        if len(waiting) < len(requests) and self.outage is not None:
             over, self.outage = self.outage, None
             self.tell(Recovered(over.reason, time.monotonic() - self._away_since))
-        for (_, answer), outcome in zip(taken, outcomes, strict=True):
+        for (_, answer), outcome in zip(requests, outcomes, strict=True):
             if not isinstance(outcome, _OutOfReach):
                 _tell(answer, outcome)
         if waiting:
@@ -165,13 +165,16 @@ class Writer:
         else:
             asyncio.get_running_loop().call_later(RETRY_S, self._begin)
 
-    def _written(self, writes: Sequence[Write]) -> list[Any]:
+    def _write_all(self, writes: Sequence[Write]) -> list[Any]:
         """Runs in the thread, with all that it calls."""
         try:
             self.guard()
-            made = self._made_after_all()
-            if made:
-                return [*made, *(self._written(writes[len(made) :]) if len(writes) > len(made) else ())]
+            earlier_outcomes = self._made_after_all()
+            if earlier_outcomes:
+                return [
+                    *earlier_outcomes,
+                    *(self._write_all(writes[len(earlier_outcomes) :]) if len(writes) > len(earlier_outcomes) else ()),
+                ]
             connection = self._open()
             with connection.begin():
                 run_id = self.run_id
@@ -193,7 +196,7 @@ class Writer:
     def _written_one_by_one(self, writes: Sequence[Write]) -> list[Any]:
         outcomes: list[Any] = []
         for write in writes:
-            outcomes += self._written([write])
+            outcomes += self._write_all([write])
             if isinstance(outcomes[-1], _OutOfReach):
                 break
         return outcomes + outcomes[-1:] * (len(writes) - len(outcomes))
@@ -204,9 +207,9 @@ class Writer:
         if doubt is None:
             return ()
         with (connection := self._open()).begin():
-            made = was_made(connection, doubt.number, doubt.run_id)
+            is_committed = was_made(connection, doubt.number, doubt.run_id)
         self._in_doubt = None
-        return doubt.outcomes if made else ()
+        return doubt.outcomes if is_committed else ()
 
     def _open(self) -> Connection:
         if self._connection is None:
@@ -215,9 +218,9 @@ class Writer:
                 if self.hold is not None:
                     with self._connection.begin():
                         self.hold(self._connection)
-            except RunLocked as held:
+            except RunLocked as error:
                 self._let_go()
-                raise _Lost(held) from held
+                raise _Lost(error) from error
         return self._connection
 
     def _let_go(self) -> None:

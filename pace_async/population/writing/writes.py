@@ -70,7 +70,7 @@ def project(scope: Scope, fact: Fact) -> None:
     try:
         WRITERS[type(fact)](scope, fact)
     except IntegrityError as error:
-        raise PaceBug(f"the record refuses {_named(fact)}: {error.orig}") from error
+        raise PaceBug(f"the record refuses {_name_of(fact)}: {error.orig}") from error
 
 
 def _as_it_is(table: type[Base]) -> Callable[[Scope, Any], None]:
@@ -113,6 +113,6 @@ WRITERS: Mapping[type, Callable[[Scope, Any], None]] = {
 """What writes the rows of each fact."""
 
 
-def _named(fact: Fact) -> str:
+def _name_of(fact: Fact) -> str:
     key = next((name for name in ("lease", "number", "version", "entry") if hasattr(fact, name)), None)
     return type(fact).__name__ + (f" of {key} {getattr(fact, key)}" if key else "")

@@ -15,10 +15,10 @@ from pace_async.providers.redact import redact
 from pace_async.providers.tinker.service import SampledTokens, Saved
 
 
-def logprobs(found: Any, lengths: Sequence[tuple[int, int]]) -> list[tuple[float, ...]]:
+def logprobs(result: Any, lengths: Sequence[tuple[int, int]]) -> list[tuple[float, ...]]:
     """The logprobs of each answer. A length is that of a prompt and of its answer, in tokens."""
-    with _read("a result of logprobs"):
-        outputs = [output["logprobs"].data for output in found.loss_fn_outputs]
+    with _reading("a result of logprobs"):
+        outputs = [output["logprobs"].data for output in result.loss_fn_outputs]
     if len(outputs) != len(lengths):
         raise InfrastructureFault("bad_answer", f"the server gave {len(outputs)} results for {len(lengths)} calls")
     return [
@@ -27,10 +27,10 @@ def logprobs(found: Any, lengths: Sequence[tuple[int, int]]) -> list[tuple[float
     ]
 
 
-def sampled(found: Any) -> SampledTokens:
+def sampled(answer: Any) -> SampledTokens:
     """The one answer to a question."""
-    with _read("an answer"):
-        [sequence] = found.sequences
+    with _reading("an answer"):
+        [sequence] = answer.sequences
         tokens = tuple(_whole(token) for token in sequence.tokens)
         values, reason = sequence.logprobs, sequence.stop_reason
     if values is None:
@@ -38,31 +38,31 @@ def sampled(found: Any) -> SampledTokens:
     return SampledTokens(tokens, _finite(values, len(tokens)), "stop" if reason == "stop" else "length")
 
 
-def metrics(found: Any) -> Mapping[str, float]:
+def metrics(result: Any) -> Mapping[str, float]:
     """What the service measured in a step."""
-    with _read("a result of a step"):
-        measured = cast("Mapping[str, Any]", found.metrics or {})
+    with _reading("a result of a step"):
+        measured = cast("Mapping[str, Any]", result.metrics or {})
         return {str(key): _number(value) for key, value in measured.items()}
 
 
-def address(found: Any) -> str:
+def address(result: Any) -> str:
     """The address of what was saved."""
-    with _read("a result of saving"):
-        return _text(found.path)
+    with _reading("a result of saving"):
+        return _text(result.path)
 
 
 def name(training: Any) -> str:
     """The service's own name for a run. It is a line of a file, and a part of addresses."""
-    with _read("the name of a new run"):
-        given = _text(training.model_id)
-        if "/" in given or given.split() != [given]:
-            raise ValueError(f"{given!r} has a slash or a space")
-        return given
+    with _reading("the name of a new run"):
+        model_id = _text(training.model_id)
+        if "/" in model_id or model_id.split() != [model_id]:
+            raise ValueError(f"{model_id!r} has a slash or a space")
+        return model_id
 
 
 def saved(listed: Any, version: str) -> Saved | None:
     """The addresses of a version among all that a run has saved. None unless both parts are there."""
-    with _read("a list of checkpoints"):
+    with _reading("a list of checkpoints"):
         paths = [_text(checkpoint.tinker_path) for checkpoint in listed.checkpoints]
     states = [path for path in paths if path.endswith(f"/weights/{version}")]
     snapshots = [path for path in paths if path.endswith(f"/sampler_weights/{version}")]
@@ -70,11 +70,13 @@ def saved(listed: Any, version: str) -> Saved | None:
 
 
 @contextmanager
-def _read(what: str) -> Generator[None]:
+def _reading(description: str) -> Generator[None]:
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        raise InfrastructureFault("bad_answer", f"the server gave {what} that cannot be read ({told(error)})") from None
+        raise InfrastructureFault(
+            "bad_answer", f"the server gave {description} that cannot be read ({told(error)})"
+        ) from None
 
 
 def told(error: BaseException) -> str:
@@ -84,12 +86,12 @@ def told(error: BaseException) -> str:
 
 def _finite(values: Any, count: int) -> tuple[float, ...]:
     """The values, if they are as many logprobs."""
-    with _read("logprobs"):
-        found = tuple(math.nan if value is None else _number(value) for value in values)
-    if len(found) != count or not all(map(math.isfinite, found)):
-        what = f"{len(found)} logprobs for {count} tokens, or one is not finite"
-        raise InfrastructureFault("bad_logprobs", f"the server gave {what}")
-    return found
+    with _reading("logprobs"):
+        numbers = tuple(math.nan if value is None else _number(value) for value in values)
+    if len(numbers) != count or not all(map(math.isfinite, numbers)):
+        problem = f"{len(numbers)} logprobs for {count} tokens, or one is not finite"
+        raise InfrastructureFault("bad_logprobs", f"the server gave {problem}")
+    return numbers
 
 
 def _number(value: Any) -> float:

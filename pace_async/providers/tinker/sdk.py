@@ -63,17 +63,17 @@ async def open_service(config: TinkerConfig, base_model: str, deadline_s: float)
 
 
 async def _refuse_unless_up(http: httpx.AsyncClient, url: str) -> None:
-    there = f"learner.trainer tinker: {redact(url)}"
+    server = f"learner.trainer tinker: {redact(url)}"
     try:
         answer = await http.get(url + _HEALTH)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        why = redact(str(error) or type(error).__name__)
+        reason = redact(str(error) or type(error).__name__)
         raise GaveUp(
-            f"{there} does not answer ({why}): see to the server or the network, then `pace resume` goes on."
+            f"{server} does not answer ({reason}): see to the server or the network, then `pace resume` goes on."
         ) from None
     if answer.status_code >= 400:
         raise GaveUp(
-            f"{there} answers {answer.status_code} where a Tinker server says that it is up: see to tinker.url, then "
+            f"{server} answers {answer.status_code} where a Tinker server says that it is up: see to tinker.url, then "
             "`pace resume` goes on."
         )
 
@@ -112,19 +112,19 @@ class _Calls:
         except TimeoutError:
             raise InfrastructureFault("service_timeout", f"{self.url}: no answer in {self.deadline_s:g} s") from None
         except self.tinker.APIConnectionError as error:
-            raise InfrastructureFault("service_unreachable", self._said(error)) from None
+            raise InfrastructureFault("service_unreachable", self._text_of(error)) from None
         except self.tinker.APIStatusError as error:
             if error.status_code in (401, 403):
                 raise GaveUp(
-                    f"The Tinker service at {self.url} refuses the key in {KEY} ({self._said(error)}): set a valid "
+                    f"The Tinker service at {self.url} refuses the key in {KEY} ({self._text_of(error)}): set a valid "
                     "one, then `pace resume` goes on."
                 ) from None
             kind = "service_refused" if error.status_code < 500 else "service_error"
-            raise InfrastructureFault(kind, self._said(error)) from None
+            raise InfrastructureFault(kind, self._text_of(error)) from None
         except Exception as error:  # the package passes on what it cannot read of an answer as whatever it raises
-            raise InfrastructureFault("service_error", self._said(error)) from None
+            raise InfrastructureFault("service_error", self._text_of(error)) from None
 
-    def _said(self, error: BaseException) -> str:
+    def _text_of(self, error: BaseException) -> str:
         return f"{redact(self.url)}: {answers.told(error)}"
 
 
@@ -176,8 +176,8 @@ class _SdkRun:
         data = [
             self._datum(prompt, answer, weights=[0.0] * (len(prompt) + len(answer) - 1)) for prompt, answer in calls
         ]
-        found = await self.calls.result(lambda: self.training.forward(data, "cross_entropy"))
-        return answers.logprobs(found, [(len(prompt), len(answer)) for prompt, answer in calls])
+        output = await self.calls.result(lambda: self.training.forward(data, "cross_entropy"))
+        return answers.logprobs(output, [(len(prompt), len(answer)) for prompt, answer in calls])
 
     async def add_gradient(self, calls: Sequence[WeightedCall]) -> None:
         data: list[Any] = []
@@ -209,10 +209,10 @@ class _SdkRun:
     def _datum(self, prompt: Sequence[int], answer: Sequence[int], **inputs: Sequence[float]) -> Any:
         """All tokens but the last predict all but the first."""
         tokens = [*prompt, *answer]
-        given = {name: self._tensor(values, "float32") for name, values in inputs.items()}
+        tensors = {name: self._tensor(values, "float32") for name, values in inputs.items()}
         return self.tinker.Datum(
             model_input=self.tinker.ModelInput.from_ints(tokens[:-1]),
-            loss_fn_inputs={"target_tokens": self._tensor(tokens[1:], "int64"), **given},
+            loss_fn_inputs={"target_tokens": self._tensor(tokens[1:], "int64"), **tensors},
         )
 
     def _tensor(self, values: Sequence[float], dtype: str) -> Any:

@@ -58,7 +58,7 @@ def _wants_a_json_body(answer: httpx.Response) -> bool:
     if answer.status_code != 422:
         return False
     try:
-        said = cast("Mapping[str, Any]", answer.json())
-        return any(list(fault["loc"]) == ["body"] for fault in said["detail"])
+        document = cast("Mapping[str, Any]", answer.json())
+        return any(list(fault["loc"]) == ["body"] for fault in document["detail"])
     except (ValueError, LookupError, TypeError):
         return False

@@ -64,17 +64,17 @@ def choose(servings: Iterable[Serving], *, edits_only: bool) -> Serving:
     """The advisor for a task: the first that knows its catalogue, else the first that reads it, else the first that
     can be asked at all. Later servings are not looked at after one that knows the catalogue. `edits_only`: all programs
     are edits by the catalogue, so a catalogue that no advisor reads is refused. Raises UsageError."""
-    seen: list[Serving] = []
+    others: list[Serving] = []
     for serving in servings:
         if serving.fit == "knows":
             return serving
-        seen.append(serving)
-    if reading := [serving for serving in seen if serving.fit == "reads"]:
+        others.append(serving)
+    if reading := [serving for serving in others if serving.fit == "reads"]:
         return reading[0]
-    unable = [serving for serving in seen if serving.fit == "unable"]
+    unable = [serving for serving in others if serving.fit == "unable"]
     if unable and edits_only:
         raise UsageError(unable[0].said)
-    return next(serving for serving in seen if serving.fit != "unable")
+    return next(serving for serving in others if serving.fit != "unable")
 
 
 def serving_of(model: str, task: Task) -> Serving:
@@ -91,19 +91,19 @@ def serving_of(model: str, task: Task) -> Serving:
         return Serving(model, "any", "")
     known = json.loads(file.read_text("utf-8"))
     if task.catalogue_path is None:
-        said = "it reads catalogues only, and the task has none: name a language model by --advisor"
-        return Serving(model, "lacks", said)
+        clause = "it reads catalogues only, and the task has none: name a language model by --advisor"
+        return Serving(model, "lacks", clause)
     if knows(known, options_of(model, task), task.spec.language):
         return Serving(model, "knows", "it knows the catalogue")
-    said = "it was trained on other catalogues, and most of its experiments will fail: leave --advisor out"
-    return Serving(model, "lacks", said)
+    clause = "it was trained on other catalogues, and most of its experiments will fail: leave --advisor out"
+    return Serving(model, "lacks", clause)
 
 
 def knows(known: Mapping[str, Any], options: Mapping[str, Sequence[str]], language: str) -> bool:
     """Whether a list of known catalogues has this one, in any order."""
-    words = {name: sorted(given) for name, given in options.items()}
+    words = {name: sorted(choices) for name, choices in options.items()}
     return language == known["language"] and any(
-        words == {name: sorted(map(str, given)) for name, given in catalogue.items()}
+        words == {name: sorted(map(str, choices)) for name, choices in catalogue.items()}
         for catalogue in known["catalogues"].values()
     )
 
@@ -111,14 +111,14 @@ def knows(known: Mapping[str, Any], options: Mapping[str, Sequence[str]], langua
 def with_advisor(config: Config, task: Task) -> Config:
     """The configuration with the advisor that it names, or the one chosen for the task. A model of the hub gets its
     commit, and a chat model its longest answer. Raises UsageError."""
-    named = config.advisor.model
-    kind = advisor_of(named)
+    model = config.advisor.model
+    kind = advisor_of(model)
     if config.advisor.writes_code:
-        _refuse_unless_writer(named)
+        _refuse_unless_writer(model)
     if not kind.chosen_for_task:
         refuse_noise(config, task)
-        if kind.served and not kind.packaged and is_hub_id(named):
-            config = _advised_by(config, pinned(named))
+        if kind.served and not kind.packaged and is_hub_id(model):
+            config = _advised_by(config, pinned(model))
         if kind.served and not config.advisor.writes_code and reads_catalogues(advisor_folder(config.advisor.model)):
             config = config.model_copy(update={"search": config.search.model_copy(update={"memory": "pool"})})
         return _with_budget(config) if kind.served and not kind.packaged else config
@@ -142,9 +142,9 @@ def _refuse_unless_writer(model: str) -> None:
     """Raises UsageError for an advisor that knows no more than the words of catalogues, or none."""
     kind = advisor_of(model)
     if not kind.asks_in_prose or (kind.served and reads_catalogues(advisor_folder(model))):
-        named = "no advisor of the package does" if kind.chosen_for_task else f"--advisor {model} does not"
+        clause = "no advisor of the package does" if kind.chosen_for_task else f"--advisor {model} does not"
         raise UsageError(
-            f"With advisor.role end_to_end the advisor writes code, and {named}: name a language model, as in "
+            f"With advisor.role end_to_end the advisor writes code, and {clause}: name a language model, as in "
             f"--advisor DIR or --advisor {API}MODEL."
         )
 
@@ -168,18 +168,18 @@ def _advised_by_implementer(config: Config, model: str) -> Config:
     """The configuration with the implementer's model as advisor, at the same address, for the same prices and with the
     same options, where the user gave the advisor none. An advisor of the package would write noise about a task whose
     catalogue it cannot read, and the implementer would be paid for reading it."""
-    given = config.advisor.model_dump(exclude_unset=True)
-    taken = {"api_base", "options", "timeout_s", "deadline_s", "price_per_million_in", "price_per_million_out"}
-    shared = {name: getattr(config.implementer, name) for name in taken}
-    advisor = {**shared, **given, "model": f"{API}{model}"}
+    overrides = config.advisor.model_dump(exclude_unset=True)
+    names = {"api_base", "options", "timeout_s", "deadline_s", "price_per_million_in", "price_per_million_out"}
+    shared = {name: getattr(config.implementer, name) for name in names}
+    advisor = {**shared, **overrides, "model": f"{API}{model}"}
     stated = config.model_dump(exclude_unset=True)
     search = {**stated.get("search", {}), "memory": "auto"}  # what it meant was decided for an advisor of the package
     try:
         return Config.model_validate({**stated, "search": search, "advisor": advisor})
     except ValidationError as error:
-        why = error.errors()[0]["msg"].removeprefix("Value error, ")
+        reason = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise UsageError(
-            f"No advisor of the package reads this task, and the implementer's model cannot advise: {why}; name an "
+            f"No advisor of the package reads this task, and the implementer's model cannot advise: {reason}; name an "
             "advisor by --advisor."
         ) from None
 
@@ -209,13 +209,13 @@ def context_of(advisor: AdvisorConfig, folder: Path) -> int | None:
     """Tokens of question and answer together that a served model takes: its positions, or less if vLLM is told so. None
     if its configuration does not say. Raises UsageError."""
     try:
-        found: dict[str, Any] = json.loads((folder / "config.json").read_text("utf-8"))
+        configuration: dict[str, Any] = json.loads((folder / "config.json").read_text("utf-8"))
     except ValueError as error:
         raise UsageError(f"{folder / 'config.json'} is not JSON ({error}): make the folder again.") from None
-    positions = (found.get("text_config") or found).get("max_position_embeddings")
+    positions = (configuration.get("text_config") or configuration).get("max_position_embeddings")
     words = " ".join(advisor.engine_arguments).replace("=", " ").split()
-    told = [int(after) for word, after in pairwise(words) if word == "--max-model-len" and after.isdecimal()]
-    known = [*told, *([positions] if isinstance(positions, int) else [])]
+    limits = [int(after) for word, after in pairwise(words) if word == "--max-model-len" and after.isdecimal()]
+    known = [*limits, *([positions] if isinstance(positions, int) else [])]
     return min(known, default=None)
 
 
@@ -229,19 +229,19 @@ def in_words(config: Config, task: Task, *, chosen: bool) -> str:
     if not kind.has_model:
         return f"{kind.name}, without a model; nothing is trained; it reads the catalogue: {read_by(kind.name, task)}"
     if kind.asked:
-        said = _in_prose(config, task)
+        clause = _in_prose(config, task)
         also = ", the implementer's model" if chosen else ""
-        asked = f"{asked_model(config.advisor.model)}{also}, asked over the network{_writes(config)}; it learns nothing"
-        return asked + (f"; {said}" if said else "")
+        words = f"{asked_model(config.advisor.model)}{also}, asked over the network{_writes(config)}; it learns nothing"
+        return words + (f"; {clause}" if clause else "")
     serving = serving_of(config.advisor.model, task)
-    said = _in_prose(config, task) if serving.fit == "any" else serving.said
+    clause = _in_prose(config, task) if serving.fit == "any" else serving.said
     parts = (
         serving.model,
         "chosen for this task" if chosen else "",
         f"served by {config.advisor.engine}{_writes(config)}",
         _text_part(config),
     )
-    return ", ".join(part for part in parts if part) + (f"; {said}" if said else "")
+    return ", ".join(part for part in parts if part) + (f"; {clause}" if clause else "")
 
 
 def _writes(config: Config) -> str:
@@ -297,16 +297,16 @@ def served_by(config: Config, task: Task) -> tuple[Served, Served]:
         refuse_unless_possible(implementer, task)
         refuse_missing_mechanisms(implementer, task)
         refuse_unused_block(implementer, task)
-        made = Served("implementer", implementer, True, "it can be made for this task")
+        implementer_verdict = Served("implementer", implementer, True, "it can be made for this task")
     except UsageError as error:
-        made = Served("implementer", implementer, False, str(error))
+        implementer_verdict = Served("implementer", implementer, False, str(error))
     try:
         chosen = with_advisor(config, task)
         model = chosen.advisor.model
         refuse_unless_read(chosen, task)
         fit = _fit(model, task)
-        said = in_words(chosen, task, chosen=advisor_of(config.advisor.model).chosen_for_task)
+        sentence = in_words(chosen, task, chosen=advisor_of(config.advisor.model).chosen_for_task)
         doubtful = fit == "lacks" or (fit == "any" and _in_prose(chosen, task) != "")
-        return Served("advisor", model, fit != "unable", said, doubtful), made
+        return Served("advisor", model, fit != "unable", sentence, doubtful), implementer_verdict
     except UsageError as error:
-        return Served("advisor", config.advisor.model, False, str(error)), made
+        return Served("advisor", config.advisor.model, False, str(error)), implementer_verdict

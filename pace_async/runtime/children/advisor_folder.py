@@ -48,8 +48,8 @@ def refuse_incomplete(config: Config) -> None:
         )
     if lacks and (lacks != NO_WEIGHTS or has_other_weights(folder)):
         raise UsageError(f"--advisor {model} lacks {lacks}: put the model's own beside its config.json.")
-    if why := contradiction(folder):
-        raise UsageError(f"--advisor {model}: {why}. Remove one of the two.")
+    if conflict := contradiction(folder):
+        raise UsageError(f"--advisor {model}: {conflict}. Remove one of the two.")
 
 
 def refuse_without_weights(config: Config) -> None:
@@ -69,17 +69,17 @@ def refuse_unless_transformers_knows(config: Config) -> None:
     if not kind.served or kind.packaged or not loads:
         return
     try:
-        given: dict[str, Any] = json.loads((advisor_folder(model) / "config.json").read_text("utf-8"))
-        found = distribution("transformers")
-        places = [Path(str(found.locate_file(f"transformers/models/auto/{name}"))) for name in MODEL_TYPES]
+        configuration: dict[str, Any] = json.loads((advisor_folder(model) / "config.json").read_text("utf-8"))
+        library = distribution("transformers")
+        places = [Path(str(library.locate_file(f"transformers/models/auto/{name}"))) for name in MODEL_TYPES]
         known = "".join(place.read_text("utf-8") for place in places)
     except (OSError, ValueError, PackageNotFoundError):
         return
-    named = given.get("model_type")
-    if isinstance(named, str) and not re.search(rf"""["']{re.escape(named)}["']\s*[,:]""", known):
-        code = ", and code of the model's own folder (auto_map) is not run" if given.get("auto_map") else ""
+    model_type = configuration.get("model_type")
+    if isinstance(model_type, str) and not re.search(rf"""["']{re.escape(model_type)}["']\s*[,:]""", known):
+        code = ", and code of the model's own folder (auto_map) is not run" if configuration.get("auto_map") else ""
         raise UsageError(
-            f"--advisor {model} is a model of the type {named}, which transformers {found.version} does not "
+            f"--advisor {model} is a model of the type {model_type}, which transformers {library.version} does not "
             f"have{code}: give another model."
         )
 

@@ -38,38 +38,38 @@ class Cards:
 def cards_of(config: Config) -> Cards:
     """The cards of this machine for the learner and for the engine that the run starts. Raises UsageError."""
     if not TRANSPORTS[config.advisor.transport].gpu_to_gpu:
-        given = assigned(config, visible_gpus())
-        if TRANSPORTS[config.advisor.transport].in_one_memory and given.learner and _torch_has_cuda():
-            _refuse_unless_on_card(config, given.learner[0])
-        return given
-    asked, build = f"advisor.transport {config.advisor.transport}", find_vllm()
+        cards = assigned(config, visible_gpus())
+        if TRANSPORTS[config.advisor.transport].in_one_memory and cards.learner and _torch_has_cuda():
+            _refuse_unless_on_card(config, cards.learner[0])
+        return cards
+    setting, build = f"advisor.transport {config.advisor.transport}", find_vllm()
     if isinstance(build, Missing):
-        raise NotHere(f"{asked}: {build.found}; fix it with `{build.remedy}`.")
+        raise NotHere(f"{setting}: {build.found}; fix it with `{build.remedy}`.")
     if build.device != "cuda":
         raise UsageError(
-            f"{asked} needs vLLM on a GPU, and {build.package} {build.version} runs on the {build.device}."
+            f"{setting} needs vLLM on a GPU, and {build.package} {build.version} runs on the {build.device}."
         )
     if engine_of(config.advisor.engine).runs_already:
-        _refuse_unless_here(asked, config.advisor.engine)
+        _refuse_unless_here(setting, config.advisor.engine)
     return assigned(config, visible_gpus())
 
 
 def assigned(config: Config, gpus: Sequence[str]) -> Cards:
     """As `cards_of`, for these visible cards. Pure, except for a UUID in the settings, which is looked up in the
     driver's files. Raises UsageError."""
-    own, starts, given = TRANSPORTS[config.advisor.transport].gpu_to_gpu, _starts_engine(config), config.advisor.gpus
-    named = _chosen("advisor.gpus", given, gpus, ()) if starts and isinstance(given, list) else ()
-    free = [gpu for gpu in gpus if gpu not in named]
+    own, starts, setting = TRANSPORTS[config.advisor.transport].gpu_to_gpu, _starts_engine(config), config.advisor.gpus
+    reserved = _cards_for("advisor.gpus", setting, gpus, ()) if starts and isinstance(setting, list) else ()
+    free = [gpu for gpu in gpus if gpu not in reserved]
     learner: tuple[str, ...] = ()
     here = trains(config.learner.objective) and not TRAINERS[config.learner.trainer].elsewhere
     if here and config.learner.cpu_ranks == 1:
         ranks = config.learner.ranks
         shares = not own and (ranks == 1 or len(free) < ranks)
-        learner = _chosen("learner.gpus", config.learner.gpus, gpus, gpus if shares else free)
-    engine = named
-    if starts and not named:
+        learner = _cards_for("learner.gpus", config.learner.gpus, gpus, gpus if shares else free)
+    engine = reserved
+    if starts and not reserved:
         others = tuple(gpu for gpu in gpus if gpu not in learner)
-        engine = others[: config.advisor.ranks] if own else _chosen("advisor.gpus", given, gpus, gpus)
+        engine = others[: config.advisor.ranks] if own else _cards_for("advisor.gpus", setting, gpus, gpus)
     if own:
         _refuse_unless_apart(config, learner, engine, len(gpus))
     if TRANSPORTS[config.advisor.transport].in_one_memory and learner and engine and learner != engine:
@@ -80,7 +80,7 @@ def assigned(config: Config, gpus: Sequence[str]) -> Cards:
     return Cards(learner, engine)
 
 
-def _refuse_unless_apart(config: Config, learner: Sequence[str], engine: Sequence[str], seen: int) -> None:
+def _refuse_unless_apart(config: Config, learner: Sequence[str], engine: Sequence[str], visible_count: int) -> None:
     """Versions go from card to card: no card may be at both ends."""
     starts, ranks = _starts_engine(config), config.advisor.ranks
     if learner and not (starts and (len(engine) < ranks or set(engine) & set(learner))):
@@ -88,23 +88,25 @@ def _refuse_unless_apart(config: Config, learner: Sequence[str], engine: Sequenc
     count = max(1, len(learner))
     owners = "the learner" if count == 1 else f"{count} ranks of the learner"
     served = "one" if ranks == 1 else ranks
-    wanted = f"{_NUMBERS.get(count + ranks, count + ranks)} GPUs, one for {owners} and {served} for vLLM"
+    requirement = f"{_NUMBERS.get(count + ranks, count + ranks)} GPUs, one for {owners} and {served} for vLLM"
     if not starts:
-        wanted = "a GPU for the learner"
-    raise _not_seen(seen)(f"advisor.transport {config.advisor.transport} needs {wanted}; {seen} can be seen.")
+        requirement = "a GPU for the learner"
+    raise _not_seen(visible_count)(
+        f"advisor.transport {config.advisor.transport} needs {requirement}; {visible_count} can be seen."
+    )
 
 
 def taken_cards(config: Config) -> Mapping[str, str]:
     """The cards that the learner and the engine own, by name, each with its owner in words. None if they compute on
     the processor. Raises UsageError as `cards_of` does."""
-    given, taken = cards_of(config), dict[str, str]()
+    cards, owners = cards_of(config), dict[str, str]()
     if not TRANSPORTS[config.advisor.transport].gpu_to_gpu and not _torch_has_cuda():
-        return taken
-    for card in given.learner:
-        taken[card] = "the learner"
-    for card in given.engine:
-        taken[card] = "the learner and the engine" if card in taken else "the engine"
-    return taken
+        return owners
+    for card in cards.learner:
+        owners[card] = "the learner"
+    for card in cards.engine:
+        owners[card] = "the learner and the engine" if card in owners else "the engine"
+    return owners
 
 
 def learner_cards(config: Config) -> tuple[str | None, ...]:
@@ -119,24 +121,24 @@ def _starts_engine(config: Config) -> bool:
     return advisor_of(config.advisor.model).served and not engine_of(config.advisor.engine).runs_already
 
 
-def _chosen(
-    key: str, given: int | list[int | str] | None, gpus: Sequence[str], usual: Sequence[str]
+def _cards_for(
+    key: str, setting: int | list[int | str] | None, gpus: Sequence[str], usual: Sequence[str]
 ) -> tuple[str, ...]:
     """The cards that a setting names, or as many of the usual ones. Raises UsageError for one that cannot be seen."""
-    if not isinstance(given, list):
-        count = given or 1
-        if given is not None and len(usual) < count:
-            asked = "a card" if count == 1 else f"{count} cards"
-            seen = "none" if not gpus else f"{len(gpus)}"
-            raise _not_seen(len(gpus))(f"{key} asks for {asked}, and {seen} can be seen.")
+    if not isinstance(setting, list):
+        count = setting or 1
+        if setting is not None and len(usual) < count:
+            request = "a card" if count == 1 else f"{count} cards"
+            visible = "none" if not gpus else f"{len(gpus)}"
+            raise _not_seen(len(gpus))(f"{key} asks for {request}, and {visible} can be seen.")
         return tuple(usual[:count])
-    named = tuple(_named(key, name, gpus) for name in given)
-    if len(set(named)) < len(named):
+    cards = tuple(_card_named(key, name, gpus) for name in setting)
+    if len(set(cards)) < len(cards):
         raise UsageError(f"{key} names a card twice, and each rank needs one of its own.")
-    return named
+    return cards
 
 
-def _named(key: str, name: int | str, gpus: Sequence[str]) -> str:
+def _card_named(key: str, name: int | str, gpus: Sequence[str]) -> str:
     if isinstance(name, int) and name < len(gpus):
         return gpus[name]
     if isinstance(name, str):
@@ -148,9 +150,9 @@ def _named(key: str, name: int | str, gpus: Sequence[str]) -> str:
     raise _not_seen(len(gpus))(f"{key} names card {name}, and {len(gpus)} can be seen: `pace doctor` lists them.")
 
 
-def _not_seen(seen: int) -> type[UsageError]:
+def _not_seen(visible_count: int) -> type[UsageError]:
     """The kind of a refusal for cards that cannot be seen. Where none can, the run is meant for another machine."""
-    return UsageError if seen else NotHere
+    return UsageError if visible_count else NotHere
 
 
 def _torch_has_cuda() -> bool:
@@ -171,7 +173,7 @@ def _refuse_unless_on_card(config: Config, card: str) -> None:
         )
 
 
-def _refuse_unless_here(asked: str, engine: str) -> None:
+def _refuse_unless_here(setting: str, engine: str) -> None:
     for url in urls_of(engine):
         if urlsplit(url).hostname not in _HERE:
-            raise UsageError(f"{asked} stays on this machine, and --engine {url} is on another.")
+            raise UsageError(f"{setting} stays on this machine, and --engine {url} is on another.")

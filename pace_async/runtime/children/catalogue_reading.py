@@ -43,12 +43,12 @@ def read_by(model: str, task: Task) -> str | None:
         return None
     if not kind.has_model:
         return _in_words(options_of(model, task), {}, "lease")
-    given = advisor_folder(model)
-    if spare_entries(given) is None:
+    folder = advisor_folder(model)
+    if spare_entries(folder) is None:
         return None
     options = options_of(model, task)
-    bound_tokenizer(given, options)
-    return _in_words(options, slots_of(given, options).shared, "prompt")
+    bound_tokenizer(folder, options)
+    return _in_words(options, slots_of(folder, options).shared, "prompt")
 
 
 def _in_words(options: Options, shared: Mapping[str, str], each: str) -> str:
@@ -92,31 +92,31 @@ def run_folder(config: Config, paths: RunPaths, task: Task) -> Path:
             raise UsageError(
                 f"{paths.advisor} is gone, which holds version 0 of the run: copy {config.advisor.start_from} there."
             )
-        if config.advisor.start_optimizer == "kept" and not is_complete(given := given_optimizer(paths.learner)):
-            raise UsageError(f"{given} is gone, which holds the optimizer of version 0: put it back from a copy.")
+        if config.advisor.start_optimizer == "kept" and not is_complete(folder := given_optimizer(paths.learner)):
+            raise UsageError(f"{folder} is gone, which holds the optimizer of version 0: put it back from a copy.")
         return paths.advisor
-    given = advisor_folder(config.advisor.model)
+    folder = advisor_folder(config.advisor.model)
     if TRAINERS[config.learner.trainer].elsewhere:
-        return given
-    if has_more_than_text(given):
-        return text_part(given, paths.advisor)
-    if spare_entries(given) is None:
-        return given
-    return bound_folder(given, options_of(config.advisor.model, task), paths.advisor)
+        return folder
+    if has_more_than_text(folder):
+        return text_part(folder, paths.advisor)
+    if spare_entries(folder) is None:
+        return folder
+    return bound_folder(folder, options_of(config.advisor.model, task), paths.advisor)
 
 
 def wording_for(config: Config, task: Task) -> Wording | None:
     """The advisor's own wording, or None for prose."""
     if not advisor_of(config.advisor.model).served:
         return None
-    given = advisor_folder(config.advisor.model)
-    if (given / KNOWN).is_file() and task.catalogue_path is not None:
+    folder = advisor_folder(config.advisor.model)
+    if (folder / KNOWN).is_file() and task.catalogue_path is not None:
         mechanisms = load_catalogue(task.catalogue_path).mechanisms
         return SettingsWording(task, (name for mechanism in mechanisms for name in mechanism.assigned))
-    if spare_entries(given) is None:
+    if spare_entries(folder) is None:
         return None
     options = options_of(config.advisor.model, task)
-    shared = slots_of(given, options).shared
+    shared = slots_of(folder, options).shared
     return CatalogueWording(
         options,
         task.spec.fitness,

@@ -66,16 +66,16 @@ def refuse_unless_served(engine: str) -> None:
 
 @asynccontextmanager
 async def serving(
-    config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, training: Training | None = None
+    config: Config, paths: RunPaths, folder: Path, state: RunState, probing: Probing, training: Training | None = None
 ) -> AsyncGenerator[Served]:
-    """The engine that the configuration names. `given` is version 0's directory. `training` is the learner's
+    """The engine that the configuration names. `folder` is version 0's directory. `training` is the learner's
     side, for a transport that takes versions from its memory. One that another process kills while it starts is started
     again, as long as patience lasts. Raises UsageError, GaveUp, InfrastructureFault."""
     factory = engine_of(config.advisor.engine).load()
     async with AsyncExitStack() as stack:
 
         async def start() -> Served:
-            return await stack.enter_async_context(factory(config, paths, given, state, probing, training))
+            return await stack.enter_async_context(factory(config, paths, folder, state, probing, training))
 
         yield await again_if_killed(start, config.faults, probing.tell)
 
@@ -98,7 +98,7 @@ class _Embedded:
 
 @asynccontextmanager
 async def embedded(
-    config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, training: Training | None
+    config: Config, paths: RunPaths, folder: Path, state: RunState, probing: Probing, training: Training | None
 ) -> AsyncGenerator[Served]:
     """The server in the package."""
     delivery = Delivery(numbered=True, transport=config.advisor.transport, phase_s=config.advisor.push_timeout_s)
@@ -109,10 +109,10 @@ async def embedded(
         gpu=next(iter(cards_of(config).engine), None),
     )
     async with (
-        managed_engine(engine, _newest(state, given), state.learner) as handle,
-        _replica(config, given, handle.url, probing, delivery) as replica,
+        managed_engine(engine, _newest(state, folder), state.learner) as handle,
+        _replica(config, folder, handle.url, probing, delivery) as replica,
     ):
-        yield Served(replica, replica, _Embedded(handle, replica, state, given))
+        yield Served(replica, replica, _Embedded(handle, replica, state, folder))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +158,8 @@ class KillsWhatItLeftUnknown:
             raise
 
 
-def vllm_settings(config: Config, given: Path, gpus: Sequence[str]) -> VllmSettings:
-    """Those of a server that a run starts on these cards, for the model in the folder `given`."""
+def vllm_settings(config: Config, folder: Path, gpus: Sequence[str]) -> VllmSettings:
+    """Those of a server that a run starts on these cards, for the model in `folder`."""
     chosen = config.advisor
     return VllmSettings(
         requests=config.search.threads,
@@ -168,7 +168,7 @@ def vllm_settings(config: Config, given: Path, gpus: Sequence[str]) -> VllmSetti
         threads=chosen.threads,
         adapters=adapter_slots(config),
         gpus=gpus,
-        longest_call=longest_served(config, given),
+        longest_call=longest_served(config, folder),
         float32_head=chosen.float32_head,
         arguments=chosen.engine_arguments,
     )
@@ -176,12 +176,12 @@ def vllm_settings(config: Config, given: Path, gpus: Sequence[str]) -> VllmSetti
 
 @asynccontextmanager
 async def vllm(
-    config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, training: Training | None
+    config: Config, paths: RunPaths, folder: Path, state: RunState, probing: Probing, training: Training | None
 ) -> AsyncGenerator[Served]:
     """vLLM, started by the run."""
     build, chosen, memory = vllm_build(), config.advisor, memory_of(training)
-    settings = vllm_settings(config, given, cards_of(config).engine)
-    model = serve_from(given, paths.served_model)
+    settings = vllm_settings(config, folder, cards_of(config).engine)
+    model = serve_from(folder, paths.served_model)
     log = paths.logs / "engine.log"
     delivery = Delivery(
         adapters=settings.adapters is not None,
@@ -192,7 +192,7 @@ async def vllm(
     )
     async with (
         managed_vllm(build, model, settings, log=log, start_s=chosen.engine_start_s) as handle,
-        _replica(config, given, handle.url, probing, delivery) as replica,
+        _replica(config, folder, handle.url, probing, delivery) as replica,
     ):
         process = _Vllm(handle, replica, state, model)
         try:
@@ -204,10 +204,10 @@ async def vllm(
 
 @asynccontextmanager
 async def servers(
-    config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, training: Training | None
+    config: Config, paths: RunPaths, folder: Path, state: RunState, probing: Probing, training: Training | None
 ) -> AsyncGenerator[Served]:
     """Servers by URL, which run already."""
-    model = serve_from(given, paths.served_model)
+    model = serve_from(folder, paths.served_model)
     policy = FleetPolicy(probing.tell, config.faults.backoff, wait_s=config.advisor.timeout_s)
     chosen = config.advisor
     async with AsyncExitStack() as stack:
@@ -218,7 +218,7 @@ async def servers(
         memory = memory_of(training)
         group = None if memory is None else Broadcast(memory, len(urls))
         delivery = Delivery(transport=chosen.transport, sender=group, offerer=offerer, phase_s=chosen.push_timeout_s)
-        replicas = [await stack.enter_async_context(_replica(config, given, url, probing, delivery)) for url in urls]
+        replicas = [await stack.enter_async_context(_replica(config, folder, url, probing, delivery)) for url in urls]
         fleet = await stack.enter_async_context(fleet_of(replicas, state.learner, _newest(state, model), policy))
         await _first_push(config, fleet)
         yield Served(fleet, fleet, fleet)
@@ -251,21 +251,21 @@ async def _first_push(config: Config, fleet: Fleet) -> None:
 
 def vllm_build(engine: str = "vllm") -> Build:
     """The vLLM build of this machine. Raises UsageError if there is none that can serve here."""
-    found = find_vllm()
-    if isinstance(found, Missing):
-        other = "" if found.broken or has_nvidia_gpu() else f", or with `{SET_UP} vllm` where there is a card"
-        raise NotHere(f"--engine {engine}: {found.found}; fix it with `{found.remedy}`{other}.")
-    return found
+    build = find_vllm()
+    if isinstance(build, Missing):
+        other = "" if build.broken or has_nvidia_gpu() else f", or with `{SET_UP} vllm` where there is a card"
+        raise NotHere(f"--engine {engine}: {build.found}; fix it with `{build.remedy}`{other}.")
+    return build
 
 
-def _newest(state: RunState, given: Path) -> Path:
-    return Path(state.weights) if state.weights else given
+def _newest(state: RunState, folder: Path) -> Path:
+    return Path(state.weights) if state.weights else folder
 
 
-def longest_served(config: Config, given: Path) -> int | None:
+def longest_served(config: Config, folder: Path) -> int | None:
     """Tokens of the longest question and answer together, which is all that vLLM need take. None where the model's
     configuration or the user's arguments say what it takes."""
-    context = context_of(config.advisor, given)
+    context = context_of(config.advisor, folder)
     if context is None or any(word.startswith("--max-model-len") for word in config.advisor.engine_arguments):
         return None
     return longest_call(config, context)
@@ -278,11 +278,11 @@ def adapter_slots(config: Config) -> AdapterSlots | None:
     return None if rank is None else AdapterSlots(rank, config.bound + 2)
 
 
-def _replica(config: Config, given: Path, url: str, probing: Probing, delivery: Delivery) -> Replica:
+def _replica(config: Config, folder: Path, url: str, probing: Probing, delivery: Delivery) -> Replica:
     return Replica(
         url,
         probing=probing,
-        text=TextFormat(special_token_ids(given), chat_format_of(config.advisor, given)),
+        text=TextFormat(special_token_ids(folder), chat_format_of(config.advisor, folder)),
         timeout_s=config.advisor.timeout_s,
         delivery=delivery,
     )

@@ -53,20 +53,20 @@ async def refuse_unless_fit(config: Config, *, all_up: bool) -> None:
                 if version is not None:
                     _refuse_unless_supported(url, version, config.advisor.transport)
                 await engine.label()
-                found = await engine.tokens(SAMPLE)
+                tokens = await engine.tokens(SAMPLE)
             except InfrastructureFault as fault:
-                said = " ".join(fault.detail.split())[:200]
+                detail = " ".join(fault.detail.split())[:200]
                 if fault.kind in ("engine_unreachable", "engine_timeout"):
                     if all_up:
-                        raise UsageError(f"--engine {url}: nothing answers there ({said}).") from None
+                        raise UsageError(f"--engine {url}: nothing answers there ({detail}).") from None
                     continue
                 raise UsageError(
-                    f"--engine {url} is not a server that weights can be published to ({said}); docs/engines.md "
+                    f"--engine {url} is not a server that weights can be published to ({detail}); docs/engines.md "
                     "says how to start one."
                 ) from None
         if TRANSPORTS[config.advisor.transport].gpu_to_gpu:
             await _refuse_unless_on_gpu(f"advisor.transport {config.advisor.transport}", url)
-        if expected is not None and found != expected:
+        if expected is not None and tokens != expected:
             raise UsageError(
                 f"--engine {url} serves another model than --advisor {config.advisor.model}: its tokenizer differs."
             )
@@ -95,19 +95,20 @@ def _refuse_unless_supported(url: str, version: str, transport: str) -> None:
         raise UsageError(f"--engine {url} {reason}.")
 
 
-async def _refuse_unless_on_gpu(asked: str, url: str) -> None:
+async def _refuse_unless_on_gpu(setting: str, url: str) -> None:
     phases = Phases(url, phase_s=ANSWER_S)
     try:
         devices: list[Any] = json.loads(await phases.ask("collective_rpc", {"method": "serves_on"}))["results"]
     except (PushFailed, ValueError, KeyError, TypeError):
         raise UsageError(
-            f"{asked}: --engine {url} is not a vLLM with this package's plugin; docs/engines.md says how to start one."
+            f"{setting}: --engine {url} is not a vLLM with this package's plugin; docs/engines.md says how to start "
+            "one."
         ) from None
     finally:
         await phases.aclose()
     if set(devices) != {"cuda"}:
-        found = ", ".join(map(str, devices))
-        raise UsageError(f"{asked} needs a server on GPUs, and --engine {url} serves on: {found}.")
+        names = ", ".join(map(str, devices))
+        raise UsageError(f"{setting} needs a server on GPUs, and --engine {url} serves on: {names}.")
 
 
 def _tokens(model: Path) -> tuple[int, ...] | None:

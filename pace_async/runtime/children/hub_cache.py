@@ -34,27 +34,29 @@ def cached_folder(model: str) -> Path:
     name, _, revision = model.partition("@")
     lacks = ""
     try:
-        found = Path(
+        folder = Path(
             cast("Any", huggingface_hub).snapshot_download(name, revision=revision or None, local_files_only=True)
         )
-        lacks = missing_file(found)
+        lacks = missing_file(folder)
         if not lacks:
-            return found
+            return folder
     except (LocalEntryNotFoundError, HFValidationError):
         pass
-    wanted = f"{name} --revision {revision}" if revision else name
+    arguments = f"{name} --revision {revision}" if revision else name
     raise UsageError(
         f"--advisor {model} is neither a model directory nor a complete model in the hub's cache "
-        f"({constants.HF_HUB_CACHE}{f', where it lacks {lacks}' if lacks else ''}): {_remedy(name, wanted)}."
+        f"({constants.HF_HUB_CACHE}{f', where it lacks {lacks}' if lacks else ''}): {_remedy(name, arguments)}."
     )
 
 
-def _remedy(name: str, wanted: str) -> str:
+def _remedy(name: str, arguments: str) -> str:
     """What to do, as a clause. A path into a folder is not looked for on the hub."""
     first = name.partition("/")[0]
     if first in FOLDERS or Path(first).is_dir():
         return f"make the folder {name} (docs/engines.md says how); a plan needs only the model's config.json in it"
-    return f"`hf download {wanted}` fetches it, if the hub has it; a model that is asked over the network is api:{name}"
+    return (
+        f"`hf download {arguments}` fetches it, if the hub has it; a model that is asked over the network is api:{name}"
+    )
 
 
 def pinned(model: str) -> str:

@@ -151,11 +151,11 @@ class Replica:
     ) -> None:
         self.url = url
         self.labels = PushLabels(numbered=delivery.numbered or delivery.adapters)
-        held = LoadedAdapters() if delivery.adapters else None
-        self.client = HttpEngine(url, text=text, timeout_s=timeout_s, labels=self.labels, adapters=held)
+        adapters = LoadedAdapters() if delivery.adapters else None
+        self.client = HttpEngine(url, text=text, timeout_s=timeout_s, labels=self.labels, adapters=adapters)
         self._publisher: EnginePublisher
-        if held is not None:
-            self._publisher = AdapterPublisher(url, held, phase_s=delivery.phase_s, label=self.labels.begin)
+        if adapters is not None:
+            self._publisher = AdapterPublisher(url, adapters, phase_s=delivery.phase_s, label=self.labels.begin)
         else:
             factory = TRANSPORTS[delivery.transport].load()
             self._publisher = factory(
@@ -219,37 +219,37 @@ class Replica:
             return None
         if self._limit is None:
             return await self._measure(version)
-        found: list[float] = []
+        measurements: list[float] = []
         for at in range(probe.TRIES):
             k3 = await self._k3(version, probe.TEXT, at)
             if k3 is None or k3 <= self._limit:
                 return k3
-            found.append(k3)
-        raise self._other_weights(version, found, self._limit)
+            measurements.append(k3)
+        raise self._other_weights(version, measurements, self._limit)
 
     async def _measure(self, version: int) -> float | None:
         """Measure the limit on several samples, of weights whose receipt is valid. Returns the median of their k3, None
         if the learner cannot compare now: the next push then measures. Raises PushFailed."""
-        found: list[float] = []
+        measurements: list[float] = []
         for text in probe.TEXTS:
             k3 = await self._k3(version, text)
             if k3 is None:
                 return None
-            found.append(k3)
-        limit = probe.limit_of(found)
+            measurements.append(k3)
+        limit = probe.limit_of(measurements)
         if limit is None:
-            raise self._other_weights(version, found, probe.GROSS)
+            raise self._other_weights(version, measurements, probe.GROSS)
         self._limit = limit
         if limit > probe.LEAST:
-            values = ", ".join(f"{k3:.3g}" for k3 in found)
+            values = ", ".join(f"{k3:.3g}" for k3 in measurements)
             detail = f"k3 {values} between engine and learner at version {version}: pushes fail above {limit:.3g}"
             await self._probing.tell(InfrastructureFault("probe_limit", detail))
-        return median(found)
+        return median(measurements)
 
-    def _other_weights(self, version: int, found: Sequence[float], limit: float) -> PushFailed:
+    def _other_weights(self, version: int, measurements: Sequence[float], limit: float) -> PushFailed:
         self._distrust()
-        values = " and ".join(f"{k3:.3g}" for k3 in found)
-        where = "a fixed prompt" if len(found) <= probe.TRIES else "fixed prompts"
+        values = " and ".join(f"{k3:.3g}" for k3 in measurements)
+        where = "a fixed prompt" if len(measurements) <= probe.TRIES else "fixed prompts"
         detail = f"version {version}: k3 {values} on {where}, above {limit:g}: other weights"
         return PushFailed("probe_failed", detail, began=True)
 

@@ -49,7 +49,7 @@ def base_model(config: Config) -> str:
 
 @asynccontextmanager
 async def training(
-    config: Config, paths: RunPaths, given: Path, groups: Sequence[Path], ledger: CallLedger
+    config: Config, paths: RunPaths, folder: Path, groups: Sequence[Path], ledger: CallLedger
 ) -> AsyncGenerator[Training]:
     """The trainer at the service. Raises NotHere, GaveUp if the service is not there."""
     model = base_model(config)
@@ -91,15 +91,15 @@ class _Snapshots:
 
 @asynccontextmanager
 async def engine(
-    config: Config, paths: RunPaths, given: Path, state: RunState, probing: Probing, training: Training | None
+    config: Config, paths: RunPaths, folder: Path, state: RunState, probing: Probing, training: Training | None
 ) -> AsyncGenerator[Served]:
     """The sampling clients of the service, one for each version."""
     if training is None or training.service is None:
         raise UsageError("--engine tinker serves what learner.trainer tinker trains: leave it out.")
-    transport = SnapshotTransport(_tokenizer(config, given), end_tokens(given), _context(config, given))
+    transport = SnapshotTransport(_tokenizer(config, folder), end_tokens(folder), _context(config, folder))
     publisher = _Snapshots(training.service, transport)
     await publisher.publish(state.learner, await training.trainer.ready())
-    text = TextFormat(special_token_ids(given), chat_format_of(config.advisor, given))
+    text = TextFormat(special_token_ids(folder), chat_format_of(config.advisor, folder))
     client = HttpEngine("http://tinker", text=text, timeout_s=config.advisor.timeout_s, transport=transport)
     async with client:
         yield Served(client, publisher, publisher)
@@ -114,21 +114,21 @@ class PaidAdvisor:
         self._advisor, self._engine, self._meter, self._context = advisor, engine, meter, context
 
     async def ask(self, prompt: Prompt) -> tuple[AdvisorCall, Literal["stop", "length"]]:
-        asked = await self._engine.encode(prompt.whole)
-        if len(asked) >= self._context:  # a prompt that is not sent costs nothing
-            raise PromptTooLong(len(asked), self._context)
-        if prompt.max_prompt_tokens is not None and len(asked) > prompt.max_prompt_tokens:
-            raise PromptTooLong(len(asked), prompt.max_prompt_tokens)
-        async with self._meter.sampling(prompt.lease, len(asked), prompt.max_tokens) as had:
+        prompt_ids = await self._engine.encode(prompt.whole)
+        if len(prompt_ids) >= self._context:  # a prompt that is not sent costs nothing
+            raise PromptTooLong(len(prompt_ids), self._context)
+        if prompt.max_prompt_tokens is not None and len(prompt_ids) > prompt.max_prompt_tokens:
+            raise PromptTooLong(len(prompt_ids), prompt.max_prompt_tokens)
+        async with self._meter.sampling(prompt.lease, len(prompt_ids), prompt.max_tokens) as had:
             call, finish = await self._advisor.ask(prompt)
             had.first, had.second = len(call.prompt_ids), len(call.completion_ids)
         return call, finish
 
 
-def paid_advisor(config: Config, given: Path, served: Engine, meter: TokenMeter) -> Advisor:
+def paid_advisor(config: Config, folder: Path, served: Engine, meter: TokenMeter) -> Advisor:
     """The served advisor, each of whose calls is in the ledger."""
     advisor = ServedAdvisor(served, config.advisor.end_of_thinking, time.perf_counter)
-    return PaidAdvisor(advisor, served, meter, _context(config, given))
+    return PaidAdvisor(advisor, served, meter, _context(config, folder))
 
 
 def refuse_unless_trained(config: Config) -> None:
@@ -143,12 +143,12 @@ def refuse_unless_trained(config: Config) -> None:
         )
 
 
-def _context(config: Config, given: Path) -> int:
-    return context_of(config.advisor, given) or UNKNOWN_CONTEXT
+def _context(config: Config, folder: Path) -> int:
+    return context_of(config.advisor, folder) or UNKNOWN_CONTEXT
 
 
-def _tokenizer(config: Config, given: Path) -> TokenizerFile:
+def _tokenizer(config: Config, folder: Path) -> TokenizerFile:
     try:
-        return TokenizerFile(given, template_of(given))
+        return TokenizerFile(folder, template_of(folder))
     except ValueError as error:
         raise UsageError(f"--advisor {config.advisor.model}: {error}.") from None

@@ -45,12 +45,12 @@ the groups that made the versions so far, in order, and the ledger of what costs
 
 @asynccontextmanager
 async def process(
-    config: Config, paths: RunPaths, given: Path, groups: Sequence[Path], ledger: CallLedger
+    config: Config, paths: RunPaths, folder: Path, groups: Sequence[Path], ledger: CallLedger
 ) -> AsyncGenerator[Training]:
     """The child process around TRL, one for each card."""
     limits = ChildLimits(step_s=config.learner.step_timeout_s, hung_s=config.faults.hung_s, cards=learner_cards(config))
     log = paths.logs / "learner.log"
     async with ProcessLearner(
-        given, paths.learner, TrainerConfig.of(config), groups, log=log, limits=limits
+        folder, paths.learner, TrainerConfig.of(config), groups, log=log, limits=limits
     ) as learner:
         yield Training(learner, learner, learner)

@@ -241,11 +241,11 @@ class Core:
     async def _admit_given(self, entry: Entry, place: Opening, now: float) -> LeaseWork:
         """A lease for a given program."""
         lease, self._offered = place.lease, None
-        given = ProgramGiven(lease.lease, entry.entry, sound(entry.program or ""), one_line(entry.text), now)
+        fact = ProgramGiven(lease.lease, entry.entry, sound(entry.program or ""), one_line(entry.text), now)
         with ClaimedPlace.lease(self.state, place):
             self.changed()
-            await self.record(LeaseOpened(lease.lease, place.island, lease.deadline, place.served, now), given)
-        return LeaseWork(lease, place.island, given=given)
+            await self.record(LeaseOpened(lease.lease, place.island, lease.deadline, place.served, now), fact)
+        return LeaseWork(lease, place.island, given=fact)
 
     async def _reached(self, island: int) -> bool:
         """Wait until it is the island's turn and there is room. Returns False when the run is ending."""
@@ -284,43 +284,43 @@ class Core:
         active, openings = self.state.memory.active, self.state.claimed.openings.values()
         words = [each for each in words if active or each.subject == "candidate"]
         numbers = {each.number or 0 for each in words if each.subject == "candidate"}
-        named = await self._named(numbers)
-        if named is None:
+        candidates = await self._members_of(numbers)
+        if candidates is None:
             return
-        heard = [each for each in words if each.subject != "candidate" or (each.number or 0) in named]
+        heard = [each for each in words if each.subject != "candidate" or (each.number or 0) in candidates]
         if heard:
             after, now = self.state.last_lease, self.stages.clock.now()
             group = (group_to_see(self.state) if self.state.open else None) or 0
-            with ClaimedPlace.named(self.state, named):
+            with ClaimedPlace.named(self.state, candidates):
                 await self.record(*(each.taken_in(after, now, group) for each in heard))
         opening = {place.migrant.candidate for place in openings if place.migrant is not None}
-        number = next((one for one in self.state.steering.awaited() if one not in opening), None)
-        if number is not None and (found := await self._named([number])):
-            self._pinned = found[number][1]
+        number = next((candidate for candidate in self.state.steering.awaited() if candidate not in opening), None)
+        if number is not None and (members := await self._members_of([number])):
+            self._pinned = members[number][1]
 
-    async def _named(self, candidates: Collection[int]) -> Mapping[int, tuple[int, Member]] | None:
+    async def _members_of(self, candidates: Collection[int]) -> Mapping[int, tuple[int, Member]] | None:
         return await named_in(self.recorder.population, self.run, candidates, self.state.terms.rules.fitness)
 
     def _act(self, lease: int, number: int, now: float) -> tuple[tuple[IslandActed, ...], Member | None, Pool]:
         """The action of an island as it opens a lease, if any, and the parent and ideas from another island."""
         state, seed, rules = self.state, self.config.seed, self.state.terms.rules
-        island, seen = state.islands[number], self.state.seen
-        others = Neighbours(seen.elites, seen.pools)
+        island, visible = state.islands[number], self.state.seen
+        others = Neighbours(visible.elites, visible.pools)
         acted = decide(island, others, rules, lease=lease, draw=lambda: generator(seed, lease, "action"), at=now)
         if acted is not None:
             partner = acted.partner
             if partner is None:
                 return (acted,), None, ()
-            return (acted,), seen.elites[partner], seen.pools[partner].ideas
+            return (acted,), visible.elites[partner], visible.pools[partner].ideas
         search = self.config.search
         migrant = choose_migrant(
-            seen.elites,
+            visible.elites,
             island,
             rules.fitness,
             generator(seed, lease, "migrant"),
             probability=search.migration,
             size=search.tournament_size,
-            front=seen.front,
+            front=visible.front,
             pool=search.tournament_pool,
             lease=lease,
             repeated=state.repeated,

@@ -67,15 +67,15 @@ def _bar(member: Member, again: Mapping[int, float], fitness: Fitness) -> float:
 def bears_out(claimed: float, own: float, fresh: float, own_fresh: float | None, fitness: Fitness) -> bool:
     """Whether a `fresh` score confirms the `claimed` one, given the scores of the task's own program on the hidden and
     on the fresh instances. Without a score on the fresh ones, they count as no harder than the hidden ones."""
-    kept = fitness.gain(fresh, own if own_fresh is None else own_fresh)
-    return kept >= SHARE * fitness.gain(claimed, own) - SLACK * fitness.gain(fitness.goal, fitness.worse_bound)
+    fresh_gain = fitness.gain(fresh, own if own_fresh is None else own_fresh)
+    return fresh_gain >= SHARE * fitness.gain(claimed, own) - SLACK * fitness.gain(fitness.goal, fitness.worse_bound)
 
 
 def each_bears_out(claimed: Costs, own: Costs, fresh: Costs, own_fresh: Costs) -> bool:
     """The same of every objective in which the claimed costs are lower than the own ones. Without `own_fresh` ones the
     fresh instances count as no harder. True without objectives."""
     sides = zip(claimed[1:], own[1:], fresh[1:], (own_fresh or own)[1:], strict=True)
-    return all(there - new >= SHARE * (before - now) - SLACK for now, before, new, there in sides if now < before)
+    return all(baseline - new >= SHARE * (before - now) - SLACK for now, before, new, baseline in sides if now < before)
 
 
 Told = tuple[EvaluationAttempted, ...]
@@ -136,44 +136,50 @@ class FreshInstances:
         without a score. The claim's own tries, none of which held, are not repeated. `attempts` are those of its
         evaluation, not recorded yet. Before each try `remember` receives those so far. The attempts of the result are
         those that it did not receive. Raises EvaluationLost."""
-        tries, told = list(claim.tries), attempts
+        tries, unrecorded = list(claim.tries), attempts
         for number in range(len(tries) + 1, len(self.seeds) + 1):
-            await remember(tuple(tries), told)
-            tried, told = await self._try(claim, number)
-            tries.append(tried)
-            if tried.held:
+            await remember(tuple(tries), unrecorded)
+            trial, unrecorded = await self._try(claim, number)
+            tries.append(trial)
+            if trial.held:
                 break
-        found = claimed_evaluation(claim, told)
+        evaluation = claimed_evaluation(claim, unrecorded)
         if tries and not tries[-1].held:
-            found = replace(found, outcome="suspicious", score=None, detail=_words(tries), metrics={}, memoised=False)
-        return found, tuple(tries)
+            evaluation = replace(
+                evaluation, outcome="suspicious", score=None, detail=_words(tries), metrics={}, memoised=False
+            )
+        return evaluation, tuple(tries)
 
     async def _try(self, claim: Claimed, number: int) -> tuple[FreshScore, Told]:
         own, before = await self._own_score(number)
         try:
-            found = await self._evaluate(claim.lease, claim.program, number)
+            evaluation = await self._evaluate(claim.lease, claim.program, number)
         except EvaluationLost as lost:
             raise EvaluationLost(lost.detail, (*before, *lost.attempts)) from None
         fitness, measured = self.task.spec.fitness, self.measured.get(number)
-        held = found.score is not None and bears_out(claim.score, self.own.score, found.score, own, fitness)
-        if held and fitness.aims:
-            costs = (fitness.costs(metrics) for metrics in (claim.metrics, found.metrics, measured or {}))
+        is_confirmed = evaluation.score is not None and bears_out(
+            claim.score, self.own.score, evaluation.score, own, fitness
+        )
+        if is_confirmed and fitness.aims:
+            costs = (fitness.costs(metrics) for metrics in (claim.metrics, evaluation.metrics, measured or {}))
             claimed, fresh, own_fresh = costs
-            held = each_bears_out(claimed, self.own.costs, fresh, own_fresh)
-        metrics = (found.metrics, measured) if fitness.aims else (None, None)
-        tried = FreshScore(number, claim.score, found.outcome, found.score, own, held, found.seconds, *metrics)
-        return tried, (*before, *found.attempts)
+            is_confirmed = each_bears_out(claimed, self.own.costs, fresh, own_fresh)
+        metrics = (evaluation.metrics, measured) if fitness.aims else (None, None)
+        trial = FreshScore(
+            number, claim.score, evaluation.outcome, evaluation.score, own, is_confirmed, evaluation.seconds, *metrics
+        )
+        return trial, (*before, *evaluation.attempts)
 
     async def _own_score(self, number: int) -> tuple[float | None, Told]:
         """The score of the task's own program, and the attempts that were made now."""
         async with self._one:
             if number in self.known:
                 return self.known[number], ()
-            found = await self._evaluate(0, self.task.program, number)
-            self.known[number] = found.score
-            if found.score is not None and self.task.spec.aims:
-                self.measured[number] = found.metrics
-            return found.score, found.attempts
+            evaluation = await self._evaluate(0, self.task.program, number)
+            self.known[number] = evaluation.score
+            if evaluation.score is not None and self.task.spec.aims:
+                self.measured[number] = evaluation.metrics
+            return evaluation.score, evaluation.attempts
 
     async def _evaluate(self, lease: int, program: str, number: int) -> Evaluation:
         """Raises EvaluationLost. The attempts keep no detail, because a program's message about secret instances must
@@ -182,15 +188,15 @@ class FreshInstances:
         newest = max(self.attempts.get(series, 0), self._made.get(series, 0))
         identity = EvaluationId(self.run, lease, FULL, newest + 1, number)
         request = EvaluationRequest.of(self.task.spec, identity, program, self.seeds[number - 1])
-        found = await evaluate(self.evaluator, request)
-        self._made[series] = newest + len(found.attempts)
-        attempts = tuple(replace(made, detail="") for made in found.attempts)
-        if found.outcome == "infrastructure_error":
-            raise EvaluationLost(found.detail, attempts)
-        return replace(found, attempts=attempts)
+        evaluation = await evaluate(self.evaluator, request)
+        self._made[series] = newest + len(evaluation.attempts)
+        attempts = tuple(replace(attempt, detail="") for attempt in evaluation.attempts)
+        if evaluation.outcome == "infrastructure_error":
+            raise EvaluationLost(evaluation.detail, attempts)
+        return replace(evaluation, attempts=attempts)
 
 
 def _words(tries: Sequence[FreshScore]) -> str:
     """One line for the row. The advisor is shown outcomes and never these numbers."""
-    scores = ", ".join(tried.outcome if tried.score is None else f"{tried.score:.6g}" for tried in tries)
+    scores = ", ".join(trial.outcome if trial.score is None else f"{trial.score:.6g}" for trial in tries)
     return f"claimed {tries[0].claimed:.6g}, which fresh instances do not confirm: {scores}"

@@ -219,7 +219,7 @@ async def finish_group(core: Core, learner: Learner, shipped: GroupShipped) -> b
             if fault.kind == GROUP_UNREADABLE:
                 await _write(core, shipped, core.state.training, core.state.health)
     await outage.over()
-    ended = _ended(core, shipped, step)
+    ended = _group_end(core, shipped, step)
     with ClaimedPlace.rollouts(core.state, *core.state.training):
         await core.record(ended)
     if step.oldest_group is not None:
@@ -227,7 +227,7 @@ async def finish_group(core: Core, learner: Learner, shipped: GroupShipped) -> b
     return ended.version > shipped.update
 
 
-def _ended(core: Core, shipped: GroupShipped, step: Step) -> GroupEnded:
+def _group_end(core: Core, shipped: GroupShipped, step: Step) -> GroupEnded:
     """The end of the group, from the learner's step."""
     update, goes_back = shipped.update, shipped.restores is not None
     if step.version == update:

@@ -46,7 +46,7 @@ class Keeper(ABC):
         """Ask whenever something is due, until cancelled. Raises GaveUp."""
         while True:
             await self.core.wait_until(lambda: self.core.stopping is None and self.affordable and self._due())
-            await self._asked()
+            await self._write_next()
 
     async def end(self) -> None:
         """Wait for the call that is under way, as the run ends. Raises GaveUp."""
@@ -67,17 +67,17 @@ class Keeper(ABC):
             raise PaceBug("a run without a context has nothing written beside its search")
         return self.core.prompts
 
-    async def _asked(self) -> None:
+    async def _write_next(self) -> None:
         async with self._one:
-            if not (self.affordable and self._due()) or (asked := self._next()) is None:
+            if not (self.affordable and self._due()) or (request := self._next()) is None:
                 return
             try:
-                await self.writer.write(*asked)
+                await self.writer.write(*request)
             except BudgetReached as reached:
                 self.affordable = False
-                await self._fault("unaffordable", str(reached), asked[1])
+                await self._fault("unaffordable", str(reached), request[1])
             except (CandidateFault, InfrastructureFault) as fault:
-                await self._fault(fault.kind, fault.detail, asked[1])
+                await self._fault(fault.kind, fault.detail, request[1])
             self.core.changed()
 
     async def _fault(self, kind: str, detail: str, newest: int) -> None:
@@ -98,7 +98,7 @@ class NotesKeeper(Keeper):
             pass
         rule = STOP_RULES.get(self.core.stopping or "")
         if rule is not None and rule.last_page:  # whoever stops a run waits for no page
-            await self._asked()
+            await self._write_next()
 
     def _due(self) -> bool:
         every = self.core.config.search.notes_every
@@ -132,8 +132,8 @@ class PoolsKeeper(Keeper):
     def _next(self) -> Asking | None:
         for number in self._grown():
             self.known[number] = len(self.core.state.memory.views[number].ideas)
-            if (asked := self._about(number)) is not None:
-                return asked
+            if (request := self._about(number)) is not None:
+                return request
         return None
 
     def _about(self, number: int) -> Asking | None:
@@ -157,4 +157,4 @@ def keepers_of(core: Core) -> list[Keeper]:
     if writer is None:
         return []
     kinds = {NotesKeeper: search.notes_every, PoolsKeeper: search.drop_ideas}
-    return [kind(core, writer) for kind, asked in kinds.items() if asked]
+    return [kind(core, writer) for kind, setting in kinds.items() if setting]

@@ -13,11 +13,11 @@ DISK_BACK = "disk_back"
 
 
 class Outage:
-    """Begins at its first failure. `what` is the beginning of the message when it gives up, before the time: "The
+    """Begins at its first failure. `failure` is the beginning of the message when it gives up, before the time: "The
     learner could not train"."""
 
-    def __init__(self, core: Core, where: str, what: str) -> None:
-        self._core, self._where, self._what = core, where, what
+    def __init__(self, core: Core, where: str, failure: str) -> None:
+        self._core, self._where, self._what = core, where, failure
         self._attempt = 0
         self._since: float | None = None
         self._disk = ""

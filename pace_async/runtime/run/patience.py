@@ -147,7 +147,7 @@ class Patience:
         retries = self.core.config.faults.retries if stage.retried else 0
         began = 0.0
 
-        async def begun() -> T:
+        async def start_work() -> T:
             nonlocal began
             began = self.core.stages.clock.monotonic()
             return await work()
@@ -155,7 +155,7 @@ class Patience:
         while True:
             try:
                 if gate.breaker.paused:
-                    result = await self._in_turn(gate, begun)
+                    result = await self._in_turn(gate, start_work)
                 else:
                     began = self.core.stages.clock.monotonic()
                     result = await work()

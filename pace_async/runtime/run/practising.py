@@ -27,9 +27,9 @@ async def practise(core: Core, lease: int, program: str) -> None:
         return
     attempt = core.state.next_attempt((lease, PRACTICE, HIDDEN))
     identity = EvaluationId(core.run, lease, PRACTICE, attempt)
-    found = await practised(core.stages.evaluator, core.task.spec, settings, identity, program)
-    fact = fact_of(lease, program, found, settings, core.stages.clock.now())
-    await core.record(*found.attempts, fact)
+    evaluation = await practised(core.stages.evaluator, core.task.spec, settings, identity, program)
+    fact = fact_of(lease, program, evaluation, settings, core.stages.clock.now())
+    await core.record(*evaluation.attempts, fact)
 
 
 async def practised(
@@ -42,17 +42,17 @@ async def practised(
         return Evaluation("infrastructure_error", None, 0.0, str(fault))
 
 
-def fact_of(lease: int, program: str, found: Evaluation, settings: EvaluationConfig, now: float) -> Practised:
+def fact_of(lease: int, program: str, evaluation: Evaluation, settings: EvaluationConfig, now: float) -> Practised:
     """What is kept of practice."""
     return Practised(
         lease=lease,
         program_digest=digest_as_it_is(program),
-        outcome=found.outcome,
-        detail=found.detail,
-        score=found.score,
-        metrics=dict(islice(found.metrics.items(), MOST_METRICS)),
-        printed=found.feedback if settings.practice == "output" else "",
-        seconds=found.seconds,
-        memoised=found.memoised,
+        outcome=evaluation.outcome,
+        detail=evaluation.detail,
+        score=evaluation.score,
+        metrics=dict(islice(evaluation.metrics.items(), MOST_METRICS)),
+        printed=evaluation.feedback if settings.practice == "output" else "",
+        seconds=evaluation.seconds,
+        memoised=evaluation.memoised,
         at=now,
     )

@@ -67,29 +67,31 @@ async def implemented_and_evaluated(
     underway = core.state.running[experiment.lease]
     while True:
         if begun is not None and not underway.tries:  # of an implementer that leaves none, the catalogue
-            made = begun
+            implementation = begun
         else:
             ask = partial(_implemented, core, island, decision.parent, experiment)
-            made = await patience.tried(IMPLEMENT, experiment.lease, ask)
-        if begun is None or made.program != begun.program:
+            implementation = await patience.tried(IMPLEMENT, experiment.lease, ask)
+        if begun is None or implementation.program != begun.program:
             passed = ()
         core.show(StageChanged(island, experiment.lease, "evaluate"))
         if not passed:
-            await practise(core, experiment.lease, made.program)
-        evaluating = _Evaluating(core, experiment.lease, made, list(passed))
+            await practise(core, experiment.lease, implementation.program)
+        evaluating = _Evaluating(core, experiment.lease, implementation, list(passed))
         evaluation = await patience.tried(EVALUATE, experiment.lease, evaluating.evaluated, ran=_ran)
-        if made.tried is None:
-            return made, evaluation
-        said = evaluation.feedback or practice_text(practice_with(made.program, underway.practice))
-        tried = replace(
-            made.tried,
+        if implementation.tried is None:
+            return implementation, evaluation
+        feedback = evaluation.feedback or practice_text(practice_with(implementation.program, underway.practice))
+        last_try = replace(
+            implementation.tried,
             evaluation=evaluation.outcome,
             evaluation_detail=evaluation.detail,
-            evaluation_feedback=said or None,
+            evaluation_feedback=feedback or None,
         )
-        if not asks_again((*underway.tries[:-1], tried), limits):
-            return made, evaluation
-        await core.record(_failed(experiment.lease, tried, evaluation, core.stages.clock.now()), *evaluation.attempts)
+        if not asks_again((*underway.tries[:-1], last_try), limits):
+            return implementation, evaluation
+        await core.record(
+            _failed(experiment.lease, last_try, evaluation, core.stages.clock.now()), *evaluation.attempts
+        )
         begun = None
 
 
@@ -128,10 +130,10 @@ class _Evaluating:
         identity = EvaluationId(self.core.run, self.lease, attempt=attempt)
         program, seed = self.made.program, self.core.config.evaluation.seed
         request = EvaluationRequest.of(self.core.task.spec, identity, program, seed, await _bar(self.core))
-        found = await self._evaluation(request)
-        if found.outcome == "infrastructure_error":
-            raise EvaluationLost(found.detail, found.attempts)
-        return found
+        evaluation = await self._evaluation(request)
+        if evaluation.outcome == "infrastructure_error":
+            raise EvaluationLost(evaluation.detail, evaluation.attempts)
+        return evaluation
 
     async def _evaluation(self, request: EvaluationRequest) -> Evaluation:
         evaluator, spec = self.core.stages.evaluator, self.core.task.spec
@@ -146,8 +148,8 @@ class _Evaluating:
 
     async def _keep(self, score: CascadeScore, attempts: tuple[EvaluationAttempted, ...]) -> None:
         self.passed.append(score)
-        number, made, now = len(self.passed), self.made, self.core.stages.clock.now()
-        ended = CascadeStageEnded(self.lease, number, score, made.program, made.mechanism, now)
+        number, implementation, now = len(self.passed), self.made, self.core.stages.clock.now()
+        ended = CascadeStageEnded(self.lease, number, score, implementation.program, implementation.mechanism, now)
         await self.core.record(ended, *attempts)
 
 
@@ -166,13 +168,13 @@ def _ran(evaluation: Evaluation) -> bool:
     return evaluation.seconds > 0 and not evaluation.memoised
 
 
-def _failed(lease: int, tried: ImplementerTry, evaluation: Evaluation, now: float) -> TryEvaluated:
+def _failed(lease: int, last_try: ImplementerTry, evaluation: Evaluation, now: float) -> TryEvaluated:
     return TryEvaluated(
         lease=lease,
-        number=tried.number,
+        number=last_try.number,
         outcome=evaluation.outcome,
         detail=evaluation.detail,
         seconds=evaluation.seconds,
         at=now,
-        feedback=tried.evaluation_feedback,
+        feedback=last_try.evaluation_feedback,
     )

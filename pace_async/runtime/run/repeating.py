@@ -28,38 +28,38 @@ from pace_async.task import FULL
 
 
 async def measured_again(
-    core: Core, patience: Patience, lease: int, program: str, found: Evaluation, claims: Callable[[float], bool]
+    core: Core, patience: Patience, lease: int, program: str, first: Evaluation, claims: Callable[[float], bool]
 ) -> Evaluation:
     """The evaluation with the mean score of all, or as it was found where nothing is repeated. `claims`: whether a
     score would be a new best. Raises Lost, LeftOpen, GaveUp."""
     repeats = core.config.evaluation.repeats
-    if not repeats or found.score is None or not claims(found.score) or not _affordable(core):
-        return found
-    made, untold = [found], list(_with_score(found))
+    if not repeats or first.score is None or not claims(first.score) or not _affordable(core):
+        return first
+    evaluations, untold = [first], list(_with_score(first))
     for ended in core.repeating.keys() - core.state.running.keys():
         del core.repeating[ended]
 
     async def again() -> Evaluation:
-        newest = max(core.state.next_attempt((lease, FULL, HIDDEN)) - 1, *(one.attempt for one in untold), 0)
-        came = await _evaluated(core, lease, newest + 1, program)
-        if came.outcome == "infrastructure_error":
-            lost = *untold, *came.attempts
+        newest = max(core.state.next_attempt((lease, FULL, HIDDEN)) - 1, *(item.attempt for item in untold), 0)
+        evaluation = await _evaluated(core, lease, newest + 1, program)
+        if evaluation.outcome == "infrastructure_error":
+            lost = *untold, *evaluation.attempts
             untold.clear()  # they are recorded with the failure
-            raise EvaluationLost(came.detail, lost)
-        return came
+            raise EvaluationLost(evaluation.detail, lost)
+        return evaluation
 
-    while len(made) <= repeats and claims(_mean(made)) and _affordable(core):
-        core.repeating[lease] = len(made)
-        came = await patience.tried(EVALUATE, lease, again)
-        made.append(came)
-        untold += _with_score(came)
-        if came.score is None:
+    while len(evaluations) <= repeats and claims(_mean(evaluations)) and _affordable(core):
+        core.repeating[lease] = len(evaluations)
+        evaluation = await patience.tried(EVALUATE, lease, again)
+        evaluations.append(evaluation)
+        untold += _with_score(evaluation)
+        if evaluation.score is None:
             break
-    waited = sum(one.queue_seconds for one in made)
-    if made[-1].score is None:
-        return replace(made[-1], cascade=found.cascade, queue_seconds=waited, attempts=tuple(untold))
-    metrics = _means([one.metrics for one in made])
-    return replace(found, score=_mean(made), metrics=metrics, queue_seconds=waited, attempts=tuple(untold))
+    waited = sum(item.queue_seconds for item in evaluations)
+    if evaluations[-1].score is None:
+        return replace(evaluations[-1], cascade=first.cascade, queue_seconds=waited, attempts=tuple(untold))
+    metrics = _means([item.metrics for item in evaluations])
+    return replace(first, score=_mean(evaluations), metrics=metrics, queue_seconds=waited, attempts=tuple(untold))
 
 
 async def measured_as_parent(core: Core, patience: Patience, lease: int, parent: Member) -> Member:
@@ -92,17 +92,20 @@ async def _measured(core: Core, patience: Patience, lease: int, parent: Member, 
 
     async def again() -> Evaluation:
         nonlocal newest
-        came = await _evaluated(core, candidate, newest + 1, parent.program)
-        newest = max(newest, *(one.attempt for one in came.attempts))
-        if came.outcome == "infrastructure_error":
-            raise EvaluationLost(came.detail, came.attempts)
-        return came
+        evaluation = await _evaluated(core, candidate, newest + 1, parent.program)
+        newest = max(newest, *(attempt.attempt for attempt in evaluation.attempts))
+        if evaluation.outcome == "infrastructure_error":
+            raise EvaluationLost(evaluation.detail, evaluation.attempts)
+        return evaluation
 
-    came = await patience.tried(EVALUATE, lease, again)
-    scores = *(state.repeated.get(candidate) or (parent.score,)), *([came.score] if came.score is not None else [])
+    evaluation = await patience.tried(EVALUATE, lease, again)
+    scores = (
+        *(state.repeated.get(candidate) or (parent.score,)),
+        *([evaluation.score] if evaluation.score is not None else []),
+    )
     now, group = core.stages.clock.now(), group_to_see(state) or 0
-    fact = MeasuredAgain(candidate, came.outcome, came.detail, scores, group, now)
-    await core.record(*_with_score(came), fact)
+    fact = MeasuredAgain(candidate, evaluation.outcome, evaluation.detail, scores, group, now)
+    await core.record(*_with_score(evaluation), fact)
     return parent if fact.score is None or group else replace(parent, score=fact.score)
 
 
@@ -121,24 +124,26 @@ def _affordable(core: Core) -> bool:
     open_ones = (
         max(core.repeating.get(lease, 0), len(state.repeated.get(lease, ())) - 1) for lease in core.state.running
     )
-    made = 1 + state.repeats + len(core.measuring) + sum(open_ones)
-    return made <= share * (state.evaluated + made)
+    repeats = 1 + state.repeats + len(core.measuring) + sum(open_ones)
+    return repeats <= share * (state.evaluated + repeats)
 
 
 def scores_of(attempts: Sequence[EvaluationAttempted]) -> tuple[float, ...]:
     """The scores that attempts keep: those of a program that was evaluated several times."""
-    return tuple(one.score for one in attempts if one.score is not None)
+    return tuple(attempt.score for attempt in attempts if attempt.score is not None)
 
 
-def _mean(made: Sequence[Evaluation]) -> float:
-    return fmean(one.score for one in made if one.score is not None)
+def _mean(evaluations: Sequence[Evaluation]) -> float:
+    return fmean(evaluation.score for evaluation in evaluations if evaluation.score is not None)
 
 
 def _means(metrics: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """The mean of each metric that every evaluation has."""
-    return {name: fmean(one[name] for one in metrics) for name in metrics[0] if all(name in one for one in metrics)}
+    return {name: fmean(row[name] for row in metrics) for name in metrics[0] if all(name in row for row in metrics)}
 
 
-def _with_score(found: Evaluation) -> tuple[EvaluationAttempted, ...]:
+def _with_score(evaluation: Evaluation) -> tuple[EvaluationAttempted, ...]:
     """The attempts of an evaluation, the accepted one with its score."""
-    return tuple(replace(one, score=found.score) if one.accepted else one for one in found.attempts)
+    return tuple(
+        replace(attempt, score=evaluation.score) if attempt.accepted else attempt for attempt in evaluation.attempts
+    )

@@ -85,12 +85,12 @@ async def search_thread(core: Core, patience: Patience, island: int) -> None:
 
 async def _decision(core: Core, patience: Patience, work: LeaseWork) -> Decision:
     """What is tried out: a given program, as a change of candidate 0, or what the advisor decides."""
-    given, seed = work.given, core.state.seed_program
-    if given is None or seed is None:
+    fact, seed = work.given, core.state.seed_program
+    if fact is None or seed is None:
         return await _decide(core, patience, work)
     now = core.stages.clock.now()
-    await core.record(Advised(given.lease, work.island, seed.candidate, (), (), None, given.experiment, now))
-    return Decision(seed, "", given.experiment, implemented=Implemented(given.program))
+    await core.record(Advised(fact.lease, work.island, seed.candidate, (), (), None, fact.experiment, now))
+    return Decision(seed, "", fact.experiment, implemented=Implemented(fact.program))
 
 
 async def _decide(core: Core, patience: Patience, work: LeaseWork) -> Decision:
@@ -175,8 +175,8 @@ async def _ask(core: Core, lease: int, context: SearchContext, questions: Questi
         advice = await asking
     except PromptTooLong as fault:
         no_room = InfrastructureFault(fault.kind, _no_room(fault))
-        seen = FaultSeen(ADVISE.name, no_room.kind, no_room.detail, lease, core.stages.clock.now())
-        raise Lost(no_room, (seen,)) from None
+        fact = FaultSeen(ADVISE.name, no_room.kind, no_room.detail, lease, core.stages.clock.now())
+        raise Lost(no_room, (fact,)) from None
     oldest = advice.oldest_version
     if oldest < served:
         raise InfrastructureFault("old_weights", f"version {oldest} answered after {served} was published")
@@ -238,19 +238,19 @@ def _stopped_by(lease: int, evaluation: Evaluation, now: float) -> tuple[Cascade
     return (CascadeStageEnded(lease, len(scores), scores[-1], None, None, now),)
 
 
-def _claim(core: Core, work: LeaseWork, implemented: Implemented, found: Evaluation, score: float) -> Claimed:
+def _claim(core: Core, work: LeaseWork, implemented: Implemented, evaluation: Evaluation, score: float) -> Claimed:
     return Claimed(
         lease=work.lease.lease,
         island=work.island,
         program=implemented.program,
         mechanism=implemented.mechanism,
         score=score,
-        metrics=found.metrics,
-        seconds=found.seconds,
-        memoised=found.memoised,
+        metrics=evaluation.metrics,
+        seconds=evaluation.seconds,
+        memoised=evaluation.memoised,
         at=core.stages.clock.now(),
-        queue_seconds=found.queue_seconds,
-        feedback=found.feedback or None,
+        queue_seconds=evaluation.queue_seconds,
+        feedback=evaluation.feedback or None,
     )
 
 
@@ -275,8 +275,8 @@ async def _confirm(
     async def tried() -> tuple[Evaluation, tuple[FreshScore, ...]]:
         return await fresh.confirmed(claim, untold, remember)
 
-    found, tries = await patience.tried(EVALUATE, claim.lease, tried)
-    return implemented, found, tries
+    evaluation, tries = await patience.tried(EVALUATE, claim.lease, tried)
+    return implemented, evaluation, tries
 
 
 def _claims_best(core: Core, island: int, score: float) -> bool:
@@ -287,11 +287,11 @@ def _claims_best(core: Core, island: int, score: float) -> bool:
     return claims_best(score, members, spec.fitness, None if spec.repeats else state.confirmed)
 
 
-async def _complete(core: Core, work: LeaseWork, decision: Decision, tried: Tried) -> None:
+async def _complete(core: Core, work: LeaseWork, decision: Decision, result: Tried) -> None:
     """Record the end of the rollout. Other islands see it from the request of its commit on."""
     state, lease, now = core.state, work.lease.lease, core.stages.clock.now()
-    ended = await _ended(core, work, decision, tried, now)
-    facts = *tried.evaluation.attempts, *_stopped_by(lease, tried.evaluation, now), ended
+    ended = await _evaluation_fact(core, work, decision, result, now)
+    facts = *result.evaluation.attempts, *_stopped_by(lease, result.evaluation, now), ended
     if core.stages.learner is None or work.given is not None:
         _, rollout = rollout_of(state, ended)
         with ClaimedPlace.rollouts(state, rollout):
@@ -302,8 +302,8 @@ async def _complete(core: Core, work: LeaseWork, decision: Decision, tried: Trie
         await core.record(*facts)
 
 
-async def _ended(core: Core, work: LeaseWork, decision: Decision, tried: Tried, now: float) -> Evaluated:
-    spec, evaluation, implemented = core.task.spec, tried.evaluation, tried.implemented
+async def _evaluation_fact(core: Core, work: LeaseWork, decision: Decision, result: Tried, now: float) -> Evaluated:
+    spec, evaluation, implemented = core.task.spec, result.evaluation, result.implemented
     state, lease, rule, seed = core.state, work.lease.lease, core.reward, core.state.seed_program
     if seed is None:
         raise PaceBug("a candidate was scored before the seed program")
@@ -329,7 +329,7 @@ async def _ended(core: Core, work: LeaseWork, decision: Decision, tried: Tried, 
         memoised=evaluation.memoised,
         mechanism=implemented.mechanism if implemented else None,
         at=now,
-        fresh=tried.fresh,
+        fresh=result.fresh,
         queue_seconds=evaluation.queue_seconds,
         feedback=evaluation.feedback or None,
         gained=score is not None and spec.fitness.better(score, parent.score),

@@ -85,20 +85,20 @@ def questions_of(config: Config, run: str | None) -> AskedQuestions:
     with a wording of its own is asked none of these: then they are those of another model with answers of the usual
     length, in one call unless `advisor.calls` is given. Raises UsageError, also for a run that asks with a wording of
     its advisor's own."""
-    given = config.advisor
+    advisor = config.advisor
     if config.search.remembers == "pool":
-        usual: dict[str, object] = {} if "calls" in given.model_fields_set else {"calls": "one"}
-        usual |= {"max_tokens": LONGEST_OF_THINKING} if given.max_tokens is None else {}
-        config = config.model_copy(update={"advisor": given.model_copy(update=usual)})
+        usual: dict[str, object] = {} if "calls" in advisor.model_fields_set else {"calls": "one"}
+        usual |= {"max_tokens": LONGEST_OF_THINKING} if advisor.max_tokens is None else {}
+        config = config.model_copy(update={"advisor": advisor.model_copy(update=usual)})
     task = limits_of(config, load_task(config.task))
     prompts = prompts_of(config, task, surroundings_of(task))
-    asked = first_questions(prompts, config.advisor.calls)
+    questions = first_questions(prompts, config.advisor.calls)
     if run is not None:
-        implement = {call: asked[call] for call in ("implement",) if call in asked}
-        asked = {**_of_run(prompts, config, run), **implement}
+        implement = {call: questions[call] for call in ("implement",) if call in questions}
+        questions = {**_of_run(prompts, config, run), **implement}
     return {
         "digest": prompts.templates.digest,
-        "questions": [_told(call, question) for call, question in asked.items()],
+        "questions": [_asked_question(call, question) for call, question in questions.items()],
     }
 
 
@@ -123,8 +123,8 @@ def bill_of(config: Config, task: Task, runs: int = 1) -> str:
     calls = bill(prompts, first, own, _rate(models[0], config.implementer) if models else None, limits)
     if elsewhere:
         calls.append(_training(config, calls))
-    named = [replace(call, call=PAYS_FOR.get(call.call, call.call)) for call in calls]
-    text = in_words(named, config.stop.candidates, runs, config.stop.budget)
+    charges = [replace(call, call=PAYS_FOR.get(call.call, call.call)) for call in calls]
+    text = in_words(charges, config.stop.candidates, runs, config.stop.budget)
     if limits.thinking:
         text += f"; the advisor thinks, and each answer is taken to have {THINKING_SHARE:.0%} of its longest length"
     return text
@@ -186,9 +186,9 @@ def refuse_without_prices(config: Config) -> None:
     find a mistake in its name."""
     if config.stop.budget is None:
         return
-    for caller, models, asked in asking(config):
+    for caller, models, provider in asking(config):
         for model in models:
-            chat = looked_up(model, asked)
+            chat = looked_up(model, provider)
             refuse_unless_priced(model, caller, chat.price, chat.is_listed_free)
 
 
@@ -210,8 +210,8 @@ def _training(config: Config, calls: Sequence[CallBill]) -> CallBill:
 
 def _rate(model: str, config: ProviderConfig) -> Rate | None:
     """USD of a token, None without a price. A model that the user serves costs nothing here."""
-    found = price_of(model, config)
-    return None if found is None else (found.prompt, found.completion)
+    price = price_of(model, config)
+    return None if price is None else (price.prompt, price.completion)
 
 
 def _of_run(prompts: Prompts, config: Config, run: str) -> dict[str, Rendered]:
@@ -235,12 +235,12 @@ def _of_run(prompts: Prompts, config: Config, run: str) -> dict[str, Rendered]:
     return {"propose": questions.propose(prompts.budget), "select": questions.select(prompts.budget, ()), **beside}
 
 
-def _told(call: str, asked: Rendered) -> AskedQuestion:
-    sections = {name: tokens_in(text) for name, text in asked.sections.items()}
+def _asked_question(call: str, question: Rendered) -> AskedQuestion:
+    sections = {name: tokens_in(text) for name, text in question.sections.items()}
     return {
         "call": call,
-        "tokens": tokens_in(asked.system + asked.text),
+        "tokens": tokens_in(question.system + question.text),
         "sections": sections,
-        "system": asked.system,
-        "text": asked.text,
+        "system": question.system,
+        "text": question.text,
     }

@@ -95,16 +95,16 @@ async def conduct(resources: RunResources, display: str, logs: Sequence[Chosen] 
     config, paths, suffix = resources.config, resources.paths, resources.task.suffix
     state = restore(resources.record, config)
     header = in_force(resources.record.header, config)
-    taken = await taken_up(resources.record.run_id, resources.store)
-    view = resumed_view(taken.follower.view, header, config.stop)
+    replay = await taken_up(resources.record.run_id, resources.store)
+    view = resumed_view(replay.follower.view, header, config.stop)
     beside = beside_of(header, view.seed_score)
     bus = Bus(replace(view, best_known=resources.task.spec.target, beside=beside, begun_at=time.time()))
     resources.store.be_patient(config.faults.patience_s, waiting(resources.lock, bus))
     resources.store.guard(resources.lock.refuse_if_gone)  # SQLite would write on into a file without a name
     output = Output(sys.stdout)
     screen = choose(display, output)
-    displays = [screen, JsonlDisplay(paths.events), *await _logged(resources, logs, view, taken.seq)]
-    snapshots = Snapshots(resources.store, state, taken.follower, taken.seq, taken.since)
+    displays = [screen, JsonlDisplay(paths.events), *await _logged(resources, logs, view, replay.seq)]
+    snapshots = Snapshots(resources.store, state, replay.follower, replay.seq, replay.since)
     recorder = Recorder(resources.store, state, bus, snapshots)
     async with observing(bus, displays), _stages(resources, recorder) as (stages, engine, learner):
         core = Core(
@@ -162,8 +162,8 @@ def keep_best(paths: RunPaths, suffix: str, best: Member | None, seed: str = "")
             write_best(paths, suffix, best.program, seed)
     except InfrastructureFault as fault:
         with suppress(OSError):
-            said = f"{paths.best(suffix).name} could not be written ({fault}): `pace best` prints it."
-            sys.stderr.write(f"pace: {printable(said)}\n")
+            message = f"{paths.best(suffix).name} could not be written ({fault}): `pace best` prints it."
+            sys.stderr.write(f"pace: {printable(message)}\n")
 
 
 def waiting(lock: RunLock, bus: Bus | None = None) -> Say:
@@ -219,7 +219,7 @@ async def _stages(
     async with AsyncExitStack() as stack:
         kind = advisor_of(config.advisor.model)
         bus.publish(Starting("the learner" if learns else "the evaluator"))
-        given = (
+        folder = (
             await anyio.to_thread.run_sync(run_folder, config, paths, resources.task) if kind.served else paths.advisor
         )
         ledger = BudgetLedger(recorder, RealClock(), config.stop.budget)
@@ -227,24 +227,24 @@ async def _stages(
         if learns:
             opens = TRAINERS[config.learner.trainer].load()
             groups = await _groups(resources)
-            training = await stack.enter_async_context(opens(config, paths, given, groups, ledger.of(ADVISOR)))
+            training = await stack.enter_async_context(opens(config, paths, folder, groups, ledger.of(ADVISOR)))
         learner = training.trainer if training is not None else None
         if learner is not None:
             learner.tell = say_learner_fault
         evaluator = await stack.enter_async_context(_evaluator(resources, partial(record, "evaluate")))
         if learner is not None and state.learner > 0:
             weights_found(state, str(await again_if_killed(learner.ready, config.faults, say_learner_fault)))
-        served, asked = None, None
+        served, advisor = None, None
         if kind.served:
             bus.publish(Starting("the engine"))
             scorer = training.scorer if training is not None else None
             probing = Probing(scorer, config.advisor.probe_limit, config.advisor.temperature, say_fault)
-            served = await stack.enter_async_context(serving(config, paths, given, state, probing, training))
+            served = await stack.enter_async_context(serving(config, paths, folder, state, probing, training))
             if training is not None and training.meter is not None:
-                asked = paid_advisor(config, given, served.client, training.meter)
+                advisor = paid_advisor(config, folder, served.client, training.meter)
         elif kind.asked:
             caller = advisor_caller(config)
-            asked = await stack.enter_async_context(open_asked_advisor(config, ledger.of(caller), caller))
+            advisor = await stack.enter_async_context(open_asked_advisor(config, ledger.of(caller), caller))
         implementer = await stack.enter_async_context(
             open_implementer(config, resources.task, ledger, _agent_folders(resources, state))
         )
@@ -257,7 +257,7 @@ async def _stages(
             learner=learner,
             publisher=served.publisher if served is not None and learns else None,
             wording=wording_for(config, resources.task),
-            asked=asked,
+            asked=advisor,
             chooser=chooser_for(config, resources.task),
             end_of_thinking=config.advisor.end_of_thinking,
             notes=notes,

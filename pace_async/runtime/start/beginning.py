@@ -35,22 +35,22 @@ class Given(NamedTuple):
 def named_run(start_from: str) -> tuple[str, int | None]:
     """The run that a run starts from, and how many of its programs are taken over, None for all."""
     run, _, which = start_from.rpartition("@")
-    found = _WHICH.fullmatch(which) if run else None
-    if found is None:
+    match = _WHICH.fullmatch(which) if run else None
+    if match is None:
         return start_from, 1
-    return run, None if which == "all" else int(found[1] or 1)
+    return run, None if which == "all" else int(match[1] or 1)
 
 
 def begun_with(search: SearchConfig, task: Task) -> tuple[Task, tuple[Given, ...]]:
     """The task with the seed program of the run, and the programs that are evaluated first, in order, each once. Raises
     UsageError for a run that cannot be read or has another task, and for what is no program of the task."""
-    others = [given for named in search.start_with for given in _own(Path(named), task)]
+    others = [entry for path in search.start_with for entry in _own(Path(path), task)]
     if search.start_from is not None:
         first, *more = _of_run(search.start_from, task)
         task, others = replace(task, program=first.program), [*more, *others]
     once = dict[str, Given]()
-    for given in others:
-        once.setdefault(given.program, given)
+    for entry in others:
+        once.setdefault(entry.program, entry)
     once.pop(task.program, None)
     return task, tuple(once.values())
 
@@ -63,14 +63,14 @@ def bounds_of(start_from: str) -> tuple[float, float]:
     return header.lower, header.upper
 
 
-def _of_run(named: str, task: Task) -> list[Given]:
+def _of_run(start_from: str, task: Task) -> list[Given]:
     """The best programs of a run, the best first, each once."""
-    run, most = named_run(named)
+    run, most = named_run(start_from)
     try:
         paths = find_run_paths(run)
     except UsageError:
         if "@" in run:
-            raise UsageError(f"{named!r} names no run: it is RUN, RUN@best, RUN@best:K or RUN@all.") from None
+            raise UsageError(f"{start_from!r} names no run: it is RUN, RUN@best, RUN@best:K or RUN@all.") from None
         raise
     where, name = paths.population
     with open_readonly(where, name) as reader:
@@ -79,13 +79,13 @@ def _of_run(named: str, task: Task) -> list[Given]:
             raise UsageError(
                 f"Run {run} is of the task {header.task!r}, and a run of {task.name!r} cannot start from it."
             )
-        if why := _other_kind(header, task):
-            raise UsageError(f"Run {run} has {why} than {task.name!r} has now: start without it.")
+        if reason := _other_kind(header, task):
+            raise UsageError(f"Run {run} has {reason} than {task.name!r} has now: start without it.")
         programs = reader.ask(best_programs, most)
     if not programs:
         raise UsageError(f"Run {run} has no program with a score yet: start without it.")
-    if why := refused(programs[0][1], task):
-        raise UsageError(f"The best program of run {run} is no program of {task.name!r} as it is now: {why}.")
+    if reason := refused(programs[0][1], task):
+        raise UsageError(f"The best program of run {run} is no program of {task.name!r} as it is now: {reason}.")
     return [
         Given(program, f"candidate {number} of run {header.name}, where it scored {score:.6g}")
         for number, program, score in programs
@@ -116,11 +116,11 @@ def _own(path: Path, task: Task) -> list[Given]:
         if not places:
             raise UsageError(f"{path} has no file that ends in {task.suffix}, so no program of {task.name!r}.")
     files = [place / task.spec.program if several and place.is_dir() else place for place in places]
-    found = [Given(program_text(file, task.spec), place.name) for file, place in zip(files, places, strict=True)]
-    for program, name in found:
-        if why := refused(program, task):
-            raise UsageError(f"{path}: {name} is no program of {task.name!r}: {why}.")
-    return found
+    programs = [Given(program_text(file, task.spec), place.name) for file, place in zip(files, places, strict=True)]
+    for program, name in programs:
+        if reason := refused(program, task):
+            raise UsageError(f"{path}: {name} is no program of {task.name!r}: {reason}.")
+    return programs
 
 
 def _has(folder: Path, names: Iterable[str]) -> bool:

@@ -17,9 +17,9 @@ class Scores(Protocol):
 
 async def first_outputs_checked(task: Task, score: Scores) -> tuple[bool, str, str]:
     """Whether `so_far` values them, what was found, and the remedy."""
-    found = await score(bar=Bar("median", task.spec.fitness))  # nothing falls below a bar without steps
-    if not found.curve:
+    evaluation = await score(bar=Bar("median", task.spec.fitness))  # nothing falls below a bar without steps
+    if not evaluation.curve:
         remedy = f"let so_far in {task.spec.evaluator} score the first outputs alone, of two instances or more"
         return False, "none of the seed program's has one", remedy
-    step, value = found.curve[-1]
-    return True, f"{count(len(found.curve), 'value')}, {value:.6g} after {count(step, 'output')}", ""
+    step, value = evaluation.curve[-1]
+    return True, f"{count(len(evaluation.curve), 'value')}, {value:.6g} after {count(step, 'output')}", ""

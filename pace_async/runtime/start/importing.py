@@ -76,9 +76,9 @@ class SeedTrial:
 
 def import_example(
     peer: str,
-    named: str,
+    example: str,
     target: Path | None,
-    wanted: Wanted,
+    options: Wanted,
     try_seed: bool,
     *,
     install: bool = False,
@@ -88,7 +88,7 @@ def import_example(
     UsageError for a project that is not known, a folder that is no such example, and a target that is there already,
     NotHere if the package that brings the example is missing, GaveUp if its packages cannot be installed."""
     importer = importer_of(peer)
-    folder = importer.folder_of(named)
+    folder = importer.folder_of(example)
     name = name_of(target or folder)
     goal = target or Path(name)
     if goal.resolve().is_relative_to(folder.resolve()):
@@ -96,8 +96,8 @@ def import_example(
         other = os.path.relpath(folder.resolve().parent / f"{name_of(folder)}_task")
         raise UsageError(f"{goal} is {where}, which stays as it is: name a new folder, --to {other}.")
     refuse_if_there(goal)
-    draft = anyio.run(_read, peer, folder, name, wanted)
-    lines = [*draft.example.taken, *_of_files(draft, wanted)]
+    draft = anyio.run(_draft_from, peer, folder, name, options)
+    lines = [*draft.example.taken, *_of_files(draft, options)]
     prefix = ""
     missing = missing_of(draft.example.packages)
     if missing and install:
@@ -107,11 +107,11 @@ def import_example(
         lines.append(f"environment: {prefix} has {', '.join(draft.example.packages)} (--install)")
     elif missing:
         lines.append(f"packages: {', '.join(missing)} not installed here: --install makes an environment with them")
-    with unfinished_task(draft, importer, goal) as made:
+    with unfinished_task(draft, importer, goal) as task_folder:
         can_try = try_seed and (install or not missing)
-        draft, bounds, stages, told = _tried(draft, made, prefix) if can_try else _untried(draft)
-        write_settings(made, draft, bounds, stages, prefix)
-    return Imported(name, goal, (*lines, *told), draft.example.left)
+        draft, bounds, stages, remarks = _after_trial(draft, task_folder, prefix) if can_try else _untried(draft)
+        write_settings(task_folder, draft, bounds, stages, prefix)
+    return Imported(name, goal, (*lines, *remarks), draft.example.left)
 
 
 def import_all(
@@ -125,13 +125,13 @@ def import_all(
         if goal.exists():
             continue
         try:
-            made = import_example(
+            imported = import_example(
                 peer, name, goal, Wanted(), try_seed, install=install, environment=folder / ENVIRONMENT
             )
         except (UsageError, GaveUp) as error:
             say(name, error)
         else:
-            say(name, made)
+            say(name, imported)
 
 
 def names_of(peer: str) -> Sequence[str]:
@@ -142,53 +142,53 @@ def names_of(peer: str) -> Sequence[str]:
     return names
 
 
-def _of_files(draft: Draft, wanted: Wanted) -> Iterator[str]:
+def _of_files(draft: Draft, options: Wanted) -> Iterator[str]:
     """What to say of the seed program's text, and of the files that are copied."""
     if draft.seed_note:
         yield f"seed program: {draft.seed_note}"
     if draft.skipped:
         yield f"not copied: {', '.join(draft.skipped)}"
-    if wanted.include:
-        yield f"copied too: {', '.join(wanted.include)} (--include)"
-    if named := draft.named:
-        yield f"{draft.example.evaluator} names {', '.join(named)}, not copied: {_include(named)} takes them along"
+    if options.include:
+        yield f"copied too: {', '.join(options.include)} (--include)"
+    if files := draft.named:
+        yield f"{draft.example.evaluator} names {', '.join(files)}, not copied: {_include(files)} takes them along"
 
 
 def _untried(draft: Draft) -> tuple[Draft, Bounds, Stages, list[str]]:
     """(draft, bounds, stages, what to say) of a task whose seed program was not tried."""
     bounds = unknown_bounds(draft.example)
-    said = f"bounds: {bounds[0]:g} to {bounds[1]:g}, because the seed program was not tried: set them in task.yaml"
-    return draft, bounds, draft.example.stages, [said]
+    remark = f"bounds: {bounds[0]:g} to {bounds[1]:g}, because the seed program was not tried: set them in task.yaml"
+    return draft, bounds, draft.example.stages, [remark]
 
 
-def _tried(draft: Draft, folder: Path, prefix: str) -> tuple[Draft, Bounds, Stages, list[str]]:
+def _after_trial(draft: Draft, folder: Path, prefix: str) -> tuple[Draft, Bounds, Stages, list[str]]:
     """(draft, bounds, stages, what to say) of a task whose seed program is scored in its unfinished folder. A target
     that the seed program has reached is left out."""
     write_settings(folder, draft, unknown_bounds(draft.example), draft.example.stages, prefix)
     try:
-        tried = anyio.run(_try, folder, draft.example.stages)
+        trial = anyio.run(_try, folder, draft.example.stages)
     except UsageError as error:  # this machine lacks something that an evaluation needs
-        tried = SeedTrial(None, str(error).rstrip("."), {})
-    bounds, said = guessed_bounds(tried, draft.example)
-    told = [said]
-    if tried.reported:
-        told.append(f"seed program: its evaluator scores it {tried.score:g} and reports {tried.reported}")
-    if tried.score == 0 and draft.skipped and not tried.reported:
-        said = "seed program: it has the score 0, perhaps because files were left out"
-        told.append(f"{said}: {_include(draft.named or draft.skipped)} takes them along")
+        trial = SeedTrial(None, str(error).rstrip("."), {})
+    bounds, remark = guessed_bounds(trial, draft.example)
+    remarks = [remark]
+    if trial.reported:
+        remarks.append(f"seed program: its evaluator scores it {trial.score:g} and reports {trial.reported}")
+    if trial.score == 0 and draft.skipped and not trial.reported:
+        remark = "seed program: it has the score 0, perhaps because files were left out"
+        remarks.append(f"{remark}: {_include(draft.named or draft.skipped)} takes them along")
     target = draft.example.target
     fitness = fitness_of(draft.example.direction, *bounds)
-    if tried.score is not None and target is not None and fitness.reaches(tried.score, target):
-        told.append(f"target: none, because the seed program scores {tried.score:g}, no worse than {target:g}")
+    if trial.score is not None and target is not None and fitness.reaches(trial.score, target):
+        remarks.append(f"target: none, because the seed program scores {trial.score:g}, no worse than {target:g}")
         draft = replace(draft, example=replace(draft.example, target=None))
-    stages, lowered = thresholds(draft.example.stages, tried)
-    return draft, bounds, stages, [*told, *lowered]
+    stages, lowered = thresholds(draft.example.stages, trial)
+    return draft, bounds, stages, [*remarks, *lowered]
 
 
-async def _read(peer: str, folder: Path, name: str, wanted: Wanted) -> Draft:
+async def _draft_from(peer: str, folder: Path, name: str, options: Wanted) -> Draft:
     try:
         async with with_helpers(READ_S):
-            return draft_of(await in_helper(read_example, peer, str(folder), name, wanted_json(wanted)), folder)
+            return draft_of(await in_helper(read_example, peer, str(folder), name, wanted_json(options)), folder)
     except TooMuchWork as work:
         raise UsageError(f"{folder} cannot be imported: reading it {work.detail}.") from None
     except InfrastructureFault as fault:
@@ -206,22 +206,22 @@ async def _try(folder: Path, stages: Stages) -> SeedTrial:
     spec = task.spec.model_copy(update={"timeout_s": own if task.spec.of_kind.is_built else min(TRY_S, own)})
     task = replace(task, spec=spec)
     settings = EvaluationConfig(warm=False, retries=0)
-    found: dict[str, list[float]] = {}
+    stage_scores: dict[str, list[float]] = {}
     async with open_evaluator(task, settings, tier=await pick_tier(False)) as evaluator:
-        full = await _scored(evaluator, task.program, FULL, 0)
+        full = await _evaluation_of(evaluator, task.program, FULL, 0)
         began = time.monotonic()
         for name, _ in stages if full.score is not None else ():
-            scores = found.setdefault(name, [])
+            scores = stage_scores.setdefault(name, [])
             while len(scores) < TRIES and (not scores or time.monotonic() - began < ALL_TRIES_S):
-                one = await _scored(evaluator, task.program, name, len(scores))
-                if one.score is None:
+                evaluation = await _evaluation_of(evaluator, task.program, name, len(scores))
+                if evaluation.score is None:
                     break
-                scores.append(one.score)
+                scores.append(evaluation.score)
     reported = reported_error(full.feedback) if full.score is not None else ""
-    return SeedTrial(full.score, f"{full.outcome}{f': {full.detail}' if full.detail else ''}", found, reported)
+    return SeedTrial(full.score, f"{full.outcome}{f': {full.detail}' if full.detail else ''}", stage_scores, reported)
 
 
-async def _scored(evaluator: LocalEvaluator, program: str, stage: str, number: int) -> Evaluation:
+async def _evaluation_of(evaluator: LocalEvaluator, program: str, stage: str, number: int) -> Evaluation:
     identity = EvaluationId("import", number, stage)
     return await evaluate(evaluator, EvaluationRequest.of(evaluator.task.spec, identity, program, 0))
 
@@ -234,13 +234,13 @@ def unknown_bounds(example: Example) -> Bounds:
     return (0.0, 1.0) if end is None or end <= 0 else (0.0, end)
 
 
-def guessed_bounds(tried: SeedTrial, example: Example) -> tuple[Bounds, str]:
+def guessed_bounds(trial: SeedTrial, example: Example) -> tuple[Bounds, str]:
     """(bounds, what to say). The seed program's score is the worse one. The better one is what the example names as the
     best, or leaves room, because a score beyond it earns no more."""
-    score = tried.score
+    score = trial.score
     if score is None:
         low, high = unknown_bounds(example)
-        return (low, high), f"bounds: {low:g} to {high:g}, because the seed program has no score yet ({tried.why})"
+        return (low, high), f"bounds: {low:g} to {high:g}, because the seed program has no score yet ({trial.why})"
     fitness = fitness_of(example.direction, 0.0, 1.0)
     worse = float(f"{score:.6g}")
     end, where = example.target if example.upper is None else example.upper, "the best that the example names"
@@ -249,23 +249,23 @@ def guessed_bounds(tried: SeedTrial, example: Example) -> tuple[Bounds, str]:
         end, where = worse + fitness.merit(room), "a guess"
         end = float(f"{end:.3g}") if fitness.better(float(f"{end:.3g}"), worse) else end
     bounds = (min(worse, end), max(worse, end))
-    said = f"bounds: {bounds[0]:g} to {bounds[1]:g}, from the seed program's score to {where}"
-    return bounds, said if where != "a guess" else f"{said}: set them to yours"
+    remark = f"bounds: {bounds[0]:g} to {bounds[1]:g}, from the seed program's score to {where}"
+    return bounds, remark if where != "a guess" else f"{remark}: set them to yours"
 
 
-def thresholds(stages: Stages, tried: SeedTrial) -> tuple[Stages, list[str]]:
+def thresholds(stages: Stages, trial: SeedTrial) -> tuple[Stages, list[str]]:
     """(stages with thresholds that the seed program passes, what to say)."""
-    kept: list[tuple[str, float]] = []
-    told: list[str] = []
+    new_stages: list[tuple[str, float]] = []
+    remarks: list[str] = []
     for name, threshold in stages:
-        scores = tried.stages.get(name, [])
+        scores = trial.stages.get(name, [])
         passed = threshold
         if scores and min(scores) < threshold:
             lowest, highest = min(scores), max(scores)
             passed = float(f"{lowest - (highest - lowest) - 1e-3 * abs(lowest):.4g}")
-            told.append(
+            remarks.append(
                 f"cascade: {name} has the threshold {passed:g} instead of {threshold:g}, because the seed program has "
                 f"scores from {lowest:.4g} to {highest:.4g} there, and a program that a stage stops has no score here"
             )
-        kept.append((name, passed))
-    return tuple(kept), told
+        new_stages.append((name, passed))
+    return tuple(new_stages), remarks

@@ -73,31 +73,31 @@ Shown = tuple[str, Sequence[Chosen]]
 SLOW_S = 10.0
 
 
-def start(config: Config, asked: Task, run_dir: Path | None, shown: Shown) -> int:
+def start(config: Config, task: Task, run_dir: Path | None, observers: Shown) -> int:
     """Begin a run of a task, as `looking` gives it, and drive it to its end. Returns the exit code. Raises
     PaceError."""
-    if lacks_catalogue(config.implementer.model, asked) and asked.spec.of_kind.hides_scorer:
-        anyio.run(refuse_unless_data, config, asked)  # missing data is reported before missing settings
-    run = resolve_run(config, asked, run_dir)
+    if lacks_catalogue(config.implementer.model, task) and task.spec.of_kind.hides_scorer:
+        anyio.run(refuse_unless_data, config, task)  # missing data is reported before missing settings
+    run = resolve_run(config, task, run_dir)
     try:
-        return run_until_signal(_start, run, run_dir, shown)
+        return run_until_signal(_start, run, run_dir, observers)
     except KeyboardInterrupt:
         raise interrupted(run.paths) from None
 
 
-def go_on(run: str | None, changes: Mapping[str, object], shown: Shown, *, despite_loss: bool = False) -> int:
+def go_on(run: str | None, changes: Mapping[str, object], observers: Shown, *, despite_loss: bool = False) -> int:
     """Resume a run. `despite_loss`: also where committed rows were lost. Returns the exit code. Raises PaceError,
     RunLocked if another process drives it."""
     paths = find_run_paths(run)
     try:
-        return run_until_signal(_go_on, paths, changes, shown, despite_loss)
+        return run_until_signal(_go_on, paths, changes, observers, despite_loss)
     except KeyboardInterrupt:
         raise interrupted(paths) from None
 
 
-async def _start(run: ResolvedRun, run_dir: Path | None, shown: Shown) -> int:
+async def _start(run: ResolvedRun, run_dir: Path | None, observers: Shown) -> int:
     """`run_dir` is the folder that was asked for."""
-    config, task, paths, display = run.config, run.task, run.paths, shown[0]
+    config, task, paths, display = run.config, run.task, run.paths, observers[0]
     await refuse_unless_fit(config, all_up=True)
     await refuse_unless_evaluated(config.evaluation, task.spec)
     for no_login in missing_logins(config.implementer):
@@ -114,8 +114,12 @@ async def _start(run: ResolvedRun, run_dir: Path | None, shown: Shown) -> int:
     if run.programs:
         limit = f", of {config.stop.candidates} candidates in all" if config.stop.candidates is not None else ""
         announce(display, f"given programs are evaluated first: {len(run.programs)}{limit}")
-    if not task.spec.of_kind.hides_scorer and not only_edits(config.implementer.model) and (why := unused_block(task)):
-        announce(display, f"{why}, so what is written there may be ignored")
+    if (
+        not task.spec.of_kind.hides_scorer
+        and not only_edits(config.implementer.model)
+        and (reason := unused_block(task))
+    ):
+        announce(display, f"{reason}, so what is written there may be ignored")
     if (costs := await anyio.to_thread.run_sync(bill_of, config, task)) != NOTHING:
         announce(display, costs)
     if run_dir is None:  # the checks took seconds: another run may have taken the name
@@ -132,11 +136,11 @@ async def _start(run: ResolvedRun, run_dir: Path | None, shown: Shown) -> int:
             await store.create_run(header_of(config, task, paths.name, tier), programs=run.programs)
             async with end_recorded(store):
                 await store.commit(*seed_program, *([run.learned] if run.learned is not None else []), *checks)
-                state = await _conduct(config, task, paths, tier, store, lock, shown)
+                state = await _conduct(config, task, paths, tier, store, lock, observers)
     return EXIT_CODES[state]
 
 
-async def _go_on(paths: RunPaths, changes: Mapping[str, object], shown: Shown, despite_loss: bool) -> int:
+async def _go_on(paths: RunPaths, changes: Mapping[str, object], observers: Shown, despite_loss: bool) -> int:
     where, name = paths.population
     with RunLock(paths.folder) as lock:
         async with Store.open(where, create=False) as store:
@@ -181,12 +185,12 @@ async def _go_on(paths: RunPaths, changes: Mapping[str, object], shown: Shown, d
                 with _writing(f"`pace resume {paths.folder} --despite-loss` goes on with it"):
                     await accept_loss(store, paths)
                 await store.commit(*own, *checks, *setting_changes(standing, config), *cut_off(standing))
-                state = await _conduct(config, task, paths, tier, store, lock, shown)
+                state = await _conduct(config, task, paths, tier, store, lock, observers)
     return EXIT_CODES[state]
 
 
 async def _conduct(
-    config: Config, task: Task, paths: RunPaths, tier: Tier, store: Store, lock: RunLock, shown: Shown
+    config: Config, task: Task, paths: RunPaths, tier: Tier, store: Store, lock: RunLock, observers: Shown
 ) -> str:
     """Write the settings into the folder, and drive the run, which `store` has chosen, to its end."""
     with _writing(f"`pace resume {paths.folder}` goes on with it"):
@@ -196,7 +200,7 @@ async def _conduct(
     if (seed := record.run_state.seed_program) is not None:
         task = replace(task, program=seed.program)
     with own_memory(config.faults.runtime_memory_mb):
-        return await conduct(RunResources(config, task, paths, tier, store, record, lock), *shown)
+        return await conduct(RunResources(config, task, paths, tier, store, record, lock), *observers)
 
 
 @contextmanager
@@ -220,24 +224,24 @@ def announce(display: str, doing: str) -> None:
 @contextmanager
 def told_when_slow(display: str, seconds: float = SLOW_S) -> Generator[None]:
     """Print once that the evaluator has not answered, if it takes so long. Needs an event loop."""
-    said = f"the evaluator has not answered for {seconds:.0f} s"
-    told = asyncio.get_running_loop().call_later(seconds, announce, display, said)
+    message = f"the evaluator has not answered for {seconds:.0f} s"
+    timer = asyncio.get_running_loop().call_later(seconds, announce, display, message)
     try:
         yield
     finally:
-        told.cancel()
+        timer.cancel()
 
 
 async def _check_models(config: Config) -> tuple[ImplementerChecked, ...]:
     """The cost of the checks. Raises UsageError or GaveUp if the run cannot begin. Nothing is written before."""
     callers = asking(config)
-    for caller, models, asked in callers:
-        refuse_without_keys(models, asked.api_base, os.environ, caller)
+    for caller, models, provider in callers:
+        refuse_without_keys(models, provider.api_base, os.environ, caller)
     facts: list[ImplementerChecked] = []
-    for caller, models, asked in callers:
-        found = await check_models(models, asked, caller)
-        refuse_unless_ready(found, config.stop)
-        facts += [checked.fact for checked in found if checked.fact is not None]
+    for caller, models, provider in callers:
+        checks = await check_models(models, provider, caller)
+        refuse_unless_ready(checks, config.stop)
+        facts += [checked.fact for checked in checks if checked.fact is not None]
     return tuple(facts)
 
 

@@ -33,10 +33,10 @@ LONGEST_NAME, LONGEST_WHAT, LONGEST_CAUSE = 40, 200, 120
 def learned_before(config: Config, task: Task) -> LearnedBefore | None:
     """What the run learned that `search.start_from` names, None if it names none or its programs only, or nothing of it
     is of use here. Raises UsageError."""
-    named = config.search.start_from
-    if named is None or named_run(named)[0] != named:
+    run = config.search.start_from
+    if run is None or named_run(run)[0] != run:
         return None
-    with open_readonly(*find_run_paths(named).population) as reader, reader.at_one_moment() as now:
+    with open_readonly(*find_run_paths(run).population) as reader, reader.at_one_moment() as now:
         state, ((first, *_),) = now.record().run_state, now.ask(best_programs, 1)
         return learned_by(one_line(now.header().name, LONGEST_NAME), state, first, config, task, time.time())
 
@@ -48,7 +48,7 @@ def learned_by(name: str, state: RunState, first: int, config: Config, task: Tas
         return LearnedBefore(name, first, at, edits=edits) if edits else None
     views = state.memory.views.values()
     ideas = {number: idea for view in views for number, idea in view.ideas.items()}
-    tested = {candidate: one for view in views for candidate, one in view.tested.items()}
+    tested = {candidate: result for view in views for candidate, result in view.tested.items()}
     whole = Results.of(state.memory.fitness, ideas.values(), tested.values())
     page, unwanted = page_seen(state), {*state.steering.vetoed(), *left_anywhere(state)}
     return LearnedBefore(
@@ -68,8 +68,8 @@ def learned_by(name: str, state: RunState, first: int, config: Config, task: Tas
 
 def _results(view: Results, task: Task) -> tuple[EarlierResult, ...]:
     best = view.best(BEST)
-    latest = [one for one in view.recent(BEST + LATEST) if one not in best][:LATEST]
-    rows = [row_of(view, one, task.spec) for one in (*best, *latest)]
+    latest = [result for result in view.recent(BEST + LATEST) if result not in best][:LATEST]
+    rows = [row_of(view, result, task.spec) for result in (*best, *latest)]
     return tuple(
         EarlierResult(
             row.tested.candidate,

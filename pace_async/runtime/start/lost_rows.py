@@ -77,10 +77,12 @@ def told(log: Path) -> dict[str, set[int]]:
 
 async def lost_rows(store: Store, log: Path) -> Lost | None:
     """What the log tells of and the rows of the chosen run lack, or None."""
-    wanted = told(log)
+    logged_numbers = told(log)
     run_id = store.run_id
     lost = await store.read(
-        lambda connection: {table: without_row(connection, run_id, table, numbers) for table, numbers in wanted.items()}
+        lambda connection: {
+            table: without_row(connection, run_id, table, numbers) for table, numbers in logged_numbers.items()
+        }
     )
     return Lost(lost) if any(lost.values()) else None
 

@@ -49,9 +49,9 @@ async def examine(
 ) -> list[Finding]:
     """Every check, in the order in which a run needs them. The models of `implementer`, and an advisor over the
     network, are asked a tiny question, and the machines of `evaluation` for their self-check."""
-    asked = await advisors(advisor) if advisor is not None else []
-    asked += await implementers(implementer) if implementer is not None else []
-    asked += await evaluators(evaluation) if evaluation is not None else []
+    findings = await advisors(advisor) if advisor is not None else []
+    findings += await implementers(implementer) if implementer is not None else []
+    findings += await evaluators(evaluation) if evaluation is not None else []
     return [
         _packages("engine embedded", "transformers"),
         _vllm(),
@@ -62,7 +62,7 @@ async def examine(
         _control_groups(),
         _cards(),
         _database(),
-        *asked,
+        *findings,
     ]
 
 
@@ -70,12 +70,12 @@ async def implementers(config: ImplementerConfig) -> list[Finding]:
     """The models of one setting, each asked a tiny question."""
     shares = parse_shares(config.model)
     kinds = [implementer_of(share.model) for share in shares]
-    found = [
+    findings = [
         _agent(share.model) if kind.known_agent else Finding(f"implementer {kind.name}", True, kind.about)
         for share, kind in zip(shares, kinds, strict=True)
         if not kind.asks_a_model
     ]
-    return found + [_answers(checked) for checked in await check_models(models_of(config.model), config)]
+    return findings + [_answers(checked) for checked in await check_models(models_of(config.model), config)]
 
 
 async def advisors(config: AdvisorConfig) -> list[Finding]:
@@ -97,25 +97,25 @@ async def evaluators(config: EvaluationConfig) -> list[Finding]:
     if kind.look is None:
         return [Finding(f"evaluators {kind.name}", True, kind.about)]
     try:
-        found = await kind.look()(config)
+        nodes = await kind.look()(config)
     except UsageError as error:
         return [Finding(f"evaluators {kind.name}", False, str(error))]
-    return [Finding(f"node {node.name}", node.fit, node.found, node.remedy) for node in found]
+    return [Finding(f"node {node.name}", node.fit, node.found, node.remedy) for node in nodes]
 
 
 def _agent(name: str) -> Finding:
     """A coding agent: its own version, and whether it was logged in. It is asked nothing that costs money."""
     program = command_of(name, ImplementerConfig())[0]
     try:
-        told = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=AGENT_S, check=False)
+        process = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=AGENT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return Finding(
             f"implementer {name}", False, f"{program} cannot be started ({type(error).__name__})", "install it"
         )
-    version = next(iter((told.stdout or told.stderr).split("\n")), "").strip()
+    version = next(iter((process.stdout or process.stderr).split("\n")), "").strip()
     missing = login_missing(name)
-    found = f"{version or program}; {missing.found if missing else 'a login is there'}"
-    return Finding(f"implementer {name}", missing is None, found, missing.remedy if missing else "")
+    description = f"{version or program}; {missing.found if missing else 'a login is there'}"
+    return Finding(f"implementer {name}", missing is None, description, missing.remedy if missing else "")
 
 
 def _answers(checked: Checked) -> Finding:
@@ -130,10 +130,10 @@ def _answers(checked: Checked) -> Finding:
 
 def _vllm() -> Finding:
     """The defaults do not need it, so a missing installation is not a failure."""
-    found = find_vllm()
-    if isinstance(found, Missing):
-        return Finding("engine vllm", False if found.broken else None, found.found, found.remedy)
-    return Finding("engine vllm", True, f"{found.package} {found.version}, on the {found.device}")
+    build = find_vllm()
+    if isinstance(build, Missing):
+        return Finding("engine vllm", False if build.broken else None, build.found, build.remedy)
+    return Finding("engine vllm", True, f"{build.package} {build.version}, on the {build.device}")
 
 
 def _packages(name: str, package: str) -> Finding:
@@ -176,13 +176,13 @@ async def _sandbox() -> Finding:
 
 def _control_groups() -> Finding:
     """Runs work without them. Each process then has its own memory limit."""
-    found, name = cgroup.find(), "control groups"
-    if found is None:
-        why = "none can be made: memory is limited for each process, not for all of a candidate's together"
+    hierarchy, name = cgroup.find(), "control groups"
+    if hierarchy is None:
+        explanation = "none can be made: memory is limited for each process, not for all of a candidate's together"
         remedy = "run as root, or in a delegated group: systemd-run --user --scope -p Delegate=yes pace run"
-        return Finding(name, None, why, remedy)
+        return Finding(name, None, explanation, remedy)
     return Finding(
-        name, True, f"version {found.version}: memory is limited for all of a candidate's processes together"
+        name, True, f"version {hierarchy.version}: memory is limited for all of a candidate's processes together"
     )
 
 

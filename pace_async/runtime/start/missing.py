@@ -36,9 +36,9 @@ def note_the_rest(config: Config, task: Task, missing: list[str]) -> None:
     for which its evaluator is loaded in a process. Raises UsageError, also for settings that the evaluator refuses."""
     with noted(missing):
         refuse_without_weights(config)
-    for caller, models, asked in asking(config):
+    for caller, models, provider in asking(config):
         with noted(missing):
-            refuse_without_keys(models, asked.api_base, os.environ, caller)
+            refuse_without_keys(models, provider.api_base, os.environ, caller)
     if config.evaluation.settings and task.spec.of_kind.hides_scorer:
         with noted(missing):
             anyio.run(refuse_unless_data, config, task)

@@ -40,17 +40,17 @@ def _walked(task: Task) -> tuple[tuple[str, ...], tuple[str, ...]]:
     places = [evaluator.parent, *(task.folder / name for name in task.spec.path), task.folder]
     missing: list[str] = []
     services: list[str] = []
-    seen: set[Path] = set()
+    visited: set[Path] = set()
     files = [evaluator, task.folder / task.spec.program]
     while files:
         file = files.pop()
-        if file in seen or file.suffix != ".py":
+        if file in visited or file.suffix != ".py":
             continue
-        seen.add(file)
+        visited.add(file)
         for name in _imports(file):
             beside = _beside(name, places)
             if beside is None:
-                services += [one for one in _SERVICES if name == one or name.startswith(f"{one}.")]
+                services += [service for service in _SERVICES if name == service or name.startswith(f"{service}.")]
                 if not _installed(name):
                     missing.append(name.split(".")[0])
             elif beside.is_file():
@@ -66,15 +66,15 @@ def missing_requirements(task: Task) -> tuple[str, ...]:
     file = evaluator.parent / "requirements.txt" if evaluator is not None else None
     if file is None or not file.is_file():
         return ()
-    named = (_REQUIREMENT.match(line.strip()) for line in file.read_text("utf-8", errors="replace").splitlines())
-    return tuple(match[1] for match in named if match is not None and not _distributed(match[1]))
+    matches = (_REQUIREMENT.match(line.strip()) for line in file.read_text("utf-8", errors="replace").splitlines())
+    return tuple(match[1] for match in matches if match is not None and not _distributed(match[1]))
 
 
 def _evaluator(task: Task) -> Path | None:
     """The Python file that evaluates, or None if a command of another kind does."""
     words = task.spec.evaluate or (task.spec.evaluator,)
-    found = (task.folder / word for word in words if word.endswith(".py"))
-    return next((file for file in found if file.is_file()), None)
+    files = (task.folder / word for word in words if word.endswith(".py"))
+    return next((file for file in files if file.is_file()), None)
 
 
 def _imports(file: Path) -> Iterator[str]:

@@ -30,13 +30,13 @@ def make_task(name: str, folder: Path, language: str = PYTHON, kind: str | None 
             raise UsageError(f"{folder} is there already: name another with --folder, or remove it.")
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{name}.") as draft:
-            made = Path(draft) / "task"
-            made.mkdir()
+            task_folder = Path(draft) / "task"
+            task_folder.mkdir()
             for file, text in texts.items():
-                (made / file).write_text(text, encoding="utf-8")
+                (task_folder / file).write_text(text, encoding="utf-8")
             if folder.exists():
                 folder.rmdir()
-            shutil.move(made, folder)
+            shutil.move(task_folder, folder)
     except OSError as error:
         raise UsageError(f"Cannot write {folder}: {error.strerror}.") from None
 
@@ -52,37 +52,40 @@ def refuse_name(name: str) -> None:
 def templates() -> list[str]:
     """The languages with an example."""
     folder = _example() / "languages"
-    return [PYTHON, *(one.name for one in LANGUAGES.values() if (folder / f"initial.{one.suffix}").is_file())]
+    return [
+        PYTHON,
+        *(language.name for language in LANGUAGES.values() if (folder / f"initial.{language.suffix}").is_file()),
+    ]
 
 
 def _texts(name: str, folder: Path, language: str, kind: str | None) -> dict[str, str]:
     """The content of each file of the new task."""
-    wanted = named(language)
-    if wanted is None or wanted.name not in templates():
+    entry = named(language)
+    if entry is None or entry.name not in templates():
         raise UsageError(
             f"There is no example of a task in {language!r}: --language takes {', '.join(templates())}. A task in "
             "another language is one of these with other commands in task.yaml."
         )
-    example, program = _example(), f"initial.{wanted.suffix}"
-    usual = "function" if wanted.name == PYTHON else "process"
-    if kind not in (None, usual, COMMAND) or (kind == COMMAND and wanted.name != PYTHON):
+    example, program = _example(), f"initial.{entry.suffix}"
+    usual = "function" if entry.name == PYTHON else "process"
+    if kind not in (None, usual, COMMAND) or (kind == COMMAND and entry.name != PYTHON):
         raise UsageError(
-            f"There is no example of a task of kind {kind!r} in {wanted.title}: --kind takes function and command with "
+            f"There is no example of a task of kind {kind!r} in {entry.title}: --kind takes function and command with "
             "Python, and process with any other language."
         )
-    own = example if wanted.name == PYTHON else example / "languages"
+    own = example if entry.name == PYTHON else example / "languages"
     if kind == COMMAND:
         own = example / COMMAND
     commands = {
         key: [part.replace("{file}", program) for part in command]
-        for key, command in (("build", wanted.build), ("run", wanted.run))
+        for key, command in (("build", entry.build), ("run", entry.run))
         if command
     }
     filled = {
         "name": name,
         "folder": _as_argument(folder),
         "program": program,
-        "language": wanted.name,
+        "language": entry.name,
         "commands": "\n".join(f"{key}: {json.dumps(command)}" for key, command in commands.items()),
     }
     texts = {CATALOGUE: (example / CATALOGUE).read_text(encoding="utf-8")}

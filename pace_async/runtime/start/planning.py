@@ -59,18 +59,18 @@ def cards_of_evaluations(config: Config) -> int:
 
 def with_evaluations(plan: Plan, config: Config, owned: Owned, cards: int) -> Plan:
     """The plan with the cards of evaluations, and with a fault where there are too few `cards` in all."""
-    wanted, slots, gpus = cards_of_evaluations(config), config.evaluation.slots, _gpus_of(config)
+    demand, slots, gpus = cards_of_evaluations(config), config.evaluation.slots, _gpus_of(config)
     free = cards - len({card for own in owned.values() for card in own})
-    if free >= wanted:
-        return replace(plan, evaluation_cards=wanted)
+    if free >= demand:
+        return replace(plan, evaluation_cards=demand)
     fitting = free * _sharing(gpus) if gpus < 1 else free // int(gpus)
     remedy = None
     if fitting and (plan.remedy is not None or not plan.faults):
         remedy = {**(plan.remedy or {}), "evaluation.slots": fitting}
     at_once = f"{slots} evaluations at once need" if slots > 1 else "1 evaluation at once needs"
-    fault = f"{at_once} {wanted} card{'s' * (wanted > 1)} of {'their' if slots > 1 else 'its'} own"
+    fault = f"{at_once} {demand} card{'s' * (demand > 1)} of {'their' if slots > 1 else 'its'} own"
     fault += f" (free: {free} of {cards})"
-    return replace(plan, evaluation_cards=wanted, faults=(*plan.faults, fault), remedy=remedy)
+    return replace(plan, evaluation_cards=demand, faults=(*plan.faults, fault), remedy=remedy)
 
 
 def _gpus_of(config: Config) -> float:
@@ -120,9 +120,9 @@ def refuse_unless_it_fits(config: Config, folder: Path) -> Plan | None:
 def with_own_files(capacity: Capacity, folder: Path) -> Capacity:
     """With the bytes of versions and checkpoints of a resumed run, which make way for its next ones, of an advisor that
     it copied, and of its rows."""
-    held = (*folder.glob("learner/*/*/*.safetensors"), *folder.glob("advisor/*.safetensors"))
-    held += (*folder.glob("population.db*"), *folder.glob("events.jsonl"))
-    own = sum(file.stat().st_size for file in held)
+    files = (*folder.glob("learner/*/*/*.safetensors"), *folder.glob("advisor/*.safetensors"))
+    files += (*folder.glob("population.db*"), *folder.glob("events.jsonl"))
+    own = sum(file.stat().st_size for file in files)
     host = None if capacity.host is None else capacity.host + (own if capacity.disk_in_memory else 0)
     return replace(capacity, host=host, disk=None if capacity.disk is None else capacity.disk + own)
 
@@ -133,9 +133,9 @@ def refuse_unknown_model(config: Config) -> None:
     engine = engine_of(config.advisor.engine)
     if not advisor_of(model).served or engine.runs_already:
         return
-    why = engine.why_unknown(advisor_folder(model), config.advisor.engine_arguments)
-    if why is not None:
-        raise UsageError(f"--advisor {model}: {why}; give a model that it knows, or another --engine.")
+    reason = engine.why_unknown(advisor_folder(model), config.advisor.engine_arguments)
+    if reason is not None:
+        raise UsageError(f"--advisor {model}: {reason}; give a model that it knows, or another --engine.")
 
 
 def _refuse_old_driver(config: Config) -> None:

@@ -24,14 +24,22 @@ async def practice_checked(
         return False, str(error), f"let practice in {file} take every whole number below 2**65"
     if wrong:
         return False, wrong, f"let practice in {file} make instances that score nothing"
-    found, limit = await practise(), Limits.of(task.spec, PRACTICE).seconds
+    evaluation, limit = await practise(), Limits.of(task.spec, PRACTICE).seconds
     count = len(await scorers.instances(seed, PRACTICE))
-    said = f"{count} instance{'s' if count > 1 else ''}, {found.seconds:.2f} s of {limit:g} s"
-    if found.score is None:
-        detail = f"{found.outcome}: {found.detail}" if found.detail else found.outcome
-        why = found.evaluator_error or detail
-        return False, f"{said}; the seed program gets no score ({why})", f"let score in {file} take practice instances"
-    said = f"{said}, score {found.score:.6g}, {len(found.feedback)} characters printed"
-    if found.seconds > MOST * limit:
-        return False, said, f"let practice in {file} make fewer or smaller instances: a slower machine would fail them"
-    return True, said, ""
+    summary = f"{count} instance{'s' if count > 1 else ''}, {evaluation.seconds:.2f} s of {limit:g} s"
+    if evaluation.score is None:
+        detail = f"{evaluation.outcome}: {evaluation.detail}" if evaluation.detail else evaluation.outcome
+        reason = evaluation.evaluator_error or detail
+        return (
+            False,
+            f"{summary}; the seed program gets no score ({reason})",
+            f"let score in {file} take practice instances",
+        )
+    summary = f"{summary}, score {evaluation.score:.6g}, {len(evaluation.feedback)} characters printed"
+    if evaluation.seconds > MOST * limit:
+        return (
+            False,
+            summary,
+            f"let practice in {file} make fewer or smaller instances: a slower machine would fail them",
+        )
+    return True, summary, ""

@@ -28,8 +28,8 @@ def look(config: Config, run_dir: Path | None) -> Task:
     limits_of(config, task)
     new_run_paths(task.name, run_dir)
     refuse_unless_read(with_advisor(config, task), task)
-    for caller, models, asked in asking(config):
-        refuse_without_keys(models, asked.api_base, os.environ, caller)
+    for caller, models, provider in asking(config):
+        refuse_without_keys(models, provider.api_base, os.environ, caller)
     return task
 
 
@@ -52,13 +52,13 @@ def advisor_caller(config: Config) -> Caller:
 
 def limits_of(config: Config, task: Task) -> Task:
     """The task, with what the run says over its limits, its seed program and its settings. Raises UsageError."""
-    given = config.reward
+    reward = config.reward
     evaluation = config.evaluation
     return limited(
         replace(task, spec=task.spec.under(evaluation.settings)),
         timeout_s=evaluation.timeout_s,
-        lower=given.lower,
-        upper=given.upper,
+        lower=reward.lower,
+        upper=reward.upper,
         program=evaluation.program,
         gpus_required=evaluation.gpus_required,
     )
@@ -75,5 +75,5 @@ def with_bounds(config: Config, task: Task, seed: float | None) -> tuple[Config,
 
 def fixed_bounds(config: Config, task: Task, lower: float, upper: float) -> tuple[Config, Task]:
     """Both with these bounds, in the run's settings too."""
-    given = config.reward.model_copy(update={"lower": lower, "upper": upper})
-    return config.model_copy(update={"reward": given}), limited(task, lower=lower, upper=upper)
+    reward = config.reward.model_copy(update={"lower": lower, "upper": upper})
+    return config.model_copy(update={"reward": reward}), limited(task, lower=lower, upper=upper)

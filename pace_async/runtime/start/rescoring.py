@@ -82,9 +82,9 @@ async def _rescore(paths: RunPaths, best: int | None, show: Show, dry: bool) -> 
             work = _Work(store, standing, config, task, plan, show)
             await work.score(todo, paths.logs / "scorer.log")
             await _come_into_force(store, standing, plan.epoch)
-            found = (await store.standing(name)).best
-            keep_best(paths, task.suffix, found, task.program)
-            return replace(plan, scored=plan.programs, expected_s=0.0, best=found)
+            best_member = (await store.standing(name)).best
+            keep_best(paths, task.suffix, best_member, task.program)
+            return replace(plan, scored=plan.programs, expected_s=0.0, best=best_member)
 
 
 def _refuse_relative(config: Config) -> None:
@@ -139,19 +139,19 @@ class _Work:
         async with open_evaluator(self.task, settings, tier=tier, log=log) as evaluator:
             rest = list(todo)
             if rest and rest[0] == 0:
-                await self._one(evaluator, rest.pop(0))
+                await self._rescore_one(evaluator, rest.pop(0))
             queue, failed = iter(rest), list[PaceError]()
 
             async def worker() -> None:
                 for candidate in queue:
-                    await self._one(evaluator, candidate)
+                    await self._rescore_one(evaluator, candidate)
 
             try:
                 async with anyio.create_task_group() as tasks:
                     for _ in range(min(len(rest), self.config.evaluation.slots)):
                         tasks.start_soon(worker)
-            except* PaceError as found:
-                failed = [error for error in found.exceptions if isinstance(error, PaceError)]
+            except* PaceError as errors:
+                failed = [error for error in errors.exceptions if isinstance(error, PaceError)]
         if failed:
             raise failed[0]
         if self.lost:
@@ -160,43 +160,43 @@ class _Work:
                 "changed, and `pace rescore` goes on with those."
             )
 
-    async def _one(self, evaluator: Evaluator, candidate: int) -> None:
+    async def _rescore_one(self, evaluator: Evaluator, candidate: int) -> None:
         run_id, epoch = self.standing.run_id, self.plan.epoch
         program = await self.store.read(lambda connection: epochs.program_of(connection, run_id, candidate))
         identity = EvaluationId(f"{self.standing.header.name}, epoch {epoch}", candidate)
         request = EvaluationRequest.of(self.task.spec, identity, program, self.config.evaluation.seed)
-        found = await cascaded(evaluator, self.task.spec, request)
-        if found.outcome == "infrastructure_error":
-            self.lost = found.detail
+        result = await cascaded(evaluator, self.task.spec, request)
+        if result.outcome == "infrastructure_error":
+            self.lost = result.detail
             return
-        if candidate == 0 and found.score is None:
+        if candidate == 0 and result.score is None:
             raise SeedProgramFails(
-                f"The seed program {self.task.folder / self.task.spec.program} fails the evaluator ({found.outcome}"
-                f"{f': {found.detail}' if found.detail else ''}), so no score has changed: fix the evaluator, then "
+                f"The seed program {self.task.folder / self.task.spec.program} fails the evaluator ({result.outcome}"
+                f"{f': {result.detail}' if result.detail else ''}), so no score has changed: fix the evaluator, then "
                 "`pace rescore` again."
             )
-        await self.store.commit(self._fact(candidate, found))
+        await self.store.commit(self._fact(candidate, result))
         self.done += 1
         self.show(self.done, self.plan.programs, time.monotonic() - self.began)
 
-    def _fact(self, candidate: int, found: Evaluation) -> Rescored:
+    def _fact(self, candidate: int, evaluation: Evaluation) -> Rescored:
         rule, spec = RewardRule.of(self.config.reward, self.task.spec), self.task.spec
-        value = rule.of_score(found.score, parent=0.0, seed=0.0)
+        value = rule.of_score(evaluation.score, parent=0.0, seed=0.0)
         if spec.aims and candidate:
-            costs = spec.fitness.costs(found.metrics) if found.score is not None else ()
+            costs = spec.fitness.costs(evaluation.metrics) if evaluation.score is not None else ()
             value = rule.of_costs(costs, parent=(), seed=(), lease=candidate)
         return Rescored(
             epoch=self.plan.epoch,
             candidate=candidate,
-            outcome=found.outcome,
-            detail=found.detail,
-            score=found.score,
-            reward=STOPPED if found.outcome == "below_threshold" else value,
-            seconds=found.seconds,
-            memoised=found.memoised,
+            outcome=evaluation.outcome,
+            detail=evaluation.detail,
+            score=evaluation.score,
+            reward=STOPPED if evaluation.outcome == "below_threshold" else value,
+            seconds=evaluation.seconds,
+            memoised=evaluation.memoised,
             at=time.time(),
-            queue_seconds=found.queue_seconds,
-            metrics=found.metrics,
+            queue_seconds=evaluation.queue_seconds,
+            metrics=evaluation.metrics,
         )
 
 
@@ -205,10 +205,10 @@ async def _come_into_force(store: Store, standing: Standing, epoch: int) -> None
     run_id, now = standing.run_id, time.time()
     unfinished = await store.read(lambda connection: epochs.open_leases_of(connection, run_id))
     last = await store.read(lambda connection: epochs.last_lease_of(connection, run_id))
-    why = "the evaluator was corrected while the lease was open"
+    reason = "the evaluator was corrected while the lease was open"
     await store.commit(
         *cut_off(standing),
-        *(LeaseAborted(lease, island, "rescored", why, now) for lease, island in unfinished),
+        *(LeaseAborted(lease, island, "rescored", reason, now) for lease, island in unfinished),
         EpochInForce(epoch, last, now),
     )
 

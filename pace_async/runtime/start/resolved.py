@@ -81,15 +81,17 @@ class ResolvedRun:
         return self.config.evaluation.slots if self.evaluator.elsewhere else len(self.granted.slots)
 
 
-def resolve_run(named: Config, asked: Task, run_dir: Path | None, *, dry: bool = False) -> ResolvedRun:
+def resolve_run(
+    original_config: Config, original_task: Task, run_dir: Path | None, *, dry: bool = False
+) -> ResolvedRun:
     """A run of a task, as `look` gives it. `dry`: what this machine lacks is noted instead of refused, and a model
     without a price is refused under a budget. Raises UsageError."""
     missing: list[str] | None = [] if dry else None
-    config = with_advisor(named, asked)
-    before = trained_before(config, asked)
+    config = with_advisor(original_config, original_task)
+    before = trained_before(config, original_task)
     if before is not None:
         config = config.model_copy(update={"advisor": config.advisor.model_copy(update={"start_from": before.name})})
-    task, paths = prepare(config, asked, run_dir, missing)
+    task, paths = prepare(config, original_task, run_dir, missing)
     task, programs = begun_with(config.search, task)
     if config.search.start_from is not None and not task.spec.has_bounds:
         config, task = fixed_bounds(config, task, *bounds_of(config.search.start_from))
@@ -110,7 +112,7 @@ def resolve_run(named: Config, asked: Task, run_dir: Path | None, *, dry: bool =
         paths,
         advisor=", ".join(
             [
-                in_words(config, task, chosen=advisor_of(named.advisor.model).chosen_for_task),
+                in_words(config, task, chosen=advisor_of(original_config.advisor.model).chosen_for_task),
                 *([before.in_words()] if before is not None else []),
             ]
         ),
@@ -136,12 +138,12 @@ def _granted(config: Config, task: Task, cards: Mapping[str, str], missing: list
 
 
 def prepare(
-    config: Config, asked: Task, run_dir: Path | None, missing: list[str] | None = None
+    config: Config, original_task: Task, run_dir: Path | None, missing: list[str] | None = None
 ) -> tuple[Task, RunPaths]:
     """The task and the folder of a run that can begin. Makes every check that needs no process. Writes nothing. Other
     machines may have runs in a database on a server: a run that was given no folder takes no name of theirs. What this
     machine lacks is added to `missing` where that is given. Raises UsageError."""
-    task = limits_of(config, asked)
+    task = limits_of(config, original_task)
     refuse_unknown_stages(config, task, missing)
     with noted(missing):
         refuse_incomplete(config)

@@ -37,8 +37,8 @@ def resumed_config(standing: Standing, changes: Mapping[str, object]) -> Config:
     before = _config_of(standing)
     config = resolve(None, {**_flat(before), **changes}, environment={})
     for key, old, new in _differences(before, config):
-        if why := on_resume()[key].why_not:
-            raise UsageError(f"{key} is {old} in this run and cannot become {new} on resume: {why}.")
+        if reason := on_resume()[key].why_not:
+            raise UsageError(f"{key} is {old} in this run and cannot become {new} on resume: {reason}.")
     limit = config.stop.candidates
     if limit is not None and limit != before.stop.candidates and limit < standing.candidates:
         raise UsageError(

@@ -34,13 +34,13 @@ async def score_seed_program(
         async with open_evaluator(task, cold, tier=tier, log=log, run=run) as evaluator:
             if cold.practice != "none":
                 identity = EvaluationId("seed", 0, PRACTICE)
-                tried = await practised(evaluator, task.spec, cold, identity, task.program)
-                practice = *tried.attempts, fact_of(0, task.program, tried, cold, time.time())
-            found = await cascaded(evaluator, task.spec, request)
-            if config.evaluation.fresh_seeds and found.outcome == "ok":
+                practice_run = await practised(evaluator, task.spec, cold, identity, task.program)
+                practice = *practice_run.attempts, fact_of(0, task.program, practice_run, cold, time.time())
+            evaluation = await cascaded(evaluator, task.spec, request)
+            if config.evaluation.fresh_seeds and evaluation.outcome == "ok":
                 await evaluator.refuse_unless_fresh()
-        if found.outcome != "ok" or found.score is None:
-            raise SeedProgramFails(_why_it_fails(task, found))
+        if evaluation.outcome != "ok" or evaluation.score is None:
+            raise SeedProgramFails(_why_it_fails(task, evaluation))
     ended = Evaluated(
         lease=0,
         island=0,
@@ -49,35 +49,39 @@ async def score_seed_program(
         program_hash=program_hash(task.program, task.spec.language),
         outcome="ok",
         detail="",
-        score=found.score,
-        reward=RewardRule.of(config.reward, task.spec).of_score(found.score, parent=found.score, seed=found.score),
-        metrics=found.metrics,
-        seconds=found.seconds,
-        memoised=found.memoised,
+        score=evaluation.score,
+        reward=RewardRule.of(config.reward, task.spec).of_score(
+            evaluation.score, parent=evaluation.score, seed=evaluation.score
+        ),
+        metrics=evaluation.metrics,
+        seconds=evaluation.seconds,
+        memoised=evaluation.memoised,
         mechanism=None,
         at=time.time(),
-        feedback=found.feedback or None,
+        feedback=evaluation.feedback or None,
     )
-    return ended, *found.attempts, *practice
+    return ended, *evaluation.attempts, *practice
 
 
-def _why_it_fails(task: Task, found: Evaluation) -> str:
+def _why_it_fails(task: Task, evaluation: Evaluation) -> str:
     """The reason why the seed program has no score, and what to do."""
     program = task.folder / task.spec.program
-    if found.evaluator_error:
+    if evaluation.evaluator_error:
         return (
             f"The evaluator {task.folder / task.spec.evaluator} failed while it scored the seed program "
-            f"({found.evaluator_error}); fix the evaluator, then `pace task check {task.reference}` should pass."
+            f"({evaluation.evaluator_error}); fix the evaluator, then `pace task check {task.reference}` should pass."
         )
-    if found.outcome == "below_threshold":
+    if evaluation.outcome == "below_threshold":
         return (
-            f"The seed program {program} is stopped before its full evaluation ({found.detail}), as most programs would"
-            f" be; `pace task check {task.reference}` says what threshold lets it pass."
+            f"The seed program {program} is stopped before its full evaluation ({evaluation.detail}), as most programs "
+            f"would be; `pace task check {task.reference}` says what threshold lets it pass."
         )
-    detail = f": {found.detail}" if found.detail else ""
-    if found.outcome == "infrastructure_error":
-        return f"The seed program {program} could not be scored on this machine ({found.detail}); see `pace doctor`."
+    detail = f": {evaluation.detail}" if evaluation.detail else ""
+    if evaluation.outcome == "infrastructure_error":
+        return (
+            f"The seed program {program} could not be scored on this machine ({evaluation.detail}); see `pace doctor`."
+        )
     return (
-        f"The seed program {program} fails its own evaluator ({found.outcome}{detail}); fix it, then `pace eval "
+        f"The seed program {program} fails its own evaluator ({evaluation.outcome}{detail}); fix it, then `pace eval "
         f"{task.reference} {program}` should say ok."
     )

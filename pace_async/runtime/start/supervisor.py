@@ -111,11 +111,11 @@ async def _search_and_learn(
 
 async def _show_machines(core: Core) -> None:
     """Show at intervals how many machines evaluate, and how busy they are."""
-    shown: Machines | None = None
+    previous: Machines | None = None
     while True:
-        if (found := core.stages.evaluator.machines()) is not None and found != shown:
-            core.show(NodesSeen(found.count, found.slots, found.busy))
-            shown = found
+        if (machines := core.stages.evaluator.machines()) is not None and machines != previous:
+            core.show(NodesSeen(machines.count, machines.slots, machines.busy))
+            previous = machines
         await core.stages.clock.sleep(SHOW_S)
 
 
@@ -159,5 +159,5 @@ async def _lose_patience(core: Core, minutes: float) -> None:
 
 def _first(errors: BaseExceptionGroup[Exception]) -> Exception:
     """The first of the errors that ended the run, taken out of its exception groups."""
-    found = errors.exceptions[0]
-    return _first(found) if isinstance(found, BaseExceptionGroup) else found
+    error = errors.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error

@@ -47,11 +47,13 @@ def _in_prefix(prefix: Path) -> Surroundings:
 
 def tools_on(path: Sequence[str]) -> tuple[str, ...]:
     """The compilers in these folders whose files a sandbox shows."""
-    found = ((name, shutil.which(name, path=os.pathsep.join(path))) for name in COMPILERS)
-    return tuple(name for name, file in found if file is not None and Path(file).resolve().is_relative_to(SHOWN))
+    tools = ((name, shutil.which(name, path=os.pathsep.join(path))) for name in COMPILERS)
+    return tuple(name for name, file in tools if file is not None and Path(file).resolve().is_relative_to(SHOWN))
 
 
 def _packages(folders: Sequence[str]) -> tuple[str, ...]:
     """The KNOWN packages in these folders, with their versions."""
-    found = {name: next(iter(distributions(name=name, path=list(folders))), None) for name in KNOWN}
-    return tuple(f"{name} {'.'.join(each.version.split('.')[:2])}" for name, each in found.items() if each is not None)
+    packages = {name: next(iter(distributions(name=name, path=list(folders))), None) for name in KNOWN}
+    return tuple(
+        f"{name} {'.'.join(each.version.split('.')[:2])}" for name, each in packages.items() if each is not None
+    )

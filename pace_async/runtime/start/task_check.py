@@ -75,13 +75,13 @@ async def examine(name: str, seed: int, say: Callable[[Check], None], chosen: Ma
         say(Check("loads", False, str(error), "fix the file that it names; docs/tasks.md has the fields"))
         return
     changed = {**task.spec.offline_settings, **chosen}
-    said = ", ".join(f"{name}={value}" for name, value in changed.items())
-    say(Check("loads", True, f"{task.folder}{' with ' if said else ''}{said}"))
+    text = ", ".join(f"{name}={value}" for name, value in changed.items())
+    say(Check("loads", True, f"{task.folder}{' with ' if text else ''}{text}"))
     task = replace(task, spec=task.spec.under(changed))
     kind = task.spec.of_kind
-    if why := unused_block(task):
-        said = f"{why}: what a model writes there is ignored"
-        say(Check("the block can matter", not kind.hides_scorer, said, MOVE_MARKS, warns=not kind.hides_scorer))
+    if reason := unused_block(task):
+        text = f"{reason}: what a model writes there is ignored"
+        say(Check("the block can matter", not kind.hides_scorer, text, MOVE_MARKS, warns=not kind.hides_scorer))
     if not kind.hides_scorer:
         say(Check("trust is shared", True, f"{SHARED_MEANS}; look at a best program before you believe it"))
     granted = _resources(task, say)
@@ -99,8 +99,8 @@ async def examine(name: str, seed: int, say: Callable[[Check], None], chosen: Ma
         try:
             sound = await _answers(task, seed, tier, log, say)
         except UsageError as error:
-            named = task.spec.evaluator_file or "task.yaml"
-            say(Check("evaluator loads", False, str(error), f"fix {named}", printed(log)))
+            file = task.spec.evaluator_file or "task.yaml"
+            say(Check("evaluator loads", False, str(error), f"fix {file}", printed(log)))
             return
         if sound and kind.hides_scorer:
             await _cheats(task, seed, tier, log, say)
@@ -108,7 +108,7 @@ async def examine(name: str, seed: int, say: Callable[[Check], None], chosen: Ma
     applies = _catalogue(task)
     say(applies)
     if applies.ok and task.catalogue_path is not None:
-        say(_read(task))
+        say(_reader(task))
 
 
 def _modules(task: Task, say: Callable[[Check], None]) -> bool:
@@ -116,14 +116,14 @@ def _modules(task: Task, say: Callable[[Check], None]) -> bool:
     name = "modules are installed"
     missing, wished = missing_modules(task), missing_requirements(task)
     if missing:
-        said = f"the evaluator imports {', '.join(missing)}, not installed here"
-        say(Check(name, False, said, "install what is missing into the Python that runs pace, with pip"))
+        message = f"the evaluator imports {', '.join(missing)}, not installed here"
+        say(Check(name, False, message, "install what is missing into the Python that runs pace, with pip"))
     else:
-        said = "all that the evaluator imports"
-        said += f"; {', '.join(wished)} of its requirements.txt is missing" if wished else ""
+        message = "all that the evaluator imports"
+        message += f"; {', '.join(wished)} of its requirements.txt is missing" if wished else ""
         services = networked_modules(task)
-        said += f"; {', '.join(services)} may need a network, and the sandbox has none" if services else ""
-        say(Check(name, True, said))
+        message += f"; {', '.join(services)} may need a network, and the sandbox has none" if services else ""
+        say(Check(name, True, message))
     return not missing
 
 
@@ -135,8 +135,8 @@ def _resources(task: Task, say: Callable[[Check], None]) -> Resources | None:
     except UsageError as error:
         say(Check(name, False, str(error), "or check it on a machine that has them"))
         return None
-    if found := granted.in_words():
-        say(Check(name, True, found))
+    if description := granted.in_words():
+        say(Check(name, True, description))
     return granted
 
 
@@ -198,17 +198,17 @@ async def _fresh(task: Task, evaluator: LocalEvaluator) -> Check:
 
 async def _endless(task: Task, seed: int, tier: Tier, log: Path, say: Callable[[Check], None]) -> None:
     """Try those that end at the limit, all at once."""
-    found: dict[str, Check] = {}
+    checks: dict[str, Check] = {}
 
     async def one(cheat: Cheat) -> None:
-        found[cheat.name] = await _cheat(task, cheat, scoring)
+        checks[cheat.name] = await _cheat(task, cheat, scoring)
 
     limit = min(HANG_S, task.spec.timeout_s)
     async with _scoring(_as_function(task), seed, tier, limit, log) as scoring, anyio.create_task_group() as tg:
         for cheat in ENDLESS:
             tg.start_soon(one, cheat)
     for cheat in ENDLESS:
-        say(found[cheat.name])
+        say(checks[cheat.name])
 
 
 @dataclass(slots=True)
@@ -235,38 +235,38 @@ async def _scoring(task: Task, seed: int, tier: Tier, timeout_s: float, log: Pat
         yield _Scoring(evaluator, seed)
 
 
-def _seed_program(task: Task, found: Evaluation, log: Path) -> Check:
+def _seed_program(task: Task, evaluation: Evaluation, log: Path) -> Check:
     name = "seed program scores"
-    if found.outcome == "ok" and found.score is not None:
+    if evaluation.outcome == "ok" and evaluation.score is not None:
         limit = task.spec.timeout_s
-        said = f"{found.score:.10g} in {found.seconds:.2f} s of {limit:g} s"
-        if told := reported_error(found.feedback):
-            said += f"; the evaluator reports {told}"
-        elif not task.spec.of_kind.hides_scorer and found.score == 0:
-            said += "; many evaluators score a failure 0, so see what this one prints when it is run by hand"
-        if found.seconds > 0.8 * limit:
-            return Check(name, False, said, "raise timeout_s: a slower machine would fail it")
-        return Check(name, True, said)
-    if found.evaluator_error:
-        said = f"the evaluator failed on it ({found.evaluator_error})"
-        return Check(name, False, said, f"fix {task.spec.evaluator}, not the seed program", printed(log))
-    detail = f"{found.outcome}: {found.detail}" if found.detail else found.outcome
-    if found.outcome == "infrastructure_error":
+        message = f"{evaluation.score:.10g} in {evaluation.seconds:.2f} s of {limit:g} s"
+        if error := reported_error(evaluation.feedback):
+            message += f"; the evaluator reports {error}"
+        elif not task.spec.of_kind.hides_scorer and evaluation.score == 0:
+            message += "; many evaluators score a failure 0, so see what this one prints when it is run by hand"
+        if evaluation.seconds > 0.8 * limit:
+            return Check(name, False, message, "raise timeout_s: a slower machine would fail it")
+        return Check(name, True, message)
+    if evaluation.evaluator_error:
+        message = f"the evaluator failed on it ({evaluation.evaluator_error})"
+        return Check(name, False, message, f"fix {task.spec.evaluator}, not the seed program", printed(log))
+    detail = f"{evaluation.outcome}: {evaluation.detail}" if evaluation.detail else evaluation.outcome
+    if evaluation.outcome == "infrastructure_error":
         return Check(name, False, detail, "check that the sandbox works: pace doctor", printed(log))
     if detail.endswith(f"defines no function {task.spec.entry}"):
         return Check(
             name, False, detail, f"name its function in task.yaml (`entry`), or define it in {task.spec.program}"
         )
-    what = task.spec.program if task.spec.of_kind.hides_scorer else f"the evaluator or {task.spec.program}"
-    return Check(name, False, detail, f"fix {what}: `pace eval` on {task.spec.program} should say ok")
+    culprit = task.spec.program if task.spec.of_kind.hides_scorer else f"the evaluator or {task.spec.program}"
+    return Check(name, False, detail, f"fix {culprit}: `pace eval` on {task.spec.program} should say ok")
 
 
 def _repeats(task: Task, first: Evaluation, second: Evaluation) -> Check:
     name = "scores repeat"
     if first.score == second.score:
-        said = "declared deterministic" if task.spec.deterministic else "declared not deterministic, and equal here"
-        return Check(name, True, f"{said}: twice {first.score:.10g}")
-    scores = " and ".join("none" if one.score is None else f"{one.score:.10g}" for one in (first, second))
+        declared = "deterministic" if task.spec.deterministic else "not deterministic, and equal here"
+        return Check(name, True, f"declared {declared}: twice {first.score:.10g}")
+    scores = " and ".join("none" if score is None else f"{score:.10g}" for score in (first.score, second.score))
     if not task.spec.deterministic:
         return Check(name, True, f"declared not deterministic: {scores}")
     return Check(name, False, scores, "seed every draw from the instance, or declare `deterministic: false`")
@@ -280,49 +280,49 @@ def _bounds(task: Task, score: float) -> Check:
         return Check(name, False, f"score {score:.6g}, target {spec.target:g}", str(error))
     fitness = fitness_of(spec.direction, bounds.lower, bounds.upper)
     share = fitness.progress(score)
-    said = f"score {score:.6g}, bounds {fitness.worse_bound:g} to {fitness.goal:g}: progress {share:.0%}"
+    detail = f"score {score:.6g}, bounds {fitness.worse_bound:g} to {fitness.goal:g}: progress {share:.0%}"
     if fitness.reaches(score, fitness.goal):
-        return Check(name, False, said, f"nothing is left to gain: set the better bound beyond {score:.6g}")
+        return Check(name, False, detail, f"nothing is left to gain: set the better bound beyond {score:.6g}")
     if share > 0.5:
-        return Check(name, False, said, f"rewards hardly differ: set the worse bound near {score:.6g} or beyond it")
+        return Check(name, False, detail, f"rewards hardly differ: set the worse bound near {score:.6g} or beyond it")
     target = spec.target
     if target is not None and fitness.reaches(score, target):
-        return Check(name, False, f"{said}; target {target:g}", "set the target to a score better than the seed's")
-    return Check(name, True, said)
+        return Check(name, False, f"{detail}; target {target:g}", "set the target to a score better than the seed's")
+    return Check(name, True, detail)
 
 
 def _objective(aim: Aim, value: float) -> Check:
     """Whether something is left to gain in one objective, and its bounds tell programs apart."""
     name, cost, broken = f"objective {aim.metric}", aim.cost(value), aim.violation(value) > 0
-    said = f"{value:.6g}{', which breaks its constraint' if broken else ''}; {aim.in_words}"
+    detail = f"{value:.6g}{', which breaks its constraint' if broken else ''}; {aim.in_words}"
     if cost <= 0:
-        return Check(name, False, said, f"nothing is left to gain: set the better bound beyond {value:.6g}")
+        return Check(name, False, detail, f"nothing is left to gain: set the better bound beyond {value:.6g}")
     if cost >= 1:
-        said += "; beyond its worse bound, so nothing is rewarded there before a program comes within it"
-    return Check(name, True, said)
+        detail += "; beyond its worse bound, so nothing is rewarded there before a program comes within it"
+    return Check(name, True, detail)
 
 
-def _stage(stage: CascadeStage, fitness: Fitness, full: Evaluation, found: Evaluation) -> Check:
+def _stage(stage: CascadeStage, fitness: Fitness, full: Evaluation, evaluation: Evaluation) -> Check:
     """Whether the seed program passes a cheap stage, which it must, because every program begins from it."""
     name = f"stage {stage.name} lets the seed program pass"
-    if found.score is None:
-        detail = f"{found.outcome}: {found.detail}" if found.detail else found.outcome
+    if evaluation.score is None:
+        detail = f"{evaluation.outcome}: {evaluation.detail}" if evaluation.detail else evaluation.outcome
         return Check(name, False, detail, f"let the evaluator score it with stage={stage.name!r} too")
-    said = (
-        f"{found.score:.6g} of {stage.threshold:g} in {found.seconds:.2f} s, the full evaluation {full.seconds:.2f} s"
-    )
-    if not fitness.reaches(found.score, stage.threshold):
-        return Check(name, False, said, f"set its threshold to {found.score:.6g} or worse")
-    return Check(name, True, said)
+    times = f"in {evaluation.seconds:.2f} s, the full evaluation {full.seconds:.2f} s"
+    figures = f"{evaluation.score:.6g} of {stage.threshold:g} {times}"
+    if not fitness.reaches(evaluation.score, stage.threshold):
+        return Check(name, False, figures, f"set its threshold to {evaluation.score:.6g} or worse")
+    return Check(name, True, figures)
 
 
 async def _cheat(task: Task, cheat: Cheat, scoring: _Scoring) -> Check:
-    found = await scoring.score(cheat.program(scoring.evaluator.task.spec.entry))
-    said = f"{found.outcome}: {found.detail}" if found.detail else found.outcome
-    if found.score is not None and math.isfinite(found.score):
-        said = f"scored {found.score:.6g}"
-    ok = found.outcome in cheat.outcomes if cheat.outcomes else found.outcome not in ("ok", "infrastructure_error")
-    return Check(cheat.name, ok, said, "" if ok else cheat.remedy.format(evaluator=task.spec.evaluator))
+    evaluation = await scoring.score(cheat.program(scoring.evaluator.task.spec.entry))
+    detail = f"{evaluation.outcome}: {evaluation.detail}" if evaluation.detail else evaluation.outcome
+    if evaluation.score is not None and math.isfinite(evaluation.score):
+        detail = f"scored {evaluation.score:.6g}"
+    outcome = evaluation.outcome
+    ok = outcome in cheat.outcomes if cheat.outcomes else outcome not in ("ok", "infrastructure_error")
+    return Check(cheat.name, ok, detail, "" if ok else cheat.remedy.format(evaluator=task.spec.evaluator))
 
 
 async def _known_cheat(task: Task, file: Path, honest: float, scoring: _Scoring) -> Check:
@@ -332,23 +332,25 @@ async def _known_cheat(task: Task, file: Path, honest: float, scoring: _Scoring)
         program = sound_file(await anyio.Path(file).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         return Check(name, False, f"{file} cannot be read: {error}", "fix or remove it")
-    found = await scoring.score(program)
-    if found.outcome == "infrastructure_error":
-        return Check(name, False, f"{found.outcome}: {found.detail}", "check that the sandbox works: pace doctor")
-    if found.score is None:
-        return Check(name, True, f"{found.outcome}: {found.detail}")
-    said = f"scored {found.score:.6g}, the seed program {honest:.6g}"
-    if task.spec.fitness.better(found.score, honest):
-        return Check(name, False, said, STRICT.format(evaluator=task.spec.evaluator))
-    return Check(name, True, said)
+    evaluation = await scoring.score(program)
+    if evaluation.outcome == "infrastructure_error":
+        return Check(
+            name, False, f"{evaluation.outcome}: {evaluation.detail}", "check that the sandbox works: pace doctor"
+        )
+    if evaluation.score is None:
+        return Check(name, True, f"{evaluation.outcome}: {evaluation.detail}")
+    detail = f"scored {evaluation.score:.6g}, the seed program {honest:.6g}"
+    if task.spec.fitness.better(evaluation.score, honest):
+        return Check(name, False, detail, STRICT.format(evaluator=task.spec.evaluator))
+    return Check(name, True, detail)
 
 
-def _read(task: Task) -> Check:
+def _reader(task: Task) -> Check:
     """Whether the advisor of the package that reads catalogues can read this one."""
     name = "advisor reader can read the catalogue"
     try:
-        said, chosen = read_by("reader", task), with_advisor(Config(), task).advisor.model
-        return Check(name, True, f"{said}; without --advisor a run takes {chosen}")
+        reading, chosen = read_by("reader", task), with_advisor(Config(), task).advisor.model
+        return Check(name, True, f"{reading}; without --advisor a run takes {chosen}")
     except UsageError as error:
         return Check(name, False, str(error), "make it smaller, or name another advisor")
 
@@ -365,13 +367,13 @@ def _catalogue(task: Task) -> Check:
     language = task.spec.written_in
     start, block, rest = editable(task.program)
     wrong: list[str] = []
-    tried = 0
+    option_count = 0
     for mechanism in catalogue.mechanisms:
         changed = 0
         first = mechanism.sites[0] if mechanism.sites else None
         wrong += _not_assigned(mechanism, block, language)
         for option in mechanism.options:
-            tried += 1
+            option_count += 1
             try:
                 text = apply_edit(block, MechanismEdit(mechanism.name, option, first), language)
                 edited = compiled(start + text + rest, language=language.name)
@@ -390,11 +392,11 @@ def _catalogue(task: Task) -> Check:
         return Check(name, False, "; ".join(wrong[:3]), remedy)
     at_sites = sum(len(mechanism.sites) for mechanism in catalogue.mechanisms)
     more = f"; {at_sites} assignments at sites, the options at the first site of each" if at_sites else ""
-    return Check(name, True, f"{tried} options of {len(catalogue.mechanisms)} mechanisms{more}")
+    return Check(name, True, f"{option_count} options of {len(catalogue.mechanisms)} mechanisms{more}")
 
 
 def _not_assigned(mechanism: Mechanism, block: str, language: Language) -> list[str]:
     """The sites at which the block does not assign the mechanism once."""
-    found = assignments(block, language.name)
-    wrong = [name for name in mechanism.assigned[1:] if len(found.get(name, ())) != 1]
+    values = assignments(block, language.name)
+    wrong = [name for name in mechanism.assigned[1:] if len(values.get(name, ())) != 1]
     return [f"the seed program does not assign {wrong[0]} exactly once ({len(wrong)} such names)"] if wrong else []

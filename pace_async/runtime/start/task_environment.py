@@ -42,6 +42,6 @@ def _run(command: Sequence[str], failed: str) -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise GaveUp(f"{failed} ({error}): try again later.") from None
     if done.returncode:
-        said = [line for line in (done.stderr or done.stdout).splitlines() if line.strip() and "notice" not in line]
-        why = said[-1].strip().rstrip(".") if said else f"exit code {done.returncode}"
-        raise GaveUp(f"{failed} ({why}): see whether the package index can be reached, and try again later.")
+        lines = [line for line in (done.stderr or done.stdout).splitlines() if line.strip() and "notice" not in line]
+        reason = lines[-1].strip().rstrip(".") if lines else f"exit code {done.returncode}"
+        raise GaveUp(f"{failed} ({reason}): see whether the package index can be reached, and try again later.")

@@ -68,14 +68,14 @@ class TrainedBefore:
 
     def copy_optimizer(self, learner: Path) -> None:
         """Copy the moments into the folder of the new run's learner, if they are taken. Raises UsageError."""
-        if (kept := self.optimizer) is None:
+        if (checkpoint := self.optimizer) is None:
             return
         to = given_optimizer(learner)
         to.parent.mkdir(parents=True, exist_ok=True)
         try:
-            write_atomically(to, lambda target: cast("None", shutil.copy2(kept / OPTIMIZER, target)))
+            write_atomically(to, lambda target: cast("None", shutil.copy2(checkpoint / OPTIMIZER, target)))
         except OSError as error:
-            raise UsageError(f"{kept} could not be copied to {to} ({error.strerror}): begin again.") from None
+            raise UsageError(f"{checkpoint} could not be copied to {to} ({error.strerror}): begin again.") from None
 
     def copy(self, to: Path) -> None:
         """Make `to` a copy of its folder, unless an attempt to begin has left it there. Raises UsageError, also for
@@ -104,109 +104,117 @@ class TrainedBefore:
 def trained_before(config: Config, task: Task) -> TrainedBefore | None:
     """The version that `advisor.start_from` names, None if it names none. `config` names the run's advisor. Raises
     UsageError."""
-    named = config.advisor.start_from
-    found = _NAMED.fullmatch(named) if named else None
-    kept = config.advisor.start_optimizer == "kept"
-    if found is None:
-        if kept:
+    source = config.advisor.start_from
+    match = _NAMED.fullmatch(source) if source else None
+    keeps_optimizer = config.advisor.start_optimizer == "kept"
+    if match is None:
+        if keeps_optimizer:
             raise UsageError("advisor.start_optimizer kept is for a run with --advisor-from: leave it out.")
         return None
-    asked = f"--advisor-from {named}"
-    if "://" in found["run"] or is_database(found["run"]):
-        raise UsageError(f"{asked}: a database holds no weights; name the folder of the run, which has them.")
-    _refuse_unless_it_takes_weights(config, asked)
-    run = find_run_paths(found["run"])
+    option = f"--advisor-from {source}"
+    if "://" in match["run"] or is_database(match["run"]):
+        raise UsageError(f"{option}: a database holds no weights; name the folder of the run, which has them.")
+    _refuse_unless_it_takes_weights(config, option)
+    run = find_run_paths(match["run"])
     with open_readonly(*run.population) as reader:
         header, recorded = reader.header(), reader.ask(versions_made)
-    _refuse_other_advisor(config, Config.model_validate(header.config), run, asked)
-    version = _chosen(run, recorded, int(found["version"]) if found["version"] else None, asked)
+    _refuse_other_advisor(config, Config.model_validate(header.config), run, option)
+    version = _version_for(run, recorded, int(match["version"]) if match["version"] else None, option)
     folder = _folder(run, version)
-    if why := _unlike(config, task, header.task, folder):
-        raise UsageError(f"{asked}: version {version} {why}.")
-    if why := damage(folder):
-        raise UsageError(f"{asked}: {why}; name another version.")
+    if reason := _unlike(config, task, header.task, folder):
+        raise UsageError(f"{option}: version {version} {reason}.")
+    if reason := damage(folder):
+        raise UsageError(f"{option}: {reason}; name another version.")
     digest = version_digest(recorded_digests(folder) or checkpoint_digests(folder))
-    taken = TrainedBefore(run, version, folder, digest, _optimizer(run, version, asked) if kept else None)
-    if found["digest"] not in (None, taken.digest):
-        raise UsageError(f"{asked}: version {version} has the digest {taken.digest} now; leave #… out to take it.")
-    return taken
+    trained_version = TrainedBefore(
+        run, version, folder, digest, _optimizer(run, version, option) if keeps_optimizer else None
+    )
+    if match["digest"] not in (None, trained_version.digest):
+        raise UsageError(
+            f"{option}: version {version} has the digest {trained_version.digest} now; leave #… out to take it."
+        )
+    return trained_version
 
 
 def _folder(run: RunPaths, version: int) -> Path:
     return run.learner / "versions" / f"{version:06d}"
 
 
-def _optimizer(run: RunPaths, version: int, asked: str) -> Path:
+def _optimizer(run: RunPaths, version: int, option: str) -> Path:
     """The checkpoint of the version, whose moments are as they were written."""
     folders = checkpoints_of(run.learner)
     folder = folders / f"{version:06d}"
     if not (is_complete(folder) and (folder / OPTIMIZER).is_file()):
-        kept = sorted(int(one.name) for one in folders.glob("[0-9]*") if is_complete(one))
-        there = f"there is one of {', '.join(map(str, kept))}" if kept else "there is none"
+        versions = sorted(int(checkpoint.name) for checkpoint in folders.glob("[0-9]*") if is_complete(checkpoint))
+        alternatives = f"there is one of {', '.join(map(str, versions))}" if versions else "there is none"
         raise UsageError(
-            f"{asked}: no optimizer of version {version} is kept ({there}): name such a version, or leave "
+            f"{option}: no optimizer of version {version} is kept ({alternatives}): name such a version, or leave "
             "advisor.start_optimizer out."
         )
-    if why := damage(folder):
-        raise UsageError(f"{asked}: {why}; name another version, or leave advisor.start_optimizer out.")
+    if reason := damage(folder):
+        raise UsageError(f"{option}: {reason}; name another version, or leave advisor.start_optimizer out.")
     return folder
 
 
-def _refuse_unless_it_takes_weights(config: Config, asked: str) -> None:
+def _refuse_unless_it_takes_weights(config: Config, option: str) -> None:
     kind = advisor_of(config.advisor.model)
     if not kind.served:
-        raise UsageError(f"{asked}: --advisor {config.advisor.model} {kind.why_untrained}, so it takes no weights.")
+        raise UsageError(f"{option}: --advisor {config.advisor.model} {kind.why_untrained}, so it takes no weights.")
     if TRAINERS[config.learner.trainer].elsewhere:
-        raise UsageError(f"{asked}: learner.trainer {config.learner.trainer} takes no weights from here: leave it out.")
+        raise UsageError(
+            f"{option}: learner.trainer {config.learner.trainer} takes no weights from here: leave it out."
+        )
 
 
-def _refuse_other_advisor(config: Config, before: Config, run: RunPaths, asked: str) -> None:
+def _refuse_other_advisor(config: Config, before: Config, run: RunPaths, option: str) -> None:
     theirs, ours = before.advisor.model, config.advisor.model
     if not trains(before.learner.objective):
-        raise UsageError(f"{asked}: run {run.name} trained no advisor (--objective {before.learner.objective}).")
+        raise UsageError(f"{option}: run {run.name} trained no advisor (--objective {before.learner.objective}).")
     if TRAINERS[before.learner.trainer].elsewhere:
-        raise UsageError(f"{asked}: the weights of run {run.name} are with a service and not in its folder.")
+        raise UsageError(f"{option}: the weights of run {run.name} are with a service and not in its folder.")
     if before.learner.lora_rank is not None:
         raise UsageError(
-            f"{asked}: run {run.name} trained adapters (learner.lora_rank), and a run begins with whole weights."
+            f"{option}: run {run.name} trained adapters (learner.lora_rank), and a run begins with whole weights."
         )
     if theirs != ours and (
         advisor_of(theirs).packaged or advisor_of(ours).packaged or advisor_folder(theirs) != advisor_folder(ours)
     ):
         raise UsageError(
-            f"{asked}: run {run.name} trained --advisor {theirs}, and this run has --advisor {ours}: give the same."
+            f"{option}: run {run.name} trained --advisor {theirs}, and this run has --advisor {ours}: give the same."
         )
 
 
-def _chosen(run: RunPaths, recorded: Sequence[int], asked_for: int | None, asked: str) -> int:
+def _version_for(run: RunPaths, recorded: Sequence[int], asked_for: int | None, option: str) -> int:
     """The version asked for, or the newest one. Of those that the run has made, only the newest are kept."""
     if not recorded:
-        raise UsageError(f"{asked}: run {run.name} has made no version yet: its advisor is still the one it was given.")
+        raise UsageError(
+            f"{option}: run {run.name} has made no version yet: its advisor is still the one it was given."
+        )
     kept = [version for version in recorded if is_complete(_folder(run, version))]
     if not kept:
-        raise UsageError(f"{asked}: no version of run {run.name} is in {run.learner / 'versions'} any more.")
+        raise UsageError(f"{option}: no version of run {run.name} is in {run.learner / 'versions'} any more.")
     if asked_for is None or asked_for in kept:
         return asked_for or kept[-1]
-    why = "is not kept any more" if asked_for in recorded else "was never made"
-    raise UsageError(f"{asked}: version {asked_for} of run {run.name} {why}: there is {', '.join(map(str, kept))}.")
+    reason = "is not kept any more" if asked_for in recorded else "was never made"
+    raise UsageError(f"{option}: version {asked_for} of run {run.name} {reason}: there is {', '.join(map(str, kept))}.")
 
 
 def _unlike(config: Config, task: Task, their_task: str, folder: Path) -> str:
     """Why this run could not read the version, as a clause, empty if it can."""
-    given = advisor_folder(config.advisor.model)
-    reads = spare_entries(given) is not None
+    own_folder = advisor_folder(config.advisor.model)
+    reads = spare_entries(own_folder) is not None
     for name in TOKENIZERS:
-        ours = (given / name).read_bytes() if (given / name).is_file() else None
+        ours = (own_folder / name).read_bytes() if (own_folder / name).is_file() else None
         if ours is not None and reads and name == TOKENIZERS[0]:
-            ours = bound_tokenizer(given, options_of(config.advisor.model, task)).encode()
+            ours = bound_tokenizer(own_folder, options_of(config.advisor.model, task)).encode()
         if ours != ((folder / name).read_bytes() if (folder / name).is_file() else None):
             if reads:
                 return f"has learned the words of another catalogue, that of task {their_task!r}"
             return f"has another tokenizer than --advisor {config.advisor.model} has now"
-    if has_more_than_text(given):  # its tensors have other names there
+    if has_more_than_text(own_folder):  # its tensors have other names there
         return ""
     typed = config.advisor.serves_given_type
-    shapes = {each.name: (each.shape, each.dtype if typed else "") for each in contents(given)}
+    shapes = {each.name: (each.shape, each.dtype if typed else "") for each in contents(own_folder)}
     theirs = {each.name: (each.shape, each.dtype if typed else "") for each in contents(folder)}
     if any(shapes.get(name, shape) != shape for name, shape in theirs.items()) or not shapes.keys() & theirs.keys():
         return f"has other tensors than --advisor {config.advisor.model} has now"

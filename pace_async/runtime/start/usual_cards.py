@@ -45,14 +45,14 @@ class WithoutCards:
         each = f"{cards} of {self.gib:g} GiB{' each' * (self.number > 1)}, such as {self.card}"
         places = [place for place in self.plan.places if place.name.startswith("card ")]
         owners = [" and ".join(dict.fromkeys(part.owner for part in place.parts)) for place in places]
-        held = ", ".join(
+        needs = ", ".join(
             f"{in_gib(place.needed)} GiB on {place.name} ({owner})" for place, owner in zip(places, owners, strict=True)
         )
         evaluations = self.plan.evaluation_cards
         if evaluations:
-            held += f"; and {evaluations} more card{'s' * (evaluations > 1)} for evaluations"
+            needs += f"; and {evaluations} more card{'s' * (evaluations > 1)} for evaluations"
         does_not_fit = f", and even that does not fit: {'; '.join(self.plan.faults)}" if self.plan.faults else ""
-        return f"{each} ({held}){does_not_fit}"
+        return f"{each} ({needs}){does_not_fit}"
 
 
 def without_cards(config: Config, folder: Path, count: Counter = counted) -> WithoutCards:
@@ -74,7 +74,7 @@ def without_cards(config: Config, folder: Path, count: Counter = counted) -> Wit
         return WithoutCards(replace(plan, evaluation_cards=cards_of_evaluations(config)), number, card, gib)
 
     smaller = (on_cards(card, gib) for card, gib in CARDS[:-1])
-    return next((found for found in smaller if not found.plan.faults), None) or on_cards(*CARDS[-1])
+    return next((estimate for estimate in smaller if not estimate.plan.faults), None) or on_cards(*CARDS[-1])
 
 
 def planned_for_dry_run(config: Config, folder: Path) -> tuple[Plan | None, str]:
@@ -83,10 +83,10 @@ def planned_for_dry_run(config: Config, folder: Path) -> tuple[Plan | None, str]
     if visible_gpus() or not is_planned(config) or is_small(config):
         return refuse_unless_it_fits(config, folder), ""
     try:
-        found = without_cards(config, folder)
+        estimate = without_cards(config, folder)
     except NotCounted:
         return None, ""
-    return found.plan, found.in_words() if found.number else ""
+    return estimate.plan, estimate.in_words() if estimate.number else ""
 
 
 def _fewest(config: Config) -> tuple[int, Owned]:

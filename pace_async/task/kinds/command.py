@@ -76,7 +76,7 @@ class CommandFields(BaseModel):
 
     @field_validator("score")
     @classmethod
-    def _named(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _score_is_named(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if not value or not all(value):
             raise ValueError("score must name a metric")
         return value
@@ -97,9 +97,9 @@ class CommandFields(BaseModel):
     def refuse_command_fields(self) -> None:
         """Raises ValueError if a field that only a command task has differs from its default."""
         fields = CommandFields.model_fields.items()
-        given = [name for name, field in fields if getattr(self, name) != field.get_default(call_default_factory=True)]
-        if given:
-            raise ValueError(f"{', '.join(given)}: only for tasks that say kind: command")
+        names = [name for name, field in fields if getattr(self, name) != field.get_default(call_default_factory=True)]
+        if names:
+            raise ValueError(f"{', '.join(names)}: only for tasks that say kind: command")
 
     @property
     def python_function(self) -> str:
@@ -155,8 +155,8 @@ class CommandTask(TaskKind):
 
     def contract(self, spec: "TaskSpec") -> str:
         if spec.has_folder:
-            what = " ".join(spec.evaluate) or f"{spec.evaluator}, function {spec.python_function}"
-            return f"The program is a folder of files, which an evaluator runs and scores (`{what}`)"
+            evaluator = " ".join(spec.evaluate) or f"{spec.evaluator}, function {spec.python_function}"
+            return f"The program is a folder of files, which an evaluator runs and scores (`{evaluator}`)"
         return f"The program is the file {spec.program}, which an evaluator runs and scores"
 
     def commands(self, spec: "TaskSpec") -> list[tuple[str, str]]:

@@ -155,7 +155,7 @@ def number_on(arch: str, name: str) -> int | None:
 
 def number(name: str) -> int:
     """A system call's number here. Raises KeyError where the architecture is not known or has no such call."""
-    found = number_on(MACHINE, name)
-    if found is None:
+    call_number = number_on(MACHINE, name)
+    if call_number is None:
         raise KeyError(name)
-    return found
+    return call_number

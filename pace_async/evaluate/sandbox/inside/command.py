@@ -26,29 +26,29 @@ PYTHONS = ("python", "python3")
 OPEN = "/proc/self/fd/"
 
 
-def serve(job: dict[str, Any], given: BinaryIO, result: int) -> None:
+def serve(job: dict[str, Any], stdin: BinaryIO, result: int) -> None:
     """Never returns. `job` as in `driver`, with `command`: argv, environment, task (the folder to copy), program (the
     name of the program's first file, or of its folder), size (bytes of the files that are written over the copy, which
     follow the job on its pipe), removed (files that are taken out of the copy), folder (where the evaluator runs in
     it), path (folders of the copy to import from), results (names of files in the folder of results) and most (bytes of
     each)."""
-    asked, nonce = job["command"], str(job["nonce"])
+    command, nonce = job["command"], str(job["nonce"])
     here = os.getcwd()  # noqa: PTH109 (pathlib costs start-up time here)
     work, results = f"{here}/{TASK}", f"{here}/{RESULTS}"
-    _copy(asked["task"], work)
+    _copy(command["task"], work)
     os.mkdir(results, 0o700)  # noqa: PTH102
-    environment = {**os.environ, **asked["environment"], "PACE_RESULTS": results}
-    own = [f"{work}/{folder}" for folder in asked["path"]]
+    environment = {**os.environ, **command["environment"], "PACE_RESULTS": results}
+    own = [f"{work}/{folder}" for folder in command["path"]]
     environment["PYTHONPATH"] = ":".join((*own, *job["path"]))
-    places = {"{program}": f"{work}/{asked['program']}", "{results}": results, "{task}": asked["task"]}
-    argv = [_placed(word, places) for word in asked["argv"]]
-    os.chdir(f"{work}/{asked['folder']}")
-    argv[0] = _found(argv[0], environment["PATH"])
-    kept = _descriptors((argv[0], *job["path"]))
-    files = given.read(int(asked["size"]))
+    places = {"{program}": f"{work}/{command['program']}", "{results}": results, "{task}": command["task"]}
+    argv = [_with_places(word, places) for word in command["argv"]]
+    os.chdir(f"{work}/{command['folder']}")
+    argv[0] = _command_path(argv[0], environment["PATH"])
+    descriptors = _descriptors((argv[0], *job["path"]))
+    files = stdin.read(int(command["size"]))
     write_all(result, frame(nonce, READY, b"null"))
     try:
-        for name in asked["removed"]:
+        for name in command["removed"]:
             os.unlink(f"{work}/{name}")  # noqa: PTH108 (pathlib costs start-up time here)
         unpack(files, work)
     except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
@@ -56,14 +56,14 @@ def serve(job: dict[str, Any], given: BinaryIO, result: int) -> None:
     except OSError as error:
         _fail(result, nonce, f"the program takes more room than there is: {error.strerror}")
     write_all(result, frame(nonce, LOADED, b"null"))
-    given.readline()
-    code = _run(argv, environment, kept)
+    stdin.readline()
+    code = _run(argv, environment, descriptors)
     if code != 0:
         _fail(result, nonce, f"the evaluator ended with {_ending(code)}")
-    left = {name: _left(f"{results}/{name}", int(asked["most"])) for name in asked["results"]}
-    found = {name: text for name, text in left.items() if text is not None}
-    write_all(result, frame(nonce, RESULT, json.dumps(found, ensure_ascii=False).encode("utf-8", "replace")))
-    given.read()
+    left = {name: _text_or_size(f"{results}/{name}", int(command["most"])) for name in command["results"]}
+    texts = {name: text for name, text in left.items() if text is not None}
+    write_all(result, frame(nonce, RESULT, json.dumps(texts, ensure_ascii=False).encode("utf-8", "replace")))
+    stdin.read()
     os._exit(0)
 
 
@@ -87,13 +87,13 @@ def _copy_file(entry: "os.DirEntry[str]", target: str) -> None:
         copy.write(source.read())
 
 
-def _placed(word: str, places: dict[str, str]) -> str:
+def _with_places(word: str, places: dict[str, str]) -> str:
     for name, place in places.items():
         word = word.replace(name, place)
     return word
 
 
-def _found(name: str, path: str) -> str:
+def _command_path(name: str, path: str) -> str:
     """The command's path. If it is not there, that is the task's mistake and not the program's: the driver never
     becomes ready."""
     places = [""] if "/" in name else [f"{folder}/" for folder in path.split(":")]
@@ -112,13 +112,13 @@ def _descriptors(paths: "tuple[str, ...]") -> set[int]:
     return {int(part) for part in parts}
 
 
-def _run(argv: list[str], environment: dict[str, str], kept: set[int]) -> int:
+def _run(argv: list[str], environment: dict[str, str], descriptors: set[int]) -> int:
     """The exit code of the evaluator, negative for a signal."""
     child = os.fork()
     if child == 0:
         try:
             first = 3
-            for descriptor in sorted(kept):
+            for descriptor in sorted(descriptors):
                 os.closerange(first, descriptor)
                 first = descriptor + 1
             os.closerange(first, MOST_DESCRIPTORS)
@@ -140,7 +140,7 @@ def _ending(code: int) -> str:
     return f"signal {-code}"
 
 
-def _left(path: str, most: int) -> str | int | None:
+def _text_or_size(path: str, most: int) -> str | int | None:
     """The text of a file, or its size if it is too long. None if there is no such file, or something else of its name:
     a folder, a link, a pipe, a device."""
     try:
@@ -165,6 +165,6 @@ def _read(descriptor: int, most: int) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _fail(result: int, nonce: str, why: str) -> None:
-    write_all(result, frame(nonce, ERROR, json.dumps(why).encode()))
+def _fail(result: int, nonce: str, reason: str) -> None:
+    write_all(result, frame(nonce, ERROR, json.dumps(reason).encode()))
     os._exit(0)

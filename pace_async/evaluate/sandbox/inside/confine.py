@@ -19,40 +19,40 @@ from .libc import libc
 _CAPABILITY_VERSION = 0x20080522
 
 
-def confine(asked: Mapping[str, Any]) -> None:
+def confine(confinement: Mapping[str, Any]) -> None:
     """Join the control groups, close files, drop the user, set limits, drop capabilities, stay on the given processors,
     filter system calls."""
-    for descriptor in asked.get("cgroups", ()):
+    for descriptor in confinement.get("cgroups", ()):
         join(descriptor)
-    files = asked.get("landlock")  # the files are named while all of them can still be reached
+    files = confinement.get("landlock")  # the files are named while all of them can still be reached
     if files is not None and not landlock.restrict(**files):
         raise OSError("the kernel refused Landlock")
-    uid = asked.get("uid")
+    uid = confinement.get("uid")
     if uid is not None:
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
-    for name, wanted in asked.get("limits", {}).items():
+    for name, limit in confinement.get("limits", {}).items():
         kind = getattr(resource, name)
         hard = resource.getrlimit(kind)[1]
-        value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        value = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
         soft = value - 1 if name == "RLIMIT_CPU" else value  # SIGXCPU, which tells why, comes before SIGKILL
         resource.setrlimit(kind, (soft, value))
-    if asked.get("drop_capabilities"):
+    if confinement.get("drop_capabilities"):
         drop_capabilities()
         libc.prctl(4, 0)  # not dumpable: no core, and its memory is closed to other processes of the user
-    parent = asked.get("die_with")
+    parent = confinement.get("die_with")
     if parent is not None:
         libc.prctl(1, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
-    processors = asked.get("processors")
+    processors = confinement.get("processors")
     if processors:
         os.sched_setaffinity(0, processors)
-    mode = asked.get("seccomp")
-    owns = tuple(name for name in ("processors", "cards") if asked.get(name))
+    mode = confinement.get("seccomp")
+    owns = tuple(name for name in ("processors", "cards") if confinement.get(name))
     if mode is not None and not seccomp.install(
-        own_namespaces=mode == "namespaces", one_thread=bool(asked.get("one_thread")), owns=owns
+        own_namespaces=mode == "namespaces", one_thread=bool(confinement.get("one_thread")), owns=owns
     ):
         raise OSError("the kernel refused the system-call filter")
 

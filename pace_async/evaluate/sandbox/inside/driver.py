@@ -32,10 +32,10 @@ def main() -> None:
 def run(**further: object) -> None:
     """Never returns: the process ends here, whatever threads the program has left. `further` is passed to `confine`
     besides the job's confinement."""
-    given = os.fdopen(os.dup(0), "rb")
+    stdin = os.fdopen(os.dup(0), "rb")
     os.close(0)
     os.open(os.devnull, os.O_RDONLY)  # takes the lowest number, 0
-    job: dict[str, Any] = json.loads(given.readline())
+    job: dict[str, Any] = json.loads(stdin.readline())
     result, nonce = int(job["result"]), str(job["nonce"])
     os.set_inheritable(result, False)
     confine({**job["confinement"], **further})
@@ -43,17 +43,17 @@ def run(**further: object) -> None:
     if job["process"] is not None:
         from .process import serve  # not needed for a Python function
 
-        serve(job, given, result)
+        serve(job, stdin, result)
     if job["command"] is not None:
         from .command import serve as evaluate
 
-        evaluate(job, given, result)
+        evaluate(job, stdin, result)
     sys.path += (folder for folder in job["path"] if folder not in sys.path)
     sys.argv = ["program"]
     no_memory = frame(nonce, MEMORY, b'"MemoryError"')
     encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=_as_json).encode
     for _ in range(job["echoes"]):
-        write_all(result, frame(nonce, ECHO, encode(json.loads(given.readline())).encode()))
+        write_all(result, frame(nonce, ECHO, encode(json.loads(stdin.readline())).encode()))
     write_all(result, frame(nonce, READY, b"null"))
     driver, last = os.getpid(), b""
     try:
@@ -63,14 +63,14 @@ def run(**further: object) -> None:
         else:
             write_all(result, frame(nonce, LOADED, b"null"))
             for _ in range(job["instances"]):
-                output = entry(json.loads(given.readline()))
+                output = entry(json.loads(stdin.readline()))
                 if os.getpid() != driver:
                     os._exit(1)  # a process that the program forked, and that ran on into here
                 try:
                     answer = frame(nonce, RESULT, encode(output).encode())
                 except (TypeError, ValueError, RecursionError) as error:
-                    why = f"{job['entry']} returned no JSON value: {_last_line(error)}"
-                    last = frame(nonce, MALFORMED, json.dumps(why).encode())
+                    reason = f"{job['entry']} returned no JSON value: {_last_line(error)}"
+                    last = frame(nonce, MALFORMED, json.dumps(reason).encode())
                     break
                 write_all(result, answer)
     except MemoryError:
@@ -79,7 +79,7 @@ def run(**further: object) -> None:
         last = frame(nonce, ERROR, json.dumps(_last_line(error)).encode())
     if os.getpid() != driver:
         os._exit(1)
-    _finish(result, last, given)
+    _finish(result, last, stdin)
 
 
 def _load(job: dict[str, Any]) -> tuple[Any, str]:
@@ -112,8 +112,8 @@ def _tell_source(text: str) -> None:
 
 def placed(code: types.CodeType, above: int) -> types.CodeType:
     """The code with its lines moved down by `above`."""
-    held = tuple(placed(each, above) if isinstance(each, types.CodeType) else each for each in code.co_consts)
-    return code.replace(co_filename=PROGRAM, co_firstlineno=code.co_firstlineno + above, co_consts=held)
+    constants = tuple(placed(each, above) if isinstance(each, types.CodeType) else each for each in code.co_consts)
+    return code.replace(co_filename=PROGRAM, co_firstlineno=code.co_firstlineno + above, co_consts=constants)
 
 
 def _as_json(value: object) -> object:
@@ -141,7 +141,7 @@ def _last_line(error: BaseException) -> str:
     return (f"{name}: {text}" if text else name) + (f" (line {line})" if line is not None else "")
 
 
-def _finish(descriptor: int, last: bytes, given: BinaryIO) -> None:
+def _finish(descriptor: int, last: bytes, stdin: BinaryIO) -> None:
     """Flush the program's own output, report what ended it early, and end. After outputs, wait until they were read."""
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -150,5 +150,5 @@ def _finish(descriptor: int, last: bytes, given: BinaryIO) -> None:
             continue
     write_all(descriptor, last)
     if not last:
-        given.read()
+        stdin.read()
     os._exit(0)

@@ -39,15 +39,15 @@ def leave() -> None:
     _unshare(_OWN_REST)
 
 
-def mount(sizes: Mapping[str, int], kept: Sequence[str]) -> None:
+def mount(sizes: Mapping[str, int], kept_paths: Sequence[str]) -> None:
     """Make new mounts over every folder that is writable or shows other processes. `sizes` are the bytes of each memory
-    file system, by folder. Paths in `kept` below them are mounted again, read-only as before, with the mounts that hide
-    parts of them. Raises OSError."""
+    file system, by folder. Paths in `kept_paths` below them are mounted again, read-only as before, with the mounts
+    that hide parts of them. Raises OSError."""
     _mount("none", "/", "", _RECURSIVE | _PRIVATE)
-    held = [(path, os.open(path, os.O_PATH)) for path in kept]
+    open_paths = [(path, os.open(path, os.O_PATH)) for path in kept_paths]
     for folder, size in sizes.items():
         _mount("tmpfs", folder, "tmpfs", _NO_SUID | _NO_DEVICES, f"mode=1777,size={size}")
-    for path, descriptor in held:
+    for path, descriptor in open_paths:
         _make_place(path, stat.S_ISDIR(os.fstat(descriptor).st_mode))
         _mount(f"/proc/self/fd/{descriptor}", path, "", _BIND | _RECURSIVE)
         os.close(descriptor)

@@ -22,16 +22,16 @@ FOLDER = "program"
 SAID = "build.log"
 
 
-def serve(job: dict[str, Any], given: BinaryIO, result: int) -> None:
+def serve(job: dict[str, Any], stdin: BinaryIO, result: int) -> None:
     """Never returns. `job` as in `driver`, with `process`: argv, environment, size (bytes of the program's files, which
     follow the job on its pipe), and `most` (bytes that a build may leave, null for a run)."""
-    asked, nonce = job["process"], str(job["nonce"])
-    environment = {**os.environ, **asked["environment"]}
+    process, nonce = job["process"], str(job["nonce"])
+    environment = {**os.environ, **process["environment"]}
     os.mkdir(FOLDER, 0o700)  # noqa: PTH102 (pathlib costs start-up time here)
-    command = _installed(asked["argv"][0], environment["PATH"])
-    files = given.read(int(asked["size"]))
+    command = _installed(process["argv"][0], environment["PATH"])
+    files = stdin.read(int(process["size"]))
     for _ in range(job["echoes"]):
-        write_all(result, frame(nonce, ECHO, given.readline().rstrip(b"\n")))
+        write_all(result, frame(nonce, ECHO, stdin.readline().rstrip(b"\n")))
     write_all(result, frame(nonce, READY, b"null"))
     try:
         unpack(files, FOLDER)
@@ -40,50 +40,50 @@ def serve(job: dict[str, Any], given: BinaryIO, result: int) -> None:
     os.chdir(FOLDER)
     if not os.access(command, os.X_OK):
         _refuse(result, nonce, f"the command {command} is not there, or no program")
-    if asked["most"] is not None:
+    if process["most"] is not None:
         write_all(result, frame(nonce, LOADED, b"null"))
-        given.readline()
-        write_all(result, _built(nonce, command, asked, environment))
+        stdin.readline()
+        write_all(result, _built(nonce, command, process, environment))
     else:
         write_all(result, frame(nonce, LOADED, b"null"))
-        os.dup2(given.fileno(), 0)
+        os.dup2(stdin.fileno(), 0)
         os.dup2(result, 1)
         os.closerange(3, MOST_DESCRIPTORS)
         try:
-            os.execve(command, asked["argv"], environment)
+            os.execve(command, process["argv"], environment)
         except OSError as error:
-            os.write(2, f"cannot start {asked['argv'][0]}: {error.strerror}\n".encode())
+            os.write(2, f"cannot start {process['argv'][0]}: {error.strerror}\n".encode())
             os._exit(127)
-    given.read()
+    stdin.read()
     os._exit(0)
 
 
-def _built(nonce: str, command: str, asked: dict[str, Any], environment: dict[str, str]) -> bytes:
+def _built(nonce: str, command: str, process: dict[str, Any], environment: dict[str, str]) -> bytes:
     """The frame with the result of a build."""
     log = f"../{SAID}"
     child = os.fork()
     if child == 0:
         try:
-            said = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            os.dup2(said, 1)
-            os.dup2(said, 2)
+            output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            os.dup2(output, 1)
+            os.dup2(output, 2)
             os.closerange(3, MOST_DESCRIPTORS)
-            os.execve(command, asked["argv"], environment)
+            os.execve(command, process["argv"], environment)
         finally:
             os._exit(127)
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
     if code != 0:
         with os.fdopen(os.open(log, os.O_RDONLY), "rb") as stream:
-            said = stream.read(MOST_SAID).decode("utf-8", "replace")
+            output = stream.read(MOST_SAID).decode("utf-8", "replace")
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return frame(nonce, ERROR, json.dumps(f"{how}\n{said}", ensure_ascii=False).encode("utf-8", "replace"))
+        return frame(nonce, ERROR, json.dumps(f"{how}\n{output}", ensure_ascii=False).encode("utf-8", "replace"))
     try:
-        bundle = pack_folder(".", int(asked["most"]))
+        bundle = pack_folder(".", int(process["most"]))
     except OSError as error:
         return frame(nonce, ERROR, json.dumps(f"exit code 0\nits files cannot be read: {error.strerror}").encode())
     if bundle is None:
-        return frame(nonce, ERROR, json.dumps(f"exit code 0\nit left more than {asked['most'] >> 20} MiB").encode())
+        return frame(nonce, ERROR, json.dumps(f"exit code 0\nit left more than {process['most'] >> 20} MiB").encode())
     return frame(nonce, RESULT, bundle)
 
 
@@ -91,13 +91,13 @@ def _installed(name: str, path: str) -> str:
     """The path of the command of this name. A name without a slash, or with one at its beginning, is an installed
     command. If it cannot be reached here, that is not the program's fault, and the driver never becomes ready."""
     places = [""] if "/" in name else [f"{folder}/" for folder in path.split(":")]
-    found = next((place + name for place in places if os.access(place + name, os.X_OK)), None)
-    if found is None and ("/" not in name or name.startswith("/")):
+    location = next((place + name for place in places if os.access(place + name, os.X_OK)), None)
+    if location is None and ("/" not in name or name.startswith("/")):
         os.write(2, f"{name} cannot be reached in the sandbox\n".encode())
         os._exit(1)
-    return found or name
+    return location or name
 
 
-def _refuse(result: int, nonce: str, why: str) -> None:
-    write_all(result, frame(nonce, ERROR, json.dumps(why).encode()))
+def _refuse(result: int, nonce: str, reason: str) -> None:
+    write_all(result, frame(nonce, ERROR, json.dumps(reason).encode()))
     os._exit(0)

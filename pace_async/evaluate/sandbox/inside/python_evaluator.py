@@ -66,9 +66,12 @@ def artifacts_text(artifacts: "dict[Any, Any]") -> str:
     """The artifacts as JSON, each a text."""
     texts = {str(name): _text(value) for name, value in artifacts.items()}
     most = LONGEST_ARTIFACT
-    while len(said := json.dumps({name: cut(text, most) for name, text in texts.items()})) > LONGEST_ARTIFACTS and most:
+    while (
+        len(document := json.dumps({name: cut(text, most) for name, text in texts.items()})) > LONGEST_ARTIFACTS
+        and most
+    ):
         most //= 2
-    return said
+    return document
 
 
 def cut(text: str, most: int) -> str:
@@ -88,15 +91,15 @@ def _json(value: Any) -> str:
     try:
         return json.dumps(value, default=_as_json)
     except (TypeError, ValueError, OverflowError, RecursionError):  # such as a key that JSON does not have
-        return json.dumps(_shown(value))
+        return json.dumps(_text_of(value))
 
 
 def _number(value: Any) -> Any:
     """A number of any library as Python's own, also that of an array of one. Any other value as it is."""
     try:
-        one = value.item() if callable(getattr(value, "item", None)) else value
-        is_foreign = isinstance(one, numbers.Number) and not isinstance(one, (int, float))
-        return float(cast("Any", one)) if is_foreign else one
+        item = value.item() if callable(getattr(value, "item", None)) else value
+        is_foreign = isinstance(item, numbers.Number) and not isinstance(item, (int, float))
+        return float(cast("Any", item)) if is_foreign else item
     except Exception:
         return value
 
@@ -107,7 +110,7 @@ def _as_json(value: Any) -> Any:
         convert = getattr(value, name, None)
         if callable(convert):
             return convert()
-    return _shown(value)
+    return _text_of(value)
 
 
 def _text(value: Any) -> str:
@@ -118,10 +121,10 @@ def _text(value: Any) -> str:
     try:
         return json.dumps(value, default=_as_json)
     except (TypeError, ValueError, OverflowError, RecursionError):
-        return _shown(value)
+        return _text_of(value)
 
 
-def _shown(value: Any) -> str:
+def _text_of(value: Any) -> str:
     """A value as text, whatever its class makes of that."""
     try:
         return str(value)[:LONGEST_ARTIFACT]

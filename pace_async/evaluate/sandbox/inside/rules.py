@@ -65,24 +65,24 @@ def rules(
     """The pieces for each call. `pid` is the filtered process, which may signal itself and read its own limits if it
     has no namespaces of its own. `confined`: it has set its own limits already. `owns` has `processors`
     if it has some of its own and may use no others, and `cards` if it may call their driver."""
-    found: dict[str, Code] = {name: refuse() for name in _EVERYWHERE}
-    found |= _by_arguments(cards="cards" in owns)
+    pieces: dict[str, Code] = {name: refuse() for name in _EVERYWHERE}
+    pieces |= _by_arguments(cards="cards" in owns)
     if own_namespaces:
-        found |= {name: unless(0, (_AF_UNIX,), refuse()) for name in ("socket", "socketpair")}
+        pieces |= {name: unless(0, (_AF_UNIX,), refuse()) for name in ("socket", "socketpair")}
         if pid != 1:  # without root process 1, which is bubblewrap, is of the same user: a limit of 0 could end it
-            found["prlimit64"] = where(0, 1, where_set(2, refuse()))
+            pieces["prlimit64"] = where(0, 1, where_set(2, refuse()))
     else:
-        found |= {name: refuse() for name in _WITHOUT_NAMESPACES}
-        found |= _without_namespaces((0, pid))
+        pieces |= {name: refuse() for name in _WITHOUT_NAMESPACES}
+        pieces |= _without_namespaces((0, pid))
     if confined:
-        found["prctl"] += [*where(0, _DIE_WITH_PARENT, refuse()), *where(0, _DUMPABLE, refuse())]
-        found["setrlimit"] = where(0, _CORE, refuse())
-        found["prlimit64"] = [*found.get("prlimit64", ()), *where(1, _CORE, where_set(2, refuse()))]
+        pieces["prctl"] += [*where(0, _DIE_WITH_PARENT, refuse()), *where(0, _DUMPABLE, refuse())]
+        pieces["setrlimit"] = where(0, _CORE, refuse())
+        pieces["prlimit64"] = [*pieces.get("prlimit64", ()), *where(1, _CORE, where_set(2, refuse()))]
     if "processors" in owns:
-        found["sched_setaffinity"] = refuse()
+        pieces["sched_setaffinity"] = refuse()
     if one_thread:
-        found |= {name: refuse() for name in _START_ANOTHER}
-    return found
+        pieces |= {name: refuse() for name in _START_ANOTHER}
+    return pieces
 
 
 def _by_arguments(*, cards: bool) -> dict[str, Code]:
@@ -113,7 +113,7 @@ def _without_namespaces(itself: tuple[int, ...]) -> dict[str, Code]:
     return {
         "tgkill": unless(0, itself[1:], refuse()),
         "prlimit64": unless(0, itself, refuse()),
-        **{f"sched_set{what}": unless(0, itself, refuse()) for what in ("affinity", "attr", "param", "scheduler")},
+        **{f"sched_set{suffix}": unless(0, itself, refuse()) for suffix in ("affinity", "attr", "param", "scheduler")},
         "setpriority": [*unless(0, (0,), refuse()), *unless(1, itself, refuse())],
         "ioprio_set": [*unless(0, (1,), refuse()), *unless(1, itself, refuse())],
         # A pair of datagram sockets can be aimed at any socket that the machine's files or names reach.

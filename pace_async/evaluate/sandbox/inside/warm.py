@@ -40,11 +40,11 @@ _WORDS = 624  # of a Mersenne Twister's state
 
 def main() -> None:
     """Serve until the other end of the control socket is closed."""
-    asked: dict[str, Any] = json.loads(sys.argv.pop())
+    settings: dict[str, Any] = json.loads(sys.argv.pop())
     sys.path.pop(0)
-    sys.path += asked["path"]
-    control = socket.socket(fileno=asked["control"])
-    complaint = _warm_up(asked["imports"])
+    sys.path += settings["path"]
+    control = socket.socket(fileno=settings["control"])
+    complaint = _warm_up(settings["imports"])
     control.send(complaint.encode() or b"ready")
     if complaint:
         return
@@ -69,17 +69,17 @@ def main() -> None:
             request, descriptors, _, _ = socket.recv_fds(control, 16, MOST_DESCRIPTORS)
             if not request:
                 return
-            *given, last = descriptors
+            *driver_descriptors, last = descriptors
             channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=last)
             try:
-                ended, forked = _fork(given, channel, asked, own)
+                ended, forked = _fork(driver_descriptors, channel, settings, own)
             except OSError as error:
                 with channel:
                     _say(channel, str(error).encode())
             else:
                 living[ended] = forked
                 events.register(ended, select.POLLIN)
-            for descriptor in given:
+            for descriptor in driver_descriptors:
                 os.close(descriptor)
 
 
@@ -114,11 +114,13 @@ class _Forked:
             _say(self.channel, b"%d %f" % (status, used))
 
 
-def _fork(given: Sequence[int], channel: socket.socket, asked: Mapping[str, Any], own: int) -> tuple[int, _Forked]:
+def _fork(
+    descriptors: Sequence[int], channel: socket.socket, settings: Mapping[str, Any], own: int
+) -> tuple[int, _Forked]:
     """A driver with these descriptors: what becomes readable when it ends, and the driver. Raises OSError."""
     pid = namespaces.fork(own)
     if pid == 0:
-        _become_driver(given, asked)
+        _become_driver(descriptors, settings)
     ended = os.pidfd_open(pid)
     _say(channel, b"started", ended)
     return ended, _Forked(pid, channel)
@@ -132,16 +134,16 @@ def _say(channel: socket.socket, text: bytes, *descriptors: int) -> None:
             channel.send(text)
 
 
-def _become_driver(descriptors: Sequence[int], asked: Mapping[str, Any]) -> NoReturn:
+def _become_driver(descriptors: Sequence[int], settings: Mapping[str, Any]) -> NoReturn:
     """Process 1 of new namespaces. Never goes back into the loop that it was forked from."""
     try:
         _place(descriptors)
         namespaces.die_with_parent()
         os.setsid()
         namespaces.leave()
-        namespaces.mount(asked["sizes"], asked["kept"])
+        namespaces.mount(settings["sizes"], settings["kept"])
         os.chdir("/tmp")
-        user = asked.get("user")
+        user = settings.get("user")
         if user is not None:
             namespaces.become(**user)
         for descriptor in range(RESULT + 1, len(descriptors)):  # slow in the kernel, so before there is a job

@@ -32,32 +32,32 @@ LONGEST, MOST = 32 << 10, 96 << 10
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Raises what the evaluator raises. Ends with exit code 1 and a sentence for a program that is too long."""
-    asked = _parsed(arguments)
-    program, results = Path(asked.program).resolve(), Path(asked.results).resolve()
+    options = _parsed(arguments)
+    program, results = Path(options.program).resolve(), Path(options.results).resolve()
     length = len(program.read_text(encoding="utf-8", errors="replace"))
-    if asked.most and length > asked.most:
-        sys.exit(f"the program has {length} characters, and max_code_length allows {asked.most}")
-    evaluator = Path(asked.evaluator).resolve()
+    if options.most and length > options.most:
+        sys.exit(f"the program has {length} characters, and max_code_length allows {options.most}")
+    evaluator = Path(options.evaluator).resolve()
     os.chdir(evaluator.parent)
-    functions = str(asked.functions).split(",")
+    functions = str(options.functions).split(",")
     module = _loaded(evaluator)
-    if asked.stage == FULL:
-        metrics, artifacts = _call(module, functions[-1], program, json.loads(asked.arguments))
+    if options.stage == FULL:
+        metrics, artifacts = _call(module, functions[-1], program, json.loads(options.arguments))
         if COMBINED not in metrics and len(functions) > 1:
             earlier: dict[str, Any] = {}
             for name in functions[:-1]:
                 earlier.update(_call(module, name, program)[0])
             metrics = {**earlier, **metrics}
     else:
-        metrics, artifacts = _call(module, functions[int(asked.stage.removeprefix("stage")) - 1], program)
-    features = [name for name in str(asked.features).split(",") if name]
+        metrics, artifacts = _call(module, functions[int(options.stage.removeprefix("stage")) - 1], program)
+    features = [name for name in str(options.features).split(",") if name]
     numbers = {name: number for name, value in metrics.items() if (number := finite(value)) is not None}
     if COMBINED not in metrics and numbers:
         numbers[MEAN_OF_METRICS] = get_fitness_score(metrics, features)
-    shown = {name: value for name, value in metrics.items() if name not in numbers}
+    other_metrics = {name: value for name, value in metrics.items() if name not in numbers}
     results.mkdir(parents=True, exist_ok=True)
     _write(results / "metrics.json", json.dumps(numbers))
-    _write(results / "artifacts.json", _artifacts({**shown, **artifacts}))
+    _write(results / "artifacts.json", _artifacts({**other_metrics, **artifacts}))
 
 
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -86,27 +86,27 @@ def _call(
     module: ModuleType, name: str, program: Path, further: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """(metrics, artifacts). Raises TypeError if it returns neither a mapping nor an EvaluationResult."""
-    found = getattr(module, name)(str(program), **(further or {}))
-    if inspect.isawaitable(found):
-        found = asyncio.run(_awaited(found))
-    metrics: Any = getattr(found, "metrics", found)
-    artifacts: Any = getattr(found, "artifacts", None) or {}
+    result = getattr(module, name)(str(program), **(further or {}))
+    if inspect.isawaitable(result):
+        result = asyncio.run(_awaited(result))
+    metrics: Any = getattr(result, "metrics", result)
+    artifacts: Any = getattr(result, "artifacts", None) or {}
     if not isinstance(metrics, Mapping) or not isinstance(artifacts, Mapping):
-        raise TypeError(f"{name} returned {type(found).__name__}, and neither a dict nor an EvaluationResult")
+        raise TypeError(f"{name} returned {type(result).__name__}, and neither a dict nor an EvaluationResult")
     return dict(cast("Mapping[str, Any]", metrics)), dict(cast("Mapping[str, Any]", artifacts))
 
 
-async def _awaited(found: Any) -> Any:
-    return await found
+async def _awaited(awaitable: Any) -> Any:
+    return await awaitable
 
 
-def _artifacts(found: Mapping[Any, Any]) -> str:
+def _artifacts(artifacts: Mapping[Any, Any]) -> str:
     """The artifacts as JSON. Numbers and truth values stay, and anything else is a text."""
-    texts = {str(name): value if _is_short(value) else _text(value) for name, value in found.items()}
+    texts = {str(name): value if _is_short(value) else _text(value) for name, value in artifacts.items()}
     most = LONGEST
-    while len(said := json.dumps({name: _cut(one, most) for name, one in texts.items()})) > MOST and most:
+    while len(document := json.dumps({name: _cut(entry, most) for name, entry in texts.items()})) > MOST and most:
         most //= 2
-    return said
+    return document
 
 
 def _is_short(value: Any) -> bool:
@@ -122,10 +122,10 @@ def _text(value: Any) -> str:
     try:
         return json.dumps(value, default=str, ensure_ascii=False)
     except Exception:  # keys that JSON does not have, or a value that holds itself
-        return _shown(value)
+        return _text_of(value)
 
 
-def _shown(value: object) -> str:
+def _text_of(value: object) -> str:
     """A value as text, whatever its class makes of that."""
     try:
         return str(value)

@@ -81,13 +81,13 @@ def _show(metrics: Path, feedback: Path) -> None:
         return
     if not isinstance(value, dict):
         return
-    found = cast("dict[str, Any]", value)
-    public: Any = found.get("public")
+    document = cast("dict[str, Any]", value)
+    public: Any = document.get("public")
     if isinstance(public, dict) and public and not feedback.exists():
-        lines = [f"{name}: {one}" for name, one in cast("dict[str, Any]", public).items()]
+        lines = [f"{name}: {metric}" for name, metric in cast("dict[str, Any]", public).items()]
         feedback.write_text("\n".join(lines)[:LONGEST], encoding="utf-8", errors="replace")
     if metrics.stat().st_size > LONGEST:
-        short = {name: one for name, one in found.items() if len(json.dumps(one)) < LONGEST // 10}
+        short = {name: metric for name, metric in document.items() if len(json.dumps(metric)) < LONGEST // 10}
         metrics.write_text(json.dumps(short), encoding="utf-8")
 
 

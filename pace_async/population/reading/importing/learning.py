@@ -46,15 +46,15 @@ from pace_async.population.reading.programs import whole_or_none
 def steps_of_groups(connection: Connection, run_id: int) -> Iterator[Step]:
     """The groups and the versions that they made, in no order."""
     # of each group, (lease, staleness, reward, advantage)
-    taken: defaultdict[int | None, list[tuple[Any, ...]]] = defaultdict(list)
+    members: defaultdict[int | None, list[tuple[Any, ...]]] = defaultdict(list)
     columns = (LeaseRow.group_number, LeaseRow.lease, LeaseRow.staleness, LeaseRow.group_reward, LeaseRow.advantage)
     shipped = select(*columns).where(LeaseRow.run_id == run_id, LeaseRow.group_number.is_not(None))
     for number, *member in connection.execute(shipped.order_by(LeaseRow.lease)):
-        taken[number].append(tuple(member))
+        members[number].append(tuple(member))
     versions = {row.group_number: row for row in connection.execute(_of_run(VersionRow, run_id))}
     for row in connection.execute(_of_run(GroupRow, run_id)).all():
-        number, made = row.group_number, versions.get(row.group_number)
-        leases, staleness, rewards, advantages = zip(*taken[number], strict=True) if taken[number] else ((),) * 4
+        number, version = row.group_number, versions.get(row.group_number)
+        leases, staleness, rewards, advantages = zip(*members[number], strict=True) if members[number] else ((),) * 4
         fact = GroupShipped(
             *(number, row.update_number, leases, staleness, rewards, None if None in advantages else advantages),
             *(row.alpha, row.digest, row.shipped_at, row.restores, row.rate),
@@ -63,11 +63,16 @@ def steps_of_groups(connection: Connection, run_id: int) -> Iterator[Step]:
         yield Step(("group shipped", number, 0), row.shipped_at, 0, fact, before)
         if row.state == "shipped":
             continue
-        named = {name: getattr(row, name) for name in NAMED_METRICS if getattr(row, name) is not None}
+        named_metrics = {name: getattr(row, name) for name in NAMED_METRICS if getattr(row, name) is not None}
         ended = GroupEnded(
             *(number, row.update_number, leases, row.state, row.reason),
-            *(row.update_number if made is None else made.version, None if made is None else made.weights),
-            *({**row.metrics, **named}, row.seconds, row.ended_at, None if made is None else made.restored),
+            *(row.update_number if version is None else version.version, None if version is None else version.weights),
+            *(
+                {**row.metrics, **named_metrics},
+                row.seconds,
+                row.ended_at,
+                None if version is None else version.restored,
+            ),
         )
         yield Step(("group ended", number, 0), row.ended_at, 0, ended, (("group shipped", number, 0),))
     for row in versions.values():
@@ -89,11 +94,11 @@ def steps_of_epochs(connection: Connection, run_id: int) -> Iterator[Step]:
         .join(CandidateRow, (CandidateRow.run_id == row.run_id) & (CandidateRow.candidate == row.candidate))
         .where(row.run_id == run_id, row.epoch > 0, row.at != CandidateRow.at)
     )
-    for found in connection.execute(again).all():
-        fact = fact_of(Rescored, row, found, queue_seconds=found.queue_seconds or 0.0)
-        scored[found.epoch].append(found.candidate)
-        after = (("rescore began", found.epoch, 0), ("ended", found.candidate, 0))
-        yield Step(("rescored", found.epoch, found.candidate), found.at, 0, fact, after)
+    for score in connection.execute(again).all():
+        fact = fact_of(Rescored, row, score, queue_seconds=score.queue_seconds or 0.0)
+        scored[score.epoch].append(score.candidate)
+        after = (("rescore began", score.epoch, 0), ("ended", score.candidate, 0))
+        yield Step(("rescored", score.epoch, score.candidate), score.at, 0, fact, after)
     leases = connection.execute(select(LeaseRow.lease).where(LeaseRow.run_id == run_id)).scalars().all()
     for epoch in connection.execute(_of_run(EvaluationEpochRow, run_id)).all():
         began = fact_of(RescoreBegan, EvaluationEpochRow, epoch, at=epoch.began_at)
@@ -123,15 +128,17 @@ def steps_of_run(connection: Connection, run_id: int) -> Iterator[Step]:
         changed = fact_of(SettingChanged, SettingChangeRow, row)
         yield Step(("setting", row.number, 0), row.at, 0, changed, (("setting", row.number - 1, 0),))
     for row in connection.execute(_of_run(GivenIdeaRow, run_id)):
-        given = IdeaGiven(row.entry, row.description, row.after, row.at)
-        yield Step(("given", row.entry, 0), row.at, 0, given, (("opened", row.after, 0),))
+        idea = IdeaGiven(row.entry, row.description, row.after, row.at)
+        yield Step(("given", row.entry, 0), row.at, 0, idea, (("opened", row.after, 0),))
     for row in connection.execute(_of_run(SteeringRow, run_id)):
         word = fact_of(Steered, SteeringRow, row)
         about = (("ended", row.number, 0),) if row.subject == "candidate" else ()
         yield Step(("steered", row.entry, 0), row.at, 0, word, (("opened", row.after, 0), *about))
     for row in connection.execute(_of_run(GivenProgramRow, run_id)):
-        made = select(CandidateRow.program).where(CandidateRow.run_id == run_id, CandidateRow.candidate == row.lease)
-        program = whole_or_none(connection, run_id, connection.execute(made).scalar_one_or_none())
+        statement = select(CandidateRow.program).where(
+            CandidateRow.run_id == run_id, CandidateRow.candidate == row.lease
+        )
+        program = whole_or_none(connection, run_id, connection.execute(statement).scalar_one_or_none())
         if program is None:
             entry = select(InboxRow.program).where(InboxRow.run_id == run_id, InboxRow.entry == row.entry)
             program = connection.execute(entry).scalar_one_or_none() or ""

@@ -36,8 +36,8 @@ class Step:
     @property
     def place(self) -> tuple[float, int, int, Key]:
         """Where the step comes among those that it may come with."""
-        what = self.key[0].partition(" ")[0]
-        return self.at, self.lease, LIFE.index(what) if what in LIFE else len(LIFE), self.key
+        event = self.key[0].partition(" ")[0]
+        return self.at, self.lease, LIFE.index(event) if event in LIFE else len(LIFE), self.key
 
 
 def in_order(steps: Iterable[Step]) -> list[Step]:

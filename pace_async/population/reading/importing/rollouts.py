@@ -63,7 +63,7 @@ class Rollouts:
                 aborted = LeaseAborted(lease, row.island, kind, detail, row.closed_at)
                 key: Key = ("aborted" if lease in scored else "ended", lease, 0)
                 before = (*(("opened", "advised", "ended") if lease in scored else ("opened", "advised")),)
-                rests_on = (*((what, lease, 0) for what in before), *self._ends_after.get(lease, ()))
+                rests_on = (*((event, lease, 0) for event in before), *self._ends_after.get(lease, ()))
                 yield Step(key, row.closed_at, lease, aborted, rests_on)
             elif row.state != "open" and row.group_number is None:
                 released = LeaseReleased(lease, row.state, row.closed_at)
@@ -73,10 +73,10 @@ class Rollouts:
         """What islands did, and what their advisors decided. Ideas that all islands share are proposed before another
         island uses them."""
         for lease, acted in actions_of(self._connection, self._run_id).items():
-            seen = [("ended", acted.candidate, 0)]
+            endings = [("ended", acted.candidate, 0)]
             if acted.as_of is not None:
-                seen.append(("ended", acted.as_of, 0))
-            yield Step(("acted", lease, 0), acted.at, lease, acted, (("opened", lease, 0), *seen))
+                endings.append(("ended", acted.as_of, 0))
+            yield Step(("acted", lease, 0), acted.at, lease, acted, (("opened", lease, 0), *endings))
         proposed: dict[int, int] = {}
         for row in self._all(IdeaRow, IdeaRow.idea, IdeaRow.lease):
             proposed[row.idea] = min(row.lease, proposed.get(row.idea, row.lease))

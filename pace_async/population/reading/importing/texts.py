@@ -63,29 +63,29 @@ class Texts:
         stages = stages_of(connection, run_id, set(leases("stage")))
         practices = practices_of(connection, run_id, leases("practised"))
         tries, pages = tries_by_call(connection, run_id, self._among(called)), self._pages(called)
-        left = self._left(called)
+        left = self._departures(called)
         for step in steps:
-            what, lease, number = step.key
+            event, lease, number = step.key
             if isinstance(step.fact, ImplementerCalled) and step.texts:
                 key = (lease, number)
-                tried, place = tries.get(key), self._answering.get(key)
+                attempt, place = tries.get(key), self._answering.get(key)
                 yield replace(
                     step.fact,
                     tried=None
-                    if tried is None
-                    else replace(tried, evaluation=None, evaluation_detail="", evaluation_feedback=None),
+                    if attempt is None
+                    else replace(attempt, evaluation=None, evaluation_detail="", evaluation_feedback=None),
                     answered=None if place is None else self._answers[lease][place],
                     notes=pages.get(key),
                     left=left.get(key),
                 )
             elif step.fact is not None:
                 yield step.fact
-            elif what == "stage":
+            elif event == "stage":
                 yield stages[lease][number - 1]
-            elif what == "claimed":
+            elif event == "claimed":
                 yield self._claims[lease]
             else:
-                yield {"advised": advice, "ended": ended, "practised": practices}[what][lease]
+                yield {"advised": advice, "ended": ended, "practised": practices}[event][lease]
 
     def _among(self, leases: set[int]) -> set[int]:
         return leases if self._whole is None else leases & self._whole
@@ -99,8 +99,8 @@ class Texts:
             facts[candidate] = replace(fact, gained=gained, deviation=deviation, repeated=repeated)
         if self._rescored and candidates:
             row = EpochScoreRow
-            kept = select(row).where(row.run_id == self._run_id, row.candidate.in_(candidates))
-            for first in self._connection.execute(kept.order_by(row.epoch.desc())):
+            scores = select(row).where(row.run_id == self._run_id, row.candidate.in_(candidates))
+            for first in self._connection.execute(scores.order_by(row.epoch.desc())):
                 fact = facts[first.candidate]
                 facts[first.candidate] = replace(fact, **{**shared_values(Evaluated, row, first), "at": fact.at})
         return facts
@@ -111,43 +111,45 @@ class Texts:
         pages = self._connection.execute(select(row).where(row.run_id == self._run_id, row.lease.in_(leases)))
         return {(page.lease, page.ordinal): fact_of(NotesPage, row, page) for page in pages}
 
-    def _left(self, leases: set[int]) -> dict[tuple[int, int], IdeasLeft]:
+    def _departures(self, leases: set[int]) -> dict[tuple[int, int], IdeasLeft]:
         """The ideas that left a pool by the call that named them."""
-        found: dict[tuple[int, int], IdeasLeft] = {}
+        departures: dict[tuple[int, int], IdeasLeft] = {}
         row = IdeasLeftRow
         rows = select(row).where(row.run_id == self._run_id, row.lease.in_(leases)).order_by(row.idea)
-        for one in self._connection.execute(rows):
-            key = one.lease, one.ordinal
-            ideas = found[key].ideas if key in found else ()
-            found[key] = IdeasLeft(one.island, one.lease, one.from_group, (*ideas, (one.idea, one.text or "")))
-        return found
+        for record in self._connection.execute(rows):
+            key = record.lease, record.ordinal
+            ideas = departures[key].ideas if key in departures else ()
+            departures[key] = IdeasLeft(
+                record.island, record.lease, record.from_group, (*ideas, (record.idea, record.text or ""))
+            )
+        return departures
 
 
 def _gains_of(connection: Connection, run_id: int) -> set[int]:
     """The leases whose candidate scores better than its parent, by the scores in force."""
-    made, parent = CandidateRow, aliased(CandidateRow)
-    better = select(made.candidate).join(
-        parent, and_(parent.run_id == made.run_id, parent.candidate == made.parent, made.merit > parent.merit)
+    child, parent = CandidateRow, aliased(CandidateRow)
+    better = select(child.candidate).join(
+        parent, and_(parent.run_id == child.run_id, parent.candidate == child.parent, child.merit > parent.merit)
     )
-    return set(connection.execute(better.where(made.run_id == run_id)).scalars())
+    return set(connection.execute(better.where(child.run_id == run_id)).scalars())
 
 
 def _repeats_of(connection: Connection, run_id: int) -> dict[int, list[float]]:
     """The scores of each candidate that was evaluated several times."""
-    row, found = EvaluationAttemptRow, dict[int, list[float]]()
+    row, scores = EvaluationAttemptRow, dict[int, list[float]]()
     rows = select(row.lease, row.score).where(row.run_id == run_id, row.score.is_not(None))
     for lease, score in connection.execute(rows.order_by(row.lease, row.attempt)):
         if score is not None:
-            found.setdefault(lease, []).append(score)
-    return found
+            scores.setdefault(lease, []).append(score)
+    return scores
 
 
 def _deviations_of(connection: Connection, run_id: int) -> dict[int, str]:
     """What the author of each lease's last program corrected in the experiment, without leases where it is nothing."""
     row = ImplementerTryRow
-    found = connection.execute(
+    rows = connection.execute(
         select(row.lease, row.detail)
         .where(row.run_id == run_id, row.outcome == "ok", row.detail != "")
         .order_by(row.lease, row.number)
     )
-    return {each.lease: each.detail for each in found}  # the last of a lease counts
+    return {each.lease: each.detail for each in rows}  # the last of a lease counts

@@ -54,7 +54,7 @@ class _Stopping:
         self.last = self.method.check(self.scores, self.threshold)
         return self.last.should_stop
 
-    def facts(self, done: int, asked: int) -> dict[str, Any]:
+    def facts(self, done: int, total: int) -> dict[str, Any]:
         """What metrics.json says of it."""
         last = self.last
         return {
@@ -62,7 +62,7 @@ class _Stopping:
             "threshold": self.threshold,
             "triggered": last is not None and last.should_stop,
             "runs_completed": done,
-            "runs_requested": asked,
+            "runs_requested": total,
             "prediction": last.prediction if last is not None else "uncertain",
             "confidence": last.confidence if last is not None else 0.0,
             "reason": last.reason if last is not None else None,
@@ -135,7 +135,7 @@ def run_shinka_eval(
         correct = not runs.invalid and error is None
     except Exception as raised:
         print(f"Evaluation error: {raised}")
-        metrics = {**AFTER_A_FAILURE, **_known(default_metrics_on_error)}
+        metrics = {**AFTER_A_FAILURE, **_known_metrics(default_metrics_on_error)}
         correct, error = False, str(raised)
     _keep_extra(metrics, Path(results_dir))
     save_json_results(results_dir, metrics, correct, error)
@@ -162,16 +162,16 @@ def load_program(program_path: str) -> ModuleType:
 
 
 def _function(program_path: str, name: str) -> Callable[..., Any]:
-    found = getattr(load_program(program_path), name, None)
-    if found is None:
+    function = getattr(load_program(program_path), name, None)
+    if function is None:
         raise AttributeError(f"Experiment function '{name}' not found in {program_path}")
-    return found
+    return function
 
 
-def _workers(runs: int, asked: int, cap: int | None) -> int:
-    if asked < 1 or (cap is not None and cap < 1):
+def _workers(runs: int, workers: int, cap: int | None) -> int:
+    if workers < 1 or (cap is not None and cap < 1):
         raise ValueError("run_workers and max_workers_cap must be 1 or more")
-    return max(1, min(runs, asked, asked if cap is None else cap))
+    return max(1, min(runs, workers, workers if cap is None else cap))
 
 
 def _stopping(
@@ -192,15 +192,15 @@ def _stopping(
 def _in_order(
     runs: _Runs,
     function: Callable[..., Any],
-    asked: int,
+    count: int,
     arguments: Kwargs,
     validate: Validate | None,
     stopping: _Stopping | None,
 ) -> None:
-    for number in range(asked):
-        given = arguments(number)
+    for number in range(count):
+        keywords = arguments(number)
         began = time.perf_counter()
-        result = function(**given)
+        result = function(**keywords)
         runs.add(result, time.perf_counter() - began, validate)
         if stopping is not None and stopping.after(result):
             break
@@ -210,21 +210,21 @@ def _in_parallel(
     runs: _Runs, program: str, name: str, sizes: tuple[int, int], arguments: Kwargs, validate: Validate | None
 ) -> None:
     """`sizes` are the runs and the processes."""
-    asked, workers = sizes
+    count, workers = sizes
     with ProcessPoolExecutor(workers) as pool:
-        futures = [pool.submit(_one, program, name, arguments(number)) for number in range(asked)]
+        futures = [pool.submit(_timed_result, program, name, arguments(number)) for number in range(count)]
         for number, future in enumerate(futures):
             try:
                 result, seconds = future.result()
             except Exception as error:
-                raise RuntimeError(f"Run {number + 1}/{asked} failed in parallel evaluation: {error}") from error
+                raise RuntimeError(f"Run {number + 1}/{count} failed in parallel evaluation: {error}") from error
             runs.add(result, seconds, validate)
 
 
-def _one(program: str, name: str, given: Mapping[str, Any]) -> tuple[Any, float]:
+def _timed_result(program: str, name: str, keywords: Mapping[str, Any]) -> tuple[Any, float]:
     function = _function(program, name)
     began = time.perf_counter()
-    result = function(**given)
+    result = function(**keywords)
     return result, time.perf_counter() - began
 
 
@@ -255,7 +255,7 @@ def _wrong(runs: _Runs, metrics: Mapping[str, Any]) -> str | None:
     return None if math.isfinite(score) else f"combined_score is {score}"
 
 
-def _known(metrics: Mapping[str, Any] | None) -> dict[str, Any]:
+def _known_metrics(metrics: Mapping[str, Any] | None) -> dict[str, Any]:
     return {name: value for name, value in (metrics or {}).items() if name in AFTER_A_FAILURE}
 
 

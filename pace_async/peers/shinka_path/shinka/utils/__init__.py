@@ -8,13 +8,13 @@ from typing import Any
 def load_results(results_dir: str) -> dict[str, Any]:
     """The two files of an evaluation, as {"correct": …, "metrics": …}. What is missing or broken is as after a
     failure."""
-    found: dict[str, Any] = {"correct": {"correct": False}, "metrics": {}, "stdout_log": "", "stderr_log": ""}
+    results: dict[str, Any] = {"correct": {"correct": False}, "metrics": {}, "stdout_log": "", "stderr_log": ""}
     for name in ("correct", "metrics"):
         try:
-            found[name] = json.loads((Path(results_dir) / f"{name}.json").read_text(encoding="utf-8"))
+            results[name] = json.loads((Path(results_dir) / f"{name}.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue
-    return found
+    return results
 
 
 def parse_time_to_seconds(time_str: str) -> int:
