@@ -76,7 +76,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class BaselineComparison:
     """Recorded runs beside a run. `differs` says why the run is not compared, empty if it is."""
 
     recorded: Baseline
@@ -116,7 +116,7 @@ def load_baseline(name: str) -> Baseline:
         raise UsageError(f"{name} holds no recorded runs: {f'{where}: ' if where else ''}{message}.") from None
 
 
-def beside_of(header: RunHeader, seed_score: float | None = None) -> Beside | None:
+def beside_of(header: RunHeader, seed_score: float | None = None) -> BaselineComparison | None:
     """The recorded runs that a run names, None if it names none, or if they can no longer be read."""
     name = header.config.get("baseline")
     if not isinstance(name, str):
@@ -125,7 +125,7 @@ def beside_of(header: RunHeader, seed_score: float | None = None) -> Beside | No
         recorded = load_baseline(name)
     except UsageError:
         return None
-    return Beside(recorded, header.fitness, _difference(recorded, header, seed_score))
+    return BaselineComparison(recorded, header.fitness, _difference(recorded, header, seed_score))
 
 
 def _difference(recorded: Baseline, header: RunHeader, seed_score: float | None) -> str:

@@ -18,7 +18,7 @@ Direction = Literal["maximize", "minimize"]
 DIRECTIONS: tuple[Direction, ...] = ("maximize", "minimize")
 
 
-class Scored(Protocol):
+class ScoredItem(Protocol):
     """What is ranked: something that belongs to a candidate and has its score."""
 
     @property
@@ -27,7 +27,7 @@ class Scored(Protocol):
     def score(self) -> float | None: ...
 
 
-S = TypeVar("S", bound=Scored)
+S = TypeVar("S", bound=ScoredItem)
 
 
 class Fitness(Protocol):

@@ -3,7 +3,7 @@
 Over NCCL the learner sends, and every rank of one engine or several receives (`Transfer`). Each such transfer has its
 own group, so no group is left over from a side that died. A side without its peers would wait in NCCL without an end,
 so each side aborts its group after a deadline. On one card, or on the processor, an engine opens a buffer of the
-learner's (`Shared`). Without a shared file system an engine fetches a version by its digest (`Offer`). Imports no
+learner's (`SharedBuffer`). Without a shared file system an engine fetches a version by its digest (`Offer`). Imports no
 torch.
 """
 
@@ -76,7 +76,7 @@ class CardHandle:
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SharedBuffer:
     """One version in a buffer of the learner's, of `size` bytes, which processes of this machine can open. Tensor i
     begins at byte `offsets[i]`. The other fields are those of `Table`."""
 

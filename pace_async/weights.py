@@ -32,7 +32,7 @@ _READERS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredTensor:
     """The place of a tensor in a safetensors file: `length` bytes from `start`. The type is in safetensors'
     spelling."""
 
@@ -90,9 +90,11 @@ def checkpoint_digests(folder: Path, look: Callable[[str, str, bytes], None] | N
     return _digests(contents(folder), look)
 
 
-def _digests(stored_tensors: list[Stored], look: Callable[[str, str, bytes], None] | None = None) -> dict[str, str]:
+def _digests(
+    stored_tensors: list[StoredTensor], look: Callable[[str, str, bytes], None] | None = None
+) -> dict[str, str]:
 
-    def digest(tensor: Stored) -> str:
+    def digest(tensor: StoredTensor) -> str:
         data = _bytes_of(tensor)
         if look is not None:
             look(tensor.name, tensor.dtype, data)
@@ -140,18 +142,18 @@ def tensors(file: Path) -> Iterator[TensorBytes]:
         yield tensor.name, tensor.dtype, tensor.shape, _bytes_of(tensor)
 
 
-def contents(folder: Path) -> list[Stored]:
+def contents(folder: Path) -> list[StoredTensor]:
     """The tensors of a checkpoint's weights (`model_folder`), always in the same order. Raises ValueError for a damaged
     file."""
     return [tensor for file in weight_files(folder) for tensor in stored(file)]
 
 
-def everything(folder: Path) -> list[Stored]:
+def everything(folder: Path) -> list[StoredTensor]:
     """The tensors of every safetensors file in a folder that pace wrote, such as an optimizer's. Raises ValueError."""
     return [tensor for file in sorted(folder.glob("*.safetensors")) for tensor in stored(file)]
 
 
-def stored(file: Path) -> list[Stored]:
+def stored(file: Path) -> list[StoredTensor]:
     """The tensors that the header of a safetensors file lists. Raises ValueError if the header is damaged."""
     with file.open("rb") as stream:
         head = stream.read(8)
@@ -159,20 +161,20 @@ def stored(file: Path) -> list[Stored]:
         if not 0 < length <= _LONGEST_HEADER:
             raise ValueError(f"{file} is not a safetensors file")
         text = stream.read(length)
-    stored_tensors: list[Stored] = []
+    stored_tensors: list[StoredTensor] = []
     try:
         for name, entry in cast("dict[str, Any]", json.loads(text)).items():
             if name != "__metadata__":
                 begin, end = entry["data_offsets"]
                 stored_tensors.append(
-                    Stored(file, name, entry["dtype"], tuple(entry["shape"]), 8 + length + begin, end - begin)
+                    StoredTensor(file, name, entry["dtype"], tuple(entry["shape"]), 8 + length + begin, end - begin)
                 )
     except (ValueError, TypeError, KeyError, AttributeError):
         raise ValueError(f"{file} is not a safetensors file") from None
     return stored_tensors
 
 
-def _bytes_of(tensor: Stored) -> bytes:
+def _bytes_of(tensor: StoredTensor) -> bytes:
     with tensor.file.open("rb") as stream:
         stream.seek(tensor.start)
         data = stream.read(tensor.length)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from pace_async.errors import UsageError
-from pace_async.weights import Stored, contents, write_atomically
+from pace_async.weights import StoredTensor, contents, write_atomically
 
 MARKER = "reads_catalogue.json"
 _TOKENIZER = "tokenizer.json"
@@ -122,7 +122,7 @@ def bound_tokenizer(folder: Path, options: Options) -> str:
     return json.dumps(tree, ensure_ascii=False)
 
 
-def _silenced(head: Stored, tokenizer: str, folder: Path, shared: Collection[str]) -> bytes:
+def _silenced(head: StoredTensor, tokenizer: str, folder: Path, shared: Collection[str]) -> bytes:
     """The file of the output head, with the padding token's row in place of each entry that stands for no word."""
     vocabulary = cast("dict[str, int]", json.loads(tokenizer)["model"]["vocab"])
     spare = spare_entries(folder) or Spare(0, 0)

@@ -21,7 +21,7 @@ from pace_async.advise.advisor import Advice, Sampling, excess_of
 from pace_async.advise.base import Advisor, PromptTooLong
 from pace_async.advise.one_answer import OneAnswer, parse_one
 from pace_async.answers import parse_assess, parse_propose, parse_select
-from pace_async.context.questions import Near, Questions, Rendered
+from pace_async.context.questions import NearProposal, Questions, RenderedQuestion
 from pace_async.errors import CandidateFault
 from pace_async.events import AdvisorCall, IdeaNote, Purpose
 from pace_async.events.causes import DID_NOT_END
@@ -57,7 +57,7 @@ class _Rollout:
     calls: list[AdvisorCall] = field(default_factory=list[AdvisorCall])
     notes: list[IdeaNote] = field(default_factory=list[IdeaNote])
 
-    async def ask(self, purpose: Purpose, question: Callable[[int], Rendered]) -> str:
+    async def ask(self, purpose: Purpose, question: Callable[[int], RenderedQuestion]) -> str:
         """The answer's text. Raises CandidateFault("unparsed") for one that was cut off, and PromptTooLong."""
         paid = next((call for call in self.answers if call.purpose == purpose and call not in self.calls), None)
         if paid is not None:
@@ -81,7 +81,7 @@ class _Rollout:
             raise CandidateFault("unparsed", f"{purpose} {DID_NOT_END} {prompt.max_tokens} tokens")
         return call.text
 
-    async def read(self, purpose: Purpose, question: Callable[[int], Rendered], parse: Callable[[str], T]) -> T:
+    async def read(self, purpose: Purpose, question: Callable[[int], RenderedQuestion], parse: Callable[[str], T]) -> T:
         """What the answer says. Raises as `ask`, and CandidateFault("unparsed") for an answer that `parse` refuses."""
         text = await self.ask(purpose, question)
         try:
@@ -169,11 +169,11 @@ class _Rollout:
     async def _verdicts(self, texts: Sequence[str]) -> list[int | None]:
         view = self.questions.view
         verdicts = [self.questions.repeats(text) for text in texts]
-        near: list[Near] = []
+        near: list[NearProposal] = []
         for place, (text, known) in enumerate(zip(texts, verdicts, strict=True), start=1):
             neighbour = nearest(view, text) if known is None else None
             if neighbour is not None:
-                near.append(Near(place, text, *neighbour))
+                near.append(NearProposal(place, text, *neighbour))
         if near:
             question = partial(self.questions.assess, near=near)
             answers = await self.read("assess", question, partial(_assessed, near=near, highest=view.ordered[-1]))
@@ -182,7 +182,7 @@ class _Rollout:
         return verdicts
 
 
-def _assessed(text: str, near: Sequence[Near], highest: int) -> Sequence[int | None]:
+def _assessed(text: str, near: Sequence[NearProposal], highest: int) -> Sequence[int | None]:
     """Which of these proposals repeat the idea that they were compared with."""
     verdicts = parse_assess(text, len(near), highest)
     for each, known in zip(near, verdicts, strict=True):

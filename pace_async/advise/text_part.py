@@ -18,7 +18,7 @@ from typing import Any, cast
 from pace_async.children import answer_of
 from pace_async.errors import UsageError
 from pace_async.model_folder import CONFIG, INDEX, companions
-from pace_async.weights import Stored, contents, record_digests, write_atomically
+from pace_async.weights import StoredTensor, contents, record_digests, write_atomically
 
 _ASK_S = 300.0
 _PIECE = 1 << 24
@@ -88,7 +88,7 @@ def _write(model: Path, target: Path) -> None:
     record_digests(target)
 
 
-def _stored_as(text: TextModel, stored: Mapping[str, Stored]) -> Iterator[Stored]:
+def _stored_as(text: TextModel, stored: Mapping[str, StoredTensor]) -> Iterator[StoredTensor]:
     """The tensors of the text part as the files hold them, under their names in the text part. Raises ValueError."""
     for name, shape in text.shapes.items():
         spelled = next((other for other in _spellings(name) if other in stored), None)
@@ -109,14 +109,14 @@ def _spellings(name: str) -> tuple[str, ...]:
     return f"model.language_model.{inner}", f"language_model.{name}", f"model.language_model.{name}", name
 
 
-def _by_file(tensors: Iterator[Stored]) -> list[list[Stored]]:
-    parts: dict[Path, list[Stored]] = {}
+def _by_file(tensors: Iterator[StoredTensor]) -> list[list[StoredTensor]]:
+    parts: dict[Path, list[StoredTensor]] = {}
     for tensor in tensors:
         parts.setdefault(tensor.file, []).append(tensor)
     return [parts[file] for file in sorted(parts)]
 
 
-def _write_file(file: Path, tensors: Sequence[Stored]) -> None:
+def _write_file(file: Path, tensors: Sequence[StoredTensor]) -> None:
     """Copy tensors of one safetensors file to another. Raises ValueError for a file that is cut short, OSError."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     at = 0

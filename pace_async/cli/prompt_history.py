@@ -48,7 +48,7 @@ class Again:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CandidatePrompts:
     """All prompts of one candidate. `messages` are the implementer's, role and content, empty if it was not asked.
     `note` gives the reason, or the difference from the messages at that time. `repairs` are the questions after failed
     tries."""
@@ -59,7 +59,7 @@ class Asked:
     repairs: tuple[Again, ...] = ()
 
 
-def asked_for(paths: RunPaths, reader: Reader, candidate: int) -> Asked:
+def asked_for(paths: RunPaths, reader: Reader, candidate: int) -> CandidatePrompts:
     """The prompts of a candidate of the run at `paths`. Raises UsageError if there is no such candidate, or if the
     advisor's tokenizer or the task is missing."""
     header, details = reader.header(), reader.show(candidate)
@@ -80,12 +80,12 @@ def asked_for(paths: RunPaths, reader: Reader, candidate: int) -> Asked:
     if prompts is None:
         by_advisor = recorded(header.config).advisor.writes_code
         note = "the advisor wrote the program itself" if by_advisor else "no model was asked to write the program"
-        return Asked(advisor, (), note)
+        return CandidatePrompts(advisor, (), note)
     parent = reader.show(details["parent"])
     practice = Practised(**parent["practice"]) if parent["practice"] is not None else None
     member = Member(details["parent"], parent["program"], parent["score"], parent["feedback"], practice)
     briefing = _briefing(reader, header, details, calls) if header.prompts_digest is not None else None
-    return Asked(advisor, *_messages(prompts(), header, details, member, briefing))
+    return CandidatePrompts(advisor, *_messages(prompts(), header, details, member, briefing))
 
 
 def _briefing(reader: Reader, header: RunHeader, details: Mapping[str, Any], calls: Sequence[AdvisorCall]) -> Briefing:

@@ -19,7 +19,7 @@ from pace_async.registry.task_groups import TASK_GROUPS
 if TYPE_CHECKING:
     from pace_async.cli.documents import CheckedTask, ImportedTask, ImportedTasks, ListedTask, TaskFinding
     from pace_async.errors import PaceError
-    from pace_async.runtime.start.importing import Imported
+    from pace_async.runtime.start.importing import ImportResult
     from pace_async.runtime.start.task_check import Check
 
 app = typer.Typer(help="Tasks: what can be searched for.", no_args_is_help=True)
@@ -123,7 +123,7 @@ def import_task(flags: ImportFlags) -> None:
     Example: pace task import galapagos circle_packing
     """
     from pace_async.errors import UsageError
-    from pace_async.peers.example import Wanted
+    from pace_async.peers.example import ImportOptions
     from pace_async.runtime.start.importing import import_example, names_of
 
     if not one_of({"EXAMPLE": flags.example is not None, "--list": flags.names, "--all": flags.every}, (True,) * 3):
@@ -139,7 +139,7 @@ def import_task(flags: ImportFlags) -> None:
     if flags.example is None:
         _import_all(flags)
         return
-    hints = Wanted(flags.program, flags.config, flags.score, flags.evaluator, tuple(flags.include or ()))
+    hints = ImportOptions(flags.program, flags.config, flags.score, flags.evaluator, tuple(flags.include or ()))
     result = import_example(flags.peer, flags.example, flags.to, hints, flags.try_seed, install=flags.install)
     if flags.as_json:
         print_json(_imported(result))
@@ -155,7 +155,7 @@ def import_task(flags: ImportFlags) -> None:
         tell(f"    {line}")
 
 
-def _imported(result: "Imported") -> "ImportedTask":
+def _imported(result: "ImportResult") -> "ImportedTask":
     return {
         "task": result.name,
         "folder": str(result.folder),
@@ -167,7 +167,7 @@ def _imported(result: "Imported") -> "ImportedTask":
 def _import_all(flags: ImportFlags) -> None:
     """Import every example by name. Exit code 2 if one could not be."""
     from pace_async.errors import UsageError
-    from pace_async.runtime.start.importing import Imported, import_all
+    from pace_async.runtime.start.importing import ImportResult, import_all
 
     if flags.program or flags.config or flags.score or flags.evaluator or flags.include:
         raise UsageError(
@@ -176,13 +176,13 @@ def _import_all(flags: ImportFlags) -> None:
     imported: list[ImportedTask] = []
     failed: list[str] = []
 
-    def say(name: str, result: "Imported | PaceError") -> None:
-        if isinstance(result, Imported):
+    def say(name: str, result: "ImportResult | PaceError") -> None:
+        if isinstance(result, ImportResult):
             imported.append(_imported(result))
         else:
             failed.append(name)
         if not flags.as_json:
-            tell(f"{name}: {result.folder if isinstance(result, Imported) else shown(str(result))}")
+            tell(f"{name}: {result.folder if isinstance(result, ImportResult) else shown(str(result))}")
 
     folder = flags.to or Path(flags.peer)
     import_all(flags.peer, folder, flags.try_seed, install=flags.install, say=say)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pace_async.context.figures import tokens_in
-from pace_async.context.questions import Prompts, Rendered
+from pace_async.context.questions import Prompts, RenderedQuestion
 
 ANSWERS: Mapping[str, int] = {
     **{"one": 700, "propose": 350, "assess": 40, "select": 150, "implement": 1500, "notes": 600},
@@ -54,7 +54,7 @@ NO_LIMITS = OwnLimits()
 
 def bill(
     prompts: Prompts,
-    first: Mapping[str, Rendered],
+    first: Mapping[str, RenderedQuestion],
     advisor: Rate | None,
     implementer: Rate | None,
     own: OwnLimits = NO_LIMITS,
@@ -70,7 +70,7 @@ def bill(
     ]
 
 
-def _call(prompts: Prompts, call: str, rendering: Rendered, rate: Rate | None, limits: OwnLimits) -> CallBill:
+def _call(prompts: Prompts, call: str, rendering: RenderedQuestion, rate: Rate | None, limits: OwnLimits) -> CallBill:
     often = 1 / prompts.notes_every if call == "notes" else OFTEN.get(call, 1.0)
     first = tokens_in(rendering.system + rendering.text)
     later = first if call == "implement" else first * FULLER

@@ -11,7 +11,7 @@ from typing import Any
 from pace_async.context.beside import beside
 from pace_async.context.figures import digits_for, score_text
 from pace_async.context.practice import practice_levels
-from pace_async.context.questions import Frame, Prompts, Rendered
+from pace_async.context.questions import Frame, Prompts, RenderedQuestion
 from pace_async.context.rows import Row
 from pace_async.context.sections import Levels
 from pace_async.context.table import line_of, listed
@@ -51,7 +51,9 @@ class Briefing:
     failed: tuple[Row, ...] = ()
     specification: str = ""
 
-    def render(self, program: Levels, parent: Member, values: Mapping[str, Any], *, begun: bool = False) -> Rendered:
+    def render(
+        self, program: Levels, parent: Member, values: Mapping[str, Any], *, begun: bool = False
+    ) -> RenderedQuestion:
         """The question, around the text of the program that is to be changed, which is another than the parent's where
         it is `begun`. `values` are those of the templates."""
         spec = self.prompts.task.spec

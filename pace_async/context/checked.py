@@ -11,7 +11,7 @@ from pace_async.context.files import files_levels
 from pace_async.context.notes import asked_for_notes
 from pace_async.context.notes_page import LONGEST
 from pace_async.context.pools import pool_question
-from pace_async.context.questions import Near, Prompts, Questions, Rendered
+from pace_async.context.questions import NearProposal, Prompts, Questions, RenderedQuestion
 from pace_async.context.sections import CUT, SHARES
 from pace_async.context.templates import NAMES, Templates
 from pace_async.context.texts import answer_form, fenced, size_text
@@ -23,7 +23,7 @@ from pace_async.task import Task
 EXAMPLE = "Replace the greedy step by a search that takes back bad choices."
 
 
-def first_questions(prompts: Prompts, calls: str) -> dict[str, Rendered]:
+def first_questions(prompts: Prompts, calls: str) -> dict[str, RenderedQuestion]:
     """What the first rollout is asked with `calls`, three or one, by call, then the implementer's question unless the
     advisor writes the code itself, and those of what is written beside the search, if anything is. Nothing is
     evaluated, so they say that the task's program is not scored yet. Raises UsageError for a template that does not
@@ -40,7 +40,7 @@ def first_questions(prompts: Prompts, calls: str) -> dict[str, Rendered]:
     else:
         by_call = {
             "propose": questions.propose(prompts.budget),
-            "assess": questions.assess(prompts.budget, [Near(1, EXAMPLE, 1, EXAMPLE)]),
+            "assess": questions.assess(prompts.budget, [NearProposal(1, EXAMPLE, 1, EXAMPLE)]),
             "select": questions.select(prompts.budget, ideas),
         }
     if not prompts.end_to_end:
@@ -63,7 +63,7 @@ def check(templates: Templates, task: Task, around: Surroundings = NOT_KNOWN) ->
     form = answer_form(task.spec, task.program)
     values: dict[str, Any] = {**form, "idea": EXAMPLE, "specification": EXAMPLE, "request": "", "reasoning": EXAMPLE}
     values |= {"pool": 6, "kept": 5, "answer": EXAMPLE, "wrong": "the answer has no line for its choice"}
-    lists = {"near": [Near(1, EXAMPLE, 1, EXAMPLE)], "proposed": [{"number": 1, "text": EXAMPLE}]}
+    lists = {"near": [NearProposal(1, EXAMPLE, 1, EXAMPLE)], "proposed": [{"number": 1, "text": EXAMPLE}]}
     for name in NAMES:
         templates.render(
             name, section=section, cut=True, longest=LONGEST, answer_length="", needs="", **lists, **values
@@ -89,7 +89,7 @@ def _first(seed: Member) -> Context:
     )
 
 
-def _implement(prompts: Prompts, seed: Member) -> Rendered:
+def _implement(prompts: Prompts, seed: Member) -> RenderedQuestion:
     spec = prompts.task.spec
     briefing = Briefing(prompts, EXAMPLE)
     specification = f"{EXAMPLE}\nNeeds: {spec.entry or 'none'}"

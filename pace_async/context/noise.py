@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from pace_async.search.repeats import NONE, Repeated
-from pace_async.search.results import Results, TriedOut
+from pace_async.search.results import ExperimentResult, Results
 from pace_async.task import TaskSpec
 
 FEWEST = 3
@@ -29,7 +29,7 @@ class Noise:
     pairs: int
 
 
-def noise_of(view: Results, spec: TaskSpec, first: TriedOut | None, repeated: Repeated = NONE) -> Noise | None:
+def noise_of(view: Results, spec: TaskSpec, first: ExperimentResult | None, repeated: Repeated = NONE) -> Noise | None:
     """The noise of a task that is not deterministic, None with fewer than FEWEST pairs. `first` is the result of the
     task's own program."""
     if spec.deterministic:
@@ -40,7 +40,7 @@ def noise_of(view: Results, spec: TaskSpec, first: TriedOut | None, repeated: Re
     return Noise(median(apart), len(apart)) if len(apart) >= FEWEST else None
 
 
-def _of_equal_programs(view: Results, first: TriedOut | None) -> Iterator[float]:
+def _of_equal_programs(view: Results, first: ExperimentResult | None) -> Iterator[float]:
     own = first.program if first is not None else ""
     for program in dict.fromkeys([*([own] if own in view.by_program else ()), *view.repeated[:REPEATED]]):
         tested = [view.tested[candidate] for candidate in view.by_program[program]]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from pace_async.context.figures import digits_for
-from pace_async.context.questions import Frame, Prompts, Rendered
+from pace_async.context.questions import Frame, Prompts, RenderedQuestion
 from pace_async.context.rows import row_of
 from pace_async.context.sections import Levels
 from pace_async.context.table import BRIEF, row_text
@@ -28,7 +28,7 @@ _LEAVE = re.compile(r"[*_#\- ]*Leave[*_ ]*:(.*)", re.IGNORECASE)
 _IDEA = re.compile(r"[*_#\- ]*Idea +(\d+)[*_ ]*:(.*)", re.IGNORECASE)
 
 
-def pool_question(prompts: Prompts, view: Results, ideas: Sequence[KnownIdea]) -> Rendered:
+def pool_question(prompts: Prompts, view: Results, ideas: Sequence[KnownIdea]) -> RenderedQuestion:
     """Which of these ideas of the view are to leave."""
     levels: dict[str, Levels] = {
         "task": lambda level: task_text(prompts.task.spec) if level == 0 else None,

@@ -14,7 +14,7 @@ from typing import Any
 from pace_async.answers import IDEAS_PER_PROPOSAL
 from pace_async.context.figures import CHARACTERS_PER_TOKEN
 from pace_async.context.levels import levels_of
-from pace_async.context.sections import Fitted, Levels, fitted
+from pace_async.context.sections import FittedSections, Levels, fitted
 from pace_async.context.templates import Templates
 from pace_async.context.texts import answer_form, answer_length_text, fenced, needs_of, one_line
 from pace_async.context.value import NOT_KNOWN, Context, Surroundings, context_of
@@ -43,7 +43,7 @@ HIGHEST = 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class Near:
+class NearProposal:
     """A proposal, its place from 1, and a known idea whose text is near to it."""
 
     proposal: int
@@ -83,7 +83,7 @@ class Prompts:
 
 
 @dataclass(frozen=True, slots=True)
-class Rendered:
+class RenderedQuestion:
     """A question. `sections` are the texts in it, `cut` says that a part of the task or the parent is missing."""
 
     system: str
@@ -100,7 +100,7 @@ class Questions:
     context: Context
     view: Results
     _levels: dict[str, Levels] = field(default_factory=dict[str, Levels])
-    _fits: dict[int, Fitted] = field(default_factory=dict[int, Fitted])
+    _fits: dict[int, FittedSections] = field(default_factory=dict[int, FittedSections])
 
     @property
     def under_way(self) -> Mapping[int, str]:
@@ -119,7 +119,7 @@ class Questions:
         proposed = words(bare(text))
         return next((number for number, known in self.under_way.items() if words(known) == proposed), None)
 
-    def render(self, name: str, budget: int, system: str = "system", **extra: Any) -> Rendered:
+    def render(self, name: str, budget: int, system: str = "system", **extra: Any) -> RenderedQuestion:
         """The question of this template in at most `budget` characters, as far as the template itself allows it.
         Raises UsageError for a template that does not render."""
         if not self._levels:
@@ -139,35 +139,37 @@ class Questions:
         values = {**extra, "answer_length": answer_length_text(longest), "needs": needs}
         return Frame(self.prompts.templates, (system, name), values)
 
-    def one(self, budget: int) -> Rendered:
+    def one(self, budget: int) -> RenderedQuestion:
         """Asks for everything at once."""
         return self.render("one", budget)
 
-    def write(self, budget: int) -> Rendered:
+    def write(self, budget: int) -> RenderedQuestion:
         """Asks for an edit of the parent."""
         form = answer_form(self.prompts.task.spec, self.context.parent.program)
         return self.render("write", budget, "write_system", **form)
 
-    def propose(self, budget: int) -> Rendered:
+    def propose(self, budget: int) -> RenderedQuestion:
         """Asks for three ideas."""
         return self.render("propose", budget)
 
-    def assess(self, budget: int, near: Sequence[Near]) -> Rendered:
+    def assess(self, budget: int, near: Sequence[NearProposal]) -> RenderedQuestion:
         """Asks which of these proposals repeat the idea that is near. They are counted from 1."""
         longest = _longest_idea("assess", budget)
         pairs = [
-            Near(place, one_line(each.text, longest), each.number, one_line(each.known, longest))
+            NearProposal(place, one_line(each.text, longest), each.number, one_line(each.known, longest))
             for place, each in enumerate(near, start=1)
         ]
         return self.render("assess", budget, near=pairs)
 
-    def select(self, budget: int, proposed: Sequence[KnownIdea]) -> Rendered:
+    def select(self, budget: int, proposed: Sequence[KnownIdea]) -> RenderedQuestion:
         """Asks for one idea, one of these or an older one, and an experiment."""
         longest = _longest_idea("select", budget)
         ideas = [{"number": idea.number, "text": one_line(idea.text, longest)} for idea in proposed]
         return self.render("select", budget, proposed=ideas)
 
-    def again(self, question: Callable[[int], Rendered], budget: int, answer: str, wrong: str) -> Rendered:
+    def again(
+        self, question: Callable[[int], RenderedQuestion], budget: int, answer: str, wrong: str
+    ) -> RenderedQuestion:
         """A question once more, with an answer to it that could not be used and what is `wrong` with it."""
         quote = fenced(answer[-LONGEST_ANSWER:])
         more = self.prompts.templates.render("again", answer=quote, wrong=one_line(wrong))
@@ -183,14 +185,14 @@ class Frame:
     names: tuple[str, str]
     values: Mapping[str, Any]
 
-    def within(self, levels: Mapping[str, Levels], budget: int) -> Rendered:
+    def within(self, levels: Mapping[str, Levels], budget: int) -> RenderedQuestion:
         """The question with its sections fitted to it alone."""
         return self.filled(fit_of([self], levels, budget))
 
-    def filled(self, fit: Fitted) -> Rendered:
+    def filled(self, fit: FittedSections) -> RenderedQuestion:
         """The question with these sections."""
         system, text = self.names
-        return Rendered(
+        return RenderedQuestion(
             self.templates.render(system, **self.values),
             self.templates.render(text, section=fit.texts, cut=fit.cut, **self.values),
             fit.texts,
@@ -198,10 +200,10 @@ class Frame:
         )
 
 
-def fit_of(frames: Sequence[Frame], levels: Mapping[str, Levels], budget: int) -> Fitted:
+def fit_of(frames: Sequence[Frame], levels: Mapping[str, Levels], budget: int) -> FittedSections:
     """The sections with which each of these questions has at most `budget` characters, system message included.
     A template may need more for itself: then the sections have SHORTEST together."""
-    room = budget - _size(frames, Fitted(dict.fromkeys(levels, ""), cut=True))
+    room = budget - _size(frames, FittedSections(dict.fromkeys(levels, ""), cut=True))
     while True:
         fit = fitted(levels, max(SHORTEST, room))
         over = _size(frames, fit) - budget
@@ -210,7 +212,7 @@ def fit_of(frames: Sequence[Frame], levels: Mapping[str, Levels], budget: int) -
         room -= over
 
 
-def _size(frames: Sequence[Frame], fit: Fitted) -> int:
+def _size(frames: Sequence[Frame], fit: FittedSections) -> int:
     """Characters of the longest of these questions."""
     return max(len(rendered.system) + len(rendered.text) for rendered in (frame.filled(fit) for frame in frames))
 
@@ -225,5 +227,5 @@ def _longest(name: str, budget: int) -> Mapping[str, Any]:
     """The longest values that one of THREE can be asked with."""
     text = "x" * _longest_idea(name, budget)
     if name == "assess":
-        return {"near": [Near(place, text, HIGHEST, text) for place in range(1, IDEAS_PER_PROPOSAL + 1)]}
+        return {"near": [NearProposal(place, text, HIGHEST, text) for place in range(1, IDEAS_PER_PROPOSAL + 1)]}
     return {"proposed": [{"number": HIGHEST, "text": text}] * IDEAS_PER_PROPOSAL} if name == "select" else {}

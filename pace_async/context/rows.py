@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from math import sqrt
 from operator import mul
 
-from pace_async.search.results import Results, TriedOut, bare, gain_of
+from pace_async.search.results import ExperimentResult, Results, bare, gain_of
 from pace_async.task import TaskSpec
 
 COLUMNS = 6
@@ -33,7 +33,7 @@ class Row:
     not be told, and puts the candidate behind one with a worse score. `slow`: it took much of the time that an
     evaluation has."""
 
-    tested: TriedOut
+    tested: ExperimentResult
     idea: str = ""
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
     same_as: int | None = None
@@ -45,7 +45,7 @@ class Row:
     slow: bool = False
 
 
-def row_of(view: Results, tested: TriedOut, spec: TaskSpec, seed: float | None = None) -> Row:
+def row_of(view: Results, tested: ExperimentResult, spec: TaskSpec, seed: float | None = None) -> Row:
     """A result as it is shown. `seed` is the score of the task's own program."""
     known = view.ideas.get(tested.idea) if tested.idea is not None else None
     return Row(
@@ -60,7 +60,7 @@ def row_of(view: Results, tested: TriedOut, spec: TaskSpec, seed: float | None =
     )
 
 
-def _over_best(view: Results, tested: TriedOut, seed: float | None) -> float | None:
+def _over_best(view: Results, tested: ExperimentResult, seed: float | None) -> float | None:
     """The gain over the best of the candidates with a lower number, None where it is that over the parent or over 0."""
     before = [score for score in (seed, view.best_before(tested.candidate)) if score is not None]
     gains = [gain for score in before if (gain := gain_of(view.fitness, tested.score, score)) is not None]
@@ -68,7 +68,7 @@ def _over_best(view: Results, tested: TriedOut, seed: float | None) -> float | N
     return None if over in (tested.gain, gain_of(view.fitness, tested.score, 0.0)) else over
 
 
-def as_told(tested: TriedOut, spec: TaskSpec) -> TriedOut:
+def as_told(tested: ExperimentResult, spec: TaskSpec) -> ExperimentResult:
     """The result as a model may see it. A program sees hidden instances, so nothing that it wrote is the cause, unless
     the task's evaluator hides nothing from it and the task allows its words."""
     return tested if spec.feedback or tested.cause == tested.told else replace(tested, cause=tested.told)

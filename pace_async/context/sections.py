@@ -68,7 +68,7 @@ Levels = Callable[[int], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FittedSections:
     """Texts by section. `cut`: a part of the task or the parent is missing."""
 
     texts: Mapping[str, str]
@@ -80,7 +80,7 @@ class Fitted:
         return sum(map(len, self.texts.values()))
 
 
-def fitted(sections: Mapping[str, Levels], budget: int) -> Fitted:
+def fitted(sections: Mapping[str, Levels], budget: int) -> FittedSections:
     """The sections within `budget` characters."""
     whole, texts, levels = max(LEAST, budget), dict[str, str](), dict[str, int]()
     for name, levels_of in sections.items():
@@ -107,7 +107,7 @@ def fitted(sections: Mapping[str, Levels], budget: int) -> Fitted:
             texts[name] = without_middle(texts[name], max(0, budget - total))
             total += len(texts[name])
             cut = True
-    return Fitted(texts, cut)
+    return FittedSections(texts, cut)
 
 
 def without_middle(text: str, longest: int) -> str:

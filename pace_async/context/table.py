@@ -11,9 +11,9 @@ from pace_async.context.figures import digits_for, gain_text, score_text, second
 from pace_async.context.rows import COLUMNS, Row, most_telling
 from pace_async.context.sections import Levels
 from pace_async.context.texts import gist, in_short, one_line
-from pace_async.context.value import Context, UnderWay
+from pace_async.context.value import Context, OngoingTrial
 from pace_async.events import LearnedBefore
-from pace_async.search.results import KnownIdea, TriedOut, counted
+from pace_async.search.results import ExperimentResult, KnownIdea, counted
 
 
 class Size(NamedTuple):
@@ -235,7 +235,7 @@ def earlier_levels(earlier: LearnedBefore | None) -> Levels:
     lines = [
         line(
             Row(
-                TriedOut(
+                ExperimentResult(
                     each.candidate, 0, each.parent, None, each.what, *(each.outcome, each.score, each.gain), each.cause
                 )
             )
@@ -374,7 +374,7 @@ def under_way_levels(context: Context) -> Levels:
     return text
 
 
-def _try_of(each: UnderWay) -> Callable[[int], str]:
+def _try_of(each: OngoingTrial) -> Callable[[int], str]:
     def line(longest: int) -> str:
         idea = f"idea {each.idea}" if each.idea is not None else ""
         where = f"candidate {each.candidate} from {each.parent}" if longest > TITLE or not idea else ""

@@ -19,7 +19,7 @@ from pace_async.events import Advised, LearnedBefore, NotesPage
 from pace_async.search.front import dominates, front_of, least_crowded
 from pace_async.search.novelty import closest, distinct
 from pace_async.search.parents import fitter
-from pace_async.search.results import KnownIdea, Results, TriedOut, bare
+from pace_async.search.results import ExperimentResult, KnownIdea, Results, bare
 from pace_async.search.state import Island, Member
 from pace_async.state.notes import note_seen, page_seen
 from pace_async.state.pools import view_of
@@ -52,7 +52,7 @@ NOT_KNOWN = Surroundings()
 
 
 @dataclass(frozen=True, slots=True)
-class UnderWay:
+class OngoingTrial:
     """What another thread is trying out: its idea by number and `what` it says, or the experiment where the idea is not
     known. `covers` are the ideas that its experiment carries out too."""
 
@@ -90,7 +90,7 @@ class Context:
     lineage: tuple[Row, ...]
     failed: tuple[Row, ...]
     ideas: tuple[KnownIdea, ...]
-    under_way: tuple[UnderWay, ...]
+    under_way: tuple[OngoingTrial, ...]
     tested: int
     scored: int
     untried: int
@@ -153,7 +153,7 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
     seed = first.score if first is not None else None
     earlier = state.memory.earlier
 
-    def judged(tested: TriedOut, same_as: int | None = None) -> Row:
+    def judged(tested: ExperimentResult, same_as: int | None = None) -> Row:
         row = _repeating(_judged(row_of(view, tested, spec, seed), view, spec, best), earlier)
         return row if same_as is None else replace(row, same_as=same_as)
 
@@ -199,7 +199,7 @@ def context_of(state: RunState, spec: TaskSpec, island: Island, parent: Member, 
     )
 
 
-def _on_front(state: RunState, island: Island, view: Results) -> list[TriedOut]:
+def _on_front(state: RunState, island: Island, view: Results) -> list[ExperimentResult]:
     """The least crowded results of the front that the island may see. Empty without objectives."""
     if not island.members[0].costs:
         return []
@@ -223,7 +223,7 @@ def _seed_row(state: RunState, spec: TaskSpec) -> Row | None:
     return Row(replace(first, practice=practice), metrics=shown_metrics(first.metrics, spec))
 
 
-def _worth(view: Results, spec: TaskSpec, member: Member | TriedOut) -> float:
+def _worth(view: Results, spec: TaskSpec, member: Member | ExperimentResult) -> float:
     """What a score comes to. Where a single one says little, it is the mean with that of the second evaluation, if
     there was one, so that a program with luck in the first is not the best for it."""
     tested = view.tested.get(member.candidate)
@@ -390,10 +390,12 @@ def _sentence(advice: Advised, view: Results) -> str:
     return bare(next(own, known.text if known is not None else ""))
 
 
-def _under_way(state: RunState, island: Island, view: Results) -> tuple[UnderWay, ...]:
+def _under_way(state: RunState, island: Island, view: Results) -> tuple[OngoingTrial, ...]:
     """What other threads are trying out."""
     return tuple(
-        UnderWay(advice.lease, advice.parent, advice.idea, _sentence(advice, view) or advice.experiment, advice.covers)
+        OngoingTrial(
+            advice.lease, advice.parent, advice.idea, _sentence(advice, view) or advice.experiment, advice.covers
+        )
         for advice in _advised(state, island)
         if advice.experiment is not None
     )

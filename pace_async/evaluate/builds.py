@@ -20,7 +20,7 @@ from pace_async.evaluate.sandbox import leftovers
 from pace_async.evaluate.sandbox.converse import Job, Process
 from pace_async.evaluate.sandbox.inside.bundle import pack
 from pace_async.evaluate.sandbox.toolchain import Toolchain
-from pace_async.evaluate.sandbox.verdict import Ended, judge, one_line
+from pace_async.evaluate.sandbox.verdict import JobResult, judge, one_line
 from pace_async.events import Outcome
 from pace_async.programs.compiled import digest_as_it_is
 from pace_async.programs.languages import BUILD_FAILED, first_error
@@ -30,7 +30,7 @@ KEPT_BYTES = 256 << 20
 MOST_KEPT = 10_000
 """How many programs' build results are remembered."""
 SCRATCH_MB = 512
-Run = Callable[[Job, Limits], Awaitable[Ended]]
+Run = Callable[[Job, Limits], Awaitable[JobResult]]
 
 
 class BuildFailed(CandidateFault):

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from pace_async.evaluate.base import Evaluation, EvaluationRequest, Limits
-from pace_async.evaluate.metrics import LONGEST_FILE, Left, cut, read, wanted
+from pace_async.evaluate.metrics import LONGEST_FILE, EvaluatorOutput, cut, read, wanted
 from pace_async.evaluate.sandbox import cgroup, leftovers
 from pace_async.evaluate.sandbox.converse import Command, Job
 from pace_async.evaluate.sandbox.inside import python_evaluator
 from pace_async.evaluate.sandbox.inside.bundle import pack
 from pace_async.evaluate.sandbox.python_files import locate
 from pace_async.evaluate.sandbox.toolchain import Toolchain
-from pace_async.evaluate.sandbox.verdict import Ended, judge, one_line
+from pace_async.evaluate.sandbox.verdict import JobResult, judge, one_line
 from pace_async.evaluate.scorer.strict_json import Invalid, parse
 from pace_async.programs.fileset import Program, changed_paths
 from pace_async.programs.text import parted
@@ -87,12 +87,12 @@ class Commands(AbstractContextManager["Commands"]):
         )
         return Job("", "", ["null"], command=command, bar=request.bar)
 
-    def evaluation(self, ended: Ended) -> Evaluation:
+    def evaluation(self, ended: JobResult) -> Evaluation:
         """The evaluation of a run, with what its evaluator reported."""
         evaluation = self._evaluation(ended)
         return evaluation if ended.curve is None else replace(evaluation, curve=ended.curve)
 
-    def _evaluation(self, ended: Ended) -> Evaluation:
+    def _evaluation(self, ended: JobResult) -> Evaluation:
         verdict, spec = judge(ended), self._task.spec
         if verdict.outcome != "ok":
             tail = _last_lines(ended.stderr) if verdict.outcome == "candidate_error" else ""
@@ -101,7 +101,7 @@ class Commands(AbstractContextManager["Commands"]):
             feedback = cut(f"{verdict.detail}\n{tail}") if spec.feedback and tail else ""
             return Evaluation(verdict.outcome, None, ended.seconds, detail, feedback=feedback)
         try:
-            left = Left(_files(verdict.outputs[0]), ended.stdout)
+            left = EvaluatorOutput(_files(verdict.outputs[0]), ended.stdout)
         except Invalid:
             return Evaluation(
                 "suspicious", None, ended.seconds, "the evaluation's result does not have the driver's form"

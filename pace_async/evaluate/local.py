@@ -27,8 +27,8 @@ from pace_async.evaluate.practice import printed
 from pace_async.evaluate.resources import NOTHING_OWNED, Slot
 from pace_async.evaluate.sandbox.converse import Job
 from pace_async.evaluate.sandbox.launch import CandidateRunner
-from pace_async.evaluate.sandbox.verdict import Ended, doubt, judge, one_line
-from pace_async.evaluate.scorer.scorer_client import EvaluatorFailed, Outputs, OverBound, Scored, Scorers
+from pace_async.evaluate.sandbox.verdict import JobResult, doubt, judge, one_line
+from pace_async.evaluate.scorer.scorer_client import EvaluatorFailed, Outputs, OverBound, ScorerResult, Scorers
 from pace_async.evaluate.several import come_to
 from pace_async.programs.compiled import compiled_off_loop, digest_as_it_is, longest_of
 from pace_async.programs.text import parted
@@ -177,7 +177,7 @@ class LocalEvaluator(BackgroundEvaluator):
                 try:
                     scored = await scorer.score(_outputs(request, texts, calls, echoes), so_far=True)
                 except InfrastructureFault as fault:  # the outputs may be to blame: their score will tell
-                    scored = Scored(None, {}, "", fault.detail)
+                    scored = ScorerResult(None, {}, "", fault.detail)
             if scored.raised:
                 await self._say("no_value", f"so_far of the task's evaluator: {one_line(scored.raised)}")
             return scored.score
@@ -189,7 +189,7 @@ class LocalEvaluator(BackgroundEvaluator):
         assert self.parts.scorers is not None, "a command task has its own evaluator"
         return self.parts.scorers
 
-    async def _undisturbed(self, job: Job, limits: Limits) -> Ended:
+    async def _undisturbed(self, job: Job, limits: Limits) -> JobResult:
         """How a build ended. If another cause is possible for the first end, it is built a second time, alone."""
         async with self._slots.one() as slot, self.turns.together():
             ended = await self._run(job, limits, slot)
@@ -198,7 +198,7 @@ class LocalEvaluator(BackgroundEvaluator):
         async with self.turns.alone():
             return await self._run(job, limits, self._slots.first)
 
-    async def _run(self, job: Job, limits: Limits, slot: Slot) -> Ended:
+    async def _run(self, job: Job, limits: Limits, slot: Slot) -> JobResult:
         """Run it with what the slot owns. A caller that is alone may take any slot."""
         runner, variables = self.parts.runner, self.parts.variables
         if slot != NOTHING_OWNED:
@@ -214,7 +214,7 @@ class LocalEvaluator(BackgroundEvaluator):
         if self.parts.say is not None:
             await self.parts.say(kind, detail)
 
-    async def _evaluation_of(self, request: EvaluationRequest, ended: Ended) -> Evaluation:
+    async def _evaluation_of(self, request: EvaluationRequest, ended: JobResult) -> Evaluation:
         if self.parts.commands is not None:
             return come_to(self.task.spec, request.stage, self.parts.commands.evaluation(ended))
         verdict = judge(ended)
@@ -325,7 +325,7 @@ class Turns:
 
 async def score_fairly(
     scorers: Scorers, turns: Turns, outputs: Outputs, disturbed: Callable[[OverBound], Awaitable[None]] | None = None
-) -> Scored:
+) -> ScorerResult:
     """Outputs that exceed a bound of a scorer twice are an invalid score, and no OverBound is raised. Waits for a
     scorer. `disturbed` is called with a failure that the outputs did not cause, for instance of a scorer that hung.
 
@@ -343,7 +343,7 @@ async def score_fairly(
             scored = await fresh.score(outputs)
         except OverBound as again:
             reason = f"scoring its outputs {again.detail}"
-            return Scored(None, {}, reason, reason)
+            return ScorerResult(None, {}, reason, reason)
     if disturbed is not None:
         await disturbed(doubted)
     return scored

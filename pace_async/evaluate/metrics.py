@@ -37,7 +37,7 @@ _ERROR = re.compile(r"^(\w*(?:error|exception)\w*):\n(?!(?:null|none|false|0|\[\
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class EvaluatorOutput:
     """What an evaluator left. `files` are the wanted files of the folder of results: their text, or their size if they
     are too long. `stdout` is the end of its standard output."""
 
@@ -69,7 +69,7 @@ def wanted(spec: TaskSpec) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def read(spec: TaskSpec, left: Left) -> Reading:
+def read(spec: TaskSpec, left: EvaluatorOutput) -> Reading:
     """The evaluation of a program whose evaluator ended well."""
     metrics: Mapping[str, Any] = {}
     try:
@@ -104,7 +104,7 @@ def _metrics_file(spec: TaskSpec) -> str:
     return "" if spec.metrics in (LAST_LINE, PRINTED) else spec.metrics
 
 
-def _metrics(spec: TaskSpec, left: Left) -> Mapping[str, Any]:
+def _metrics(spec: TaskSpec, left: EvaluatorOutput) -> Mapping[str, Any]:
     name = _metrics_file(spec)
     if name:
         return _object(left, name)
@@ -113,7 +113,7 @@ def _metrics(spec: TaskSpec, left: Left) -> Mapping[str, Any]:
     return _last_object(left.stdout, spec.score[0])
 
 
-def _object(left: Left, name: str) -> Mapping[str, Any]:
+def _object(left: EvaluatorOutput, name: str) -> Mapping[str, Any]:
     text = left.files.get(name)
     if text is None:
         raise _Wrong(f"the evaluator left no {name}; if it prints the score, say metrics: {PRINTED} in task.yaml")
@@ -185,7 +185,7 @@ def _parsed(text: str) -> Any:
     return json.loads(text)
 
 
-def _refuse_unless_valid(spec: TaskSpec, metrics: Mapping[str, Any], left: Left) -> None:
+def _refuse_unless_valid(spec: TaskSpec, metrics: Mapping[str, Any], left: EvaluatorOutput) -> None:
     if spec.valid is None:
         return
     file, _, key = spec.valid.rpartition(":")
@@ -272,7 +272,7 @@ def _flat(metrics: Mapping[str, Any], above: str, deep: int) -> Iterator[tuple[s
             yield f"{above}{name}", value
 
 
-def _feedback(spec: TaskSpec, metrics: Mapping[str, Any], left: Left) -> str:
+def _feedback(spec: TaskSpec, metrics: Mapping[str, Any], left: EvaluatorOutput) -> str:
     """The texts that are meant for the author of the next program, where the task allows it."""
     if not spec.feedback:
         return ""

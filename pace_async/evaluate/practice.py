@@ -10,7 +10,7 @@ not used for practice, because the later program could print what an earlier one
 from pace_async.config import EvaluationConfig
 from pace_async.errors import UsageError
 from pace_async.evaluate.sandbox.tiers import Tier
-from pace_async.evaluate.sandbox.verdict import Ended
+from pace_async.evaluate.sandbox.verdict import JobResult
 from pace_async.evaluate.scorer.scorer_client import Scorers
 from pace_async.outside import readable
 from pace_async.task import FULL, PRACTICE, Task
@@ -21,7 +21,7 @@ CONFINES = ("files", "writes")
 """What a sandbox must stop for practice: without it a program leaves files for a later one."""
 
 
-def printed(ended: Ended) -> str:
+def printed(ended: JobResult) -> str:
     """The end of what a program printed, in at most MOST_PRINTED characters. Each stream that has something begins with
     a line of ours."""
     texts = {

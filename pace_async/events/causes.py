@@ -28,7 +28,7 @@ Answers = Literal["parsed", "unparsed", "cut_off"]
 """What became of a rollout's answers. cut_off: one did not end within its longest length, so it was not parsed."""
 
 
-class Answered(NamedTuple):
+class CandidateAnswers(NamedTuple):
     """A candidate and what became of its answers."""
 
     candidate: int

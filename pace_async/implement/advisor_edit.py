@@ -10,7 +10,7 @@ from typing import Any
 from pace_async.context.texts import one_line
 from pace_async.errors import CandidateFault
 from pace_async.implement.answers import in_helper_or_fault, made_of
-from pace_async.implement.base import Experiment, Implemented
+from pace_async.implement.base import Experiment, ImplementedProgram
 from pace_async.implement.edits import WholeBlock, parse
 from pace_async.implement.model_maker import refuse_longer
 from pace_async.programs.languages import language_of
@@ -32,11 +32,11 @@ class AdvisorEdit:
     def __init__(self, task: Task) -> None:
         del task
 
-    async def implement(self, task: Task, parent: Member, experiment: Experiment) -> Implemented:
+    async def implement(self, task: Task, parent: Member, experiment: Experiment) -> ImplementedProgram:
         spec = task.spec
         program = await made_of(experiment.description, parent.program, spec.language, spec.entry)
         refuse_longer(program, spec.longest_program)
-        return Implemented(program)
+        return ImplementedProgram(program)
 
 
 async def read_edit(answer: str, parent: str, language: str) -> str:

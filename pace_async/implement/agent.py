@@ -25,7 +25,7 @@ from pace_async.config import ImplementerConfig
 from pace_async.errors import CandidateFault, InfrastructureFault
 from pace_async.events import ImplementerTry
 from pace_async.implement.agent_folder import OUTPUT, AgentFolders, put, read_program
-from pace_async.implement.agent_presets import NOT_REPORTED, Reported, command_of, cost_of, failure_of
+from pace_async.implement.agent_presets import NOT_REPORTED, ReportedCost, command_of, cost_of, failure_of
 from pace_async.implement.agent_process import AgentEnded, run_agent
 from pace_async.implement.agent_prompt import (
     PROMPT,
@@ -36,7 +36,7 @@ from pace_async.implement.agent_prompt import (
 )
 from pace_async.implement.agent_tree import TEXTS, program_left_in
 from pace_async.implement.answers import made_by_agent, made_in_folder
-from pace_async.implement.base import Experiment, Implemented, Unusable
+from pace_async.implement.base import Experiment, ImplementedProgram, Unusable
 from pace_async.implement.edits import UselessProgram
 from pace_async.implement.file_answers import globs_of
 from pace_async.implement.model_maker import LONGEST_KEPT, refuse_longer, refuse_parent
@@ -62,7 +62,7 @@ class AgentMaker:
         self._ledger = ledger
         self._folders = folders
 
-    async def make(self, task: Task, parent: Member, experiment: Experiment, timeout_s: float) -> Implemented:
+    async def make(self, task: Task, parent: Member, experiment: Experiment, timeout_s: float) -> ImplementedProgram:
         files, again, lease = files_for(task, parent, experiment), bool(experiment.tries), experiment.lease
         if task.spec.has_folder:
             program = Program.of(program_to_change(parent.program, experiment.tries)).files
@@ -79,7 +79,7 @@ class AgentMaker:
                     program = await _program_in(folder, task, parent, experiment)
                     refuse_longer(program, task.spec.longest_program)
                     call.outcome, call.tried = "ok", self._implementer_try(experiment, "ok", program=program)
-                    return Implemented(program, tried=call.tried)
+                    return ImplementedProgram(program, tried=call.tried)
                 except CandidateFault as fault:
                     call.outcome, call.tried = fault.kind, await self._useless(experiment, fault, folder, task)
                     raise Unusable(call.tried) from None
@@ -133,7 +133,7 @@ class _Cost:
     """What a call costs. `price` counts until the command reports a cost."""
 
     price: float
-    reported: Reported = NOT_REPORTED
+    reported: ReportedCost = NOT_REPORTED
     started: bool = True
 
     @property

@@ -24,17 +24,17 @@ LONGEST_SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Reported:
+class ReportedCost:
     """`usd` is the cost, None if no valid one was reported. `mistake` says what is wrong with an invalid one."""
 
     usd: float | None = None
     mistake: str = ""
 
 
-NOT_REPORTED = Reported()
+NOT_REPORTED = ReportedCost()
 
 
-def reported_cost(output: str) -> Reported:
+def reported_cost(output: str) -> ReportedCost:
     """The cost in the last JSON line of `output`."""
     lines = list(json_lines(output))
     last = lines[-1] if lines else {}
@@ -60,15 +60,15 @@ def _object(line: str) -> dict[str, Any] | None:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
-def _cost(name: str, value: object) -> Reported:
+def _cost(name: str, value: object) -> ReportedCost:
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MOST_USD:
-        return Reported(float(value))
+        return ReportedCost(float(value))
     printable = (
         value if isinstance(value, float) and not math.isfinite(value) else json.dumps(value, ensure_ascii=False)
     )
     text = str(printable)
     text = text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 1] + "…"
-    return Reported(None, f"{name} is {text}, and not a number of USD from 0 to {MOST_USD:g}")
+    return ReportedCost(None, f"{name} is {text}, and not a number of USD from 0 to {MOST_USD:g}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class AgentPreset:
 
     command: tuple[str, ...]
     documented: str
-    cost: Callable[[str, ImplementerConfig], Reported]
+    cost: Callable[[str, ImplementerConfig], ReportedCost]
     why: Callable[[str], str]
     login: tuple[str, ...]
     log_in: str
@@ -102,7 +102,7 @@ def command_of(name: str, config: ImplementerConfig) -> tuple[str, ...]:
     return config.command if preset is None else preset.words(model, config)
 
 
-def cost_of(name: str, output: str, config: ImplementerConfig) -> Reported:
+def cost_of(name: str, output: str, config: ImplementerConfig) -> ReportedCost:
     """What the output of a call says about its cost."""
     preset = PRESETS.get(name.partition(":")[0])
     return reported_cost(output) if preset is None else preset.cost(output, config)
@@ -133,7 +133,7 @@ def login_missing(name: str, environment: Mapping[str, str] = os.environ) -> NoL
     return NoLogin(f"no login was found in {', '.join(preset.login)}", preset.log_in)
 
 
-def _of_codex(output: str, config: ImplementerConfig) -> Reported:
+def _of_codex(output: str, config: ImplementerConfig) -> ReportedCost:
     """Codex counts tokens, and no USD: they cost what the settings say. What came from its cache counts in full, so the
     sum is the most that it can be."""
     counts = [_mapping(event.get("usage")) for event in json_lines(output) if event.get("type") == "turn.completed"]
@@ -142,14 +142,14 @@ def _of_codex(output: str, config: ImplementerConfig) -> Reported:
         return NOT_REPORTED
     input_tokens = sum(_number(count.get("input_tokens")) for count in counts)
     output_tokens = sum(_number(count.get("output_tokens")) for count in counts)
-    return Reported((input_tokens * price_in + output_tokens * price_out) / MILLION)
+    return ReportedCost((input_tokens * price_in + output_tokens * price_out) / MILLION)
 
 
-def _of_opencode(output: str, config: ImplementerConfig) -> Reported:
+def _of_opencode(output: str, config: ImplementerConfig) -> ReportedCost:
     """OpenCode prints the USD of each step."""
     steps = [_mapping(event.get("part")) for event in json_lines(output) if event.get("type") == "step_finish"]
     costs = [step["cost"] for step in steps if "cost" in step]
-    return Reported(sum(map(_number, costs))) if costs else NOT_REPORTED
+    return ReportedCost(sum(map(_number, costs))) if costs else NOT_REPORTED
 
 
 def _claude_failed(output: str) -> str:

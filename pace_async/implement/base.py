@@ -26,7 +26,7 @@ class Experiment:
 
 
 @dataclass(frozen=True, slots=True)
-class Implemented:
+class ImplementedProgram:
     """A whole program. `mechanism` names the kind of edit, if the implementer has a name for it. `tried` is the answer
     it came from, if its model can try again after seeing an error."""
 
@@ -46,7 +46,7 @@ class Unusable(CandidateFault):
 class Implementer(Protocol):
     """Turns one experiment into one program. When it returns or raises, the ledger has the cost of its calls."""
 
-    async def implement(self, task: Task, parent: Member, experiment: Experiment) -> Implemented:
+    async def implement(self, task: Task, parent: Member, experiment: Experiment) -> ImplementedProgram:
         """Raises CandidateFault (Unusable for a model's answer) if no program can be made, InfrastructureFault if the
         service failed, BudgetReached if a call does not fit the budget, GaveUp if no service answered within the
         patience."""

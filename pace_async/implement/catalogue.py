@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from pace_async.errors import CandidateFault, UsageError
 from pace_async.events.causes import NAMES_NO_MECHANISM, NAMES_NO_OPTION
-from pace_async.implement.base import Experiment, Implemented
+from pace_async.implement.base import Experiment, ImplementedProgram
 from pace_async.programs.compiled import hash_off_loop
 from pace_async.programs.languages import LANGUAGES, PYTHON, Language
 from pace_async.programs.text import assigned, assignments
@@ -207,11 +207,11 @@ class CatalogImplementer:
         self._catalogue = load_catalogue(task.catalogue_path)
         self._language = task.spec.written_in
 
-    async def implement(self, task: Task, parent: Member, experiment: Experiment) -> Implemented:
+    async def implement(self, task: Task, parent: Member, experiment: Experiment) -> ImplementedProgram:
         edit = find_edit(self._catalogue, experiment.description)
         before, block, after = editable(parent.program)
         program = before + apply_edit(block, edit, self._language) + after
         language = self._language.name
         if await hash_off_loop(program, language) == await hash_off_loop(parent.program, language):
             raise CandidateFault("unchanged", f"{edit.assigned} is {edit.option} already")
-        return Implemented(program, mechanism=edit.mechanism)
+        return ImplementedProgram(program, mechanism=edit.mechanism)

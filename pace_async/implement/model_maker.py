@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pace_async.errors import CandidateFault, InfrastructureFault
 from pace_async.events import ImplementerTry
 from pace_async.implement.answers import made_of
-from pace_async.implement.base import Experiment, Implemented, Unusable
+from pace_async.implement.base import Experiment, ImplementedProgram, Unusable
 from pace_async.implement.edits import UselessProgram
 from pace_async.implement.file_answers import globs_of
 from pace_async.implement.prompts import messages_for, seen_program
@@ -37,7 +37,7 @@ class ModelMaker:
         self._ledger = ledger
         self._max_tokens = max_tokens
 
-    async def make(self, task: Task, parent: Member, experiment: Experiment, timeout_s: float) -> Implemented:
+    async def make(self, task: Task, parent: Member, experiment: Experiment, timeout_s: float) -> ImplementedProgram:
         messages = messages_for(task, parent, experiment)
         limit = self._max_tokens
         async with billed(self._chat, self._ledger, IMPLEMENTER, experiment.lease, messages, limit) as bill:
@@ -55,7 +55,7 @@ class ModelMaker:
                 raise Unusable(bill.tried) from None
             deviation = deviation_in(wrote) or deviation_before(experiment.tries)
             bill.tried = self._implementer_try(experiment, "ok", deviation, program)
-            return Implemented(program, tried=bill.tried)
+            return ImplementedProgram(program, tried=bill.tried)
 
     def _implementer_try(
         self, experiment: Experiment, outcome: str, detail: str = "", program: str | None = None, answer: str = ""

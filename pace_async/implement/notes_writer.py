@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from pace_async.config import Config, ProviderConfig
-from pace_async.context.questions import Rendered
+from pace_async.context.questions import RenderedQuestion
 from pace_async.errors import CandidateFault, InfrastructureFault, PaceBug, UsageError
 from pace_async.events import IdeasLeft, NotesPage
 from pace_async.implement.shares import parse_shares
@@ -45,7 +45,7 @@ class NotesWriter:
         self._seed = seed
         self._max_tokens, self._timeout_s = settings.longest_answer, settings.timeout_s
 
-    async def write(self, question: Rendered, lease: int, read: Callable[[str], NotesPage | IdeasLeft]) -> None:
+    async def write(self, question: RenderedQuestion, lease: int, read: Callable[[str], NotesPage | IdeasLeft]) -> None:
         """Ask, and commit what is written with its cost in one transaction. `read` makes the fact of the answer in the
         moment of the commit. Raises BudgetReached before the call, CandidateFault, as `read` does, if the answer is not
         what was asked for, and InfrastructureFault if the service failed or the answer must not be stored."""

@@ -6,7 +6,7 @@ from typing import Protocol
 from pace_async.config import FaultsConfig, ImplementerConfig
 from pace_async.errors import CandidateFault
 from pace_async.events import ImplementerCalled
-from pace_async.implement.base import Experiment, Implemented, Implementer
+from pace_async.implement.base import Experiment, ImplementedProgram, Implementer
 from pace_async.providers.base import IMPLEMENTER, CallLedger, Share
 from pace_async.providers.pool import CallLimits, ModelPool, ModelQuestion
 from pace_async.search.state import Member
@@ -16,7 +16,7 @@ from pace_async.task import Task
 class Maker(Protocol):
     """Makes one try."""
 
-    async def make(self, task: Task, parent: Member, experiment: Experiment, timeout_s: float) -> Implemented:
+    async def make(self, task: Task, parent: Member, experiment: Experiment, timeout_s: float) -> ImplementedProgram:
         """Raises CandidateFault (Unusable for a model's answer), CallFailed, BudgetReached, and InfrastructureFault for
         an answer that must not be stored."""
         ...
@@ -31,10 +31,10 @@ class BuiltIn:
         self._implementer = implementer
         self._ledger = ledger
 
-    async def make(self, task: Task, parent: Member, experiment: Experiment, timeout_s: float) -> Implemented:
+    async def make(self, task: Task, parent: Member, experiment: Experiment, timeout_s: float) -> ImplementedProgram:
         return await self.implement(task, parent, experiment)
 
-    async def implement(self, task: Task, parent: Member, experiment: Experiment) -> Implemented:
+    async def implement(self, task: Task, parent: Member, experiment: Experiment) -> ImplementedProgram:
         began = time.perf_counter()
         outcome = "ok"
         try:
@@ -64,8 +64,8 @@ class ImplementerPool:
         self._makers = makers
         self._pool = ModelPool(shares, ledger, seed, CallLimits.of(config, faults), IMPLEMENTER)
 
-    async def implement(self, task: Task, parent: Member, experiment: Experiment) -> Implemented:
-        async def ask(model: str, timeout_s: float) -> Implemented:
+    async def implement(self, task: Task, parent: Member, experiment: Experiment) -> ImplementedProgram:
+        async def ask(model: str, timeout_s: float) -> ImplementedProgram:
             return await self._makers[model].make(task, parent, experiment, timeout_s)
 
         return await self._pool.answer(ModelQuestion(experiment.lease, ask, experiment.model))

@@ -13,7 +13,7 @@ from pace_async.context.briefing import HIDDEN, Briefing, without_needs
 from pace_async.context.figures import score_text
 from pace_async.context.files import files_levels, files_text
 from pace_async.context.practice import practice_text
-from pace_async.context.questions import Rendered
+from pace_async.context.questions import RenderedQuestion
 from pace_async.context.texts import answer_form, fence_for, fenced, one_line, resources, size_text
 from pace_async.events import ImplementerTry, Outcome
 from pace_async.events.complaint import complaint, of_evaluator
@@ -120,7 +120,7 @@ def messages_for(task: Task, parent: Member, experiment: Experiment) -> Messages
     return ({"role": "system", "content": _system(spec, parent.program)}, {"role": "user", "content": user})
 
 
-def question_for(task: Task, parent: Member, experiment: Experiment, briefing: Briefing) -> Rendered:
+def question_for(task: Task, parent: Member, experiment: Experiment, briefing: Briefing) -> RenderedQuestion:
     """The same from the templates, with all that the briefing has."""
     spec = task.spec
     program = program_to_change(parent.program, experiment.tries)

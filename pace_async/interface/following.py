@@ -11,7 +11,7 @@ from pace_async.interface.opening import open_anywhere
 
 if TYPE_CHECKING:
     from pace_async.population.reading.following import Following
-    from pace_async.population.reading.journal import Entered
+    from pace_async.population.reading.journal import JournalEntry
 
 LOOK_S = 0.5
 """Between two looks whether a process still drives the run, or whether a run that begins has its database yet."""
@@ -34,7 +34,7 @@ async def events_of(
     following: Following | None = None
     with ExitStack() as stack:
         while True:
-            over, entries = not await anyio.to_thread.run_sync(goes_on), list["Entered"]()
+            over, entries = not await anyio.to_thread.run_sync(goes_on), list["JournalEntry"]()
             try:
                 following = following or _follower(stack, run, after)
                 entries = await anyio.to_thread.run_sync(_some, following)
@@ -60,11 +60,11 @@ def _follower(stack: ExitStack, run: str, after: int) -> "Following":
     return Following(reader, after, texts=True)
 
 
-def _some(following: "Following") -> "list[Entered]":
+def _some(following: "Following") -> "list[JournalEntry]":
     return list(islice(following.news(), BATCH))
 
 
-def _event(entry: "Entered") -> dict[str, Any]:
+def _event(entry: "JournalEntry") -> dict[str, Any]:
     """The fact as `events.jsonl` has it, with its number."""
     from pace_async.events import RunHeader
     from pace_async.observe.followed import stop_of

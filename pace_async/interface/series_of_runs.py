@@ -10,7 +10,7 @@ from pace_async.errors import Interrupted, PaceError, RunLocked
 if TYPE_CHECKING:
     from pace_async.config import Config
     from pace_async.runtime.series import Series
-    from pace_async.runtime.start.launch import Shown
+    from pace_async.runtime.start.launch import Observers
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def with_folder(config: "Config", number: int, run_dir: Path | None) -> "Series"
     return made(series)
 
 
-def drive(series: "Series", changes: Mapping[str, object], shown: "Shown", *, despite_loss: bool = False) -> Ended:
+def drive(series: "Series", changes: Mapping[str, object], shown: "Observers", *, despite_loss: bool = False) -> Ended:
     """Run what is missing, in the order of the seeds, until a run is interrupted. With changes of the settings also
     those go on that ended. Raises PaceError."""
     from pace_async.population.lock import RunLock

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from pace_async.events import RunHeader
-    from pace_async.events.causes import Answered
+    from pace_async.events.causes import CandidateAnswers
     from pace_async.interface.documents import BestProgram, FrontShown, NotesShown, Status
     from pace_async.population.lock import Holder
     from pace_async.population.reading.reader import Reader
@@ -94,7 +94,9 @@ def _few_scores(status: Mapping[str, Any], run: str) -> str | None:
     return None if diagnosis is None else diagnosis.sentence
 
 
-def _parses(header: "RunHeader", outcomes: Mapping[str, int], recent: "Sequence[Answered]", run: str) -> dict[str, Any]:
+def _parses(
+    header: "RunHeader", outcomes: Mapping[str, int], recent: "Sequence[CandidateAnswers]", run: str
+) -> dict[str, Any]:
     """The share of candidates whose answers parse, of all and of the last ones, and the alarm if it has fallen or is
     low. Nulls and an empty text for an advisor that has no model."""
     from pace_async.observe.parse_rate import alarm_of, answers_of, lately, parse_rate, share_text

@@ -23,7 +23,7 @@ from pace_async.learn.memory import OUT_OF_MEMORY, further_remedies, halving_hel
 from pace_async.learn.rank_processes import RankProcesses
 from pace_async.learn.settings import TrainerConfig
 from pace_async.replay.groupfile import read_digested
-from pace_async.transfer import Shared, Table, Transfer
+from pace_async.transfer import SharedBuffer, Table, Transfer
 
 BEAT_S = 5.0
 """Seconds between heartbeats of a working child."""
@@ -166,7 +166,7 @@ class ProcessLearner:
                 _blame_setting(answer)
                 raise InfrastructureFault("transfer_broken", answer["refused"])
 
-    async def share(self, version: int, table: Table) -> Shared:
+    async def share(self, version: int, table: Table) -> SharedBuffer:
         """As `publish.base.Sharer.share`. Also raises UsageError if the model cannot be read from memory."""
         async with self._turn:
             if self._weights is None or version != self.version:
@@ -175,7 +175,7 @@ class ProcessLearner:
             if "refused" in answer:
                 _blame_setting(answer)
                 raise InfrastructureFault("share_failed", answer["refused"])
-            return Shared.from_json(answer["shared"])
+            return SharedBuffer.from_json(answer["shared"])
 
     def end_share(self, *, closed: bool) -> None:
         """As `publish.base.Sharer.end_share`. The child learns it with its next request."""
@@ -284,7 +284,7 @@ async def _tell_nobody(fault: InfrastructureFault) -> None:
 
 
 def replay_in_words(version: int, replayed: Mapping[str, Any]) -> str:
-    """What a replay that was not exact means. `replayed` has the fields of `replayed.Replayed`."""
+    """What a replay that was not exact means. `replayed` has the fields of `replayed.ReplayResult`."""
     steps = f"{replayed['steps']} steps were repeated to rebuild version {version}"
     if replayed["differed"] is None:
         return (

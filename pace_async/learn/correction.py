@@ -51,7 +51,7 @@ class Correction:
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
+class TokenWeights:
     """For each token: its weight, whether the cap truncated it, whether its log-ratio is broken."""
 
     weights_BT: Floats
@@ -90,7 +90,7 @@ def weigh(
     rule: Correction,
     *,
     kept_BT: Booleans | None = None,
-) -> Weighed:
+) -> TokenWeights:
     """Weights of the tokens of some calls, one call per row. Invalid tokens have weight 0. Ages are >= 0. `kept_BT` is
     part of what `selection` found for the whole group. None: these calls are the group."""
     kind = CORRECTIONS[rule.kind]
@@ -109,7 +109,7 @@ def weigh(
         log_weights_BT = kind.load()(safe_BT, log_cap_BT)
     if kind.selects:
         counts_BT &= selection([log_ratio_BT], [valid_BT], rule)[0] if kept_BT is None else kept_BT
-    return Weighed(np.where(counts_BT, np.exp(log_weights_BT), 0.0), truncated_BT, broken_BT)
+    return TokenWeights(np.where(counts_BT, np.exp(log_weights_BT), 0.0), truncated_BT, broken_BT)
 
 
 def selection(log_ratios: Sequence[Floats], valid: Sequence[Booleans], rule: Correction) -> list[Booleans]:

@@ -18,9 +18,9 @@ from pace_async.learn.base import RESTORED
 from pace_async.learn.head import OwnHead
 from pace_async.learn.lengths import TooLong
 from pace_async.learn.ranks import ALONE, Ranks
-from pace_async.learn.rebuild import Made
+from pace_async.learn.rebuild import StepRecord
 from pace_async.learn.released import free_released
-from pace_async.learn.replayed import Replayed, continue_from, repeats
+from pace_async.learn.replayed import ReplayResult, continue_from, repeats
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.steady import RandomPasses
 from pace_async.learn.store import LearnerStore
@@ -64,7 +64,7 @@ class Lineage:
         self._store = LearnerStore(model, out)
         self._trainer: GroupTrainer | None = None
         self._repeats: bool | None = None
-        self.replayed: Replayed | None = None
+        self.replayed: ReplayResult | None = None
         """How the last start repeated steps. None: it repeated none."""
 
     def start(
@@ -101,7 +101,7 @@ class Lineage:
                     f"group {group.number} once made version {self.version + 1}, but now {result.reason}"
                 )
             self.version += 1
-            step = Made(self.version, digest, result.metrics, time.perf_counter() - began)
+            step = StepRecord(self.version, digest, result.metrics, time.perf_counter() - began)
             if _is_kept(group) and not any(other.version == self.version for other in self._store.checkpoints()):
                 self._store.save_checkpoint(self.trainer, step)
             replayed(self.version)
@@ -139,7 +139,7 @@ class Lineage:
                 group.update, group.update, digest, None, result.reason, result.metrics, result.seconds, oldest
             )
         self.version += 1
-        record = Made(self.version, digest, result.metrics, time.perf_counter() - began)
+        record = StepRecord(self.version, digest, result.metrics, time.perf_counter() - began)
         self._store.save_version(self.trainer, record)
         if self.version % self.settings.checkpoint_every == 0 or _is_kept(group):
             self._store.save_checkpoint(self.trainer, record)
@@ -161,12 +161,12 @@ class Lineage:
         print(f"{device} gives the same gradient twice: {'yes' if same else 'no'}", file=sys.stderr)
         return same
 
-    def _compared(self, version: int, steps: int, *, sound: bool) -> Replayed:
+    def _compared(self, version: int, steps: int, *, sound: bool) -> ReplayResult:
         """Go on from the files of the version, if they are there."""
         if not sound:
-            return Replayed(steps, 0, None, self._repeats)
+            return ReplayResult(steps, 0, None, self._repeats)
         differed, total = continue_from(self.trainer, self._store.weights(version))
-        return Replayed(steps, total, differed, self._repeats)
+        return ReplayResult(steps, total, differed, self._repeats)
 
     def _take(self, group: Group, path: Path, digest: str) -> StepResult:
         """Make the next version in memory, by a step or from an earlier version."""
@@ -189,7 +189,7 @@ class Lineage:
         except TooLong as refusal:
             raise GroupRefused(str(refusal), setting=True) from None
 
-    def _sound(self, record: Made) -> bool:
+    def _sound(self, record: StepRecord) -> bool:
         return self._store.is_sound(self._store.checkpoint(record.version))
 
     def _load(self, version: int) -> None:
@@ -210,7 +210,7 @@ class Lineage:
         except (OSError, ValueError) as error:
             raise GroupRefused(str(error), unreadable=True) from None
 
-    def _outcome(self, record: Made) -> Outcome:
+    def _outcome(self, record: StepRecord) -> Outcome:
         weights = str(self._store.weights(record.version))
         oldest = self._store.oldest_needed
         return Outcome(
@@ -223,7 +223,7 @@ def _is_kept(group: Group) -> bool:
     return group.restores is not None or group.update + 1 in group.keeps
 
 
-def _belongs(record: Made, groups: Sequence[Path], after: int) -> bool:
+def _belongs(record: StepRecord, groups: Sequence[Path], after: int) -> bool:
     """Whether this history made the checkpoint. A missing or damaged group file does not count against it."""
     if not after <= record.version <= after + len(groups):
         return False

@@ -6,14 +6,14 @@ same `id`:
     {"id": 1, "start": [GROUP FILE, …], "after": a}   the groups that made versions a + 1, a + 2, …. The answer
                                           {"version", "weights", "replayed"} follows once the learner is at the last
                                           one. Before it come {"reached": v} for the loaded checkpoint and for each
-                                          repeated step. "replayed" has the fields of `replayed.Replayed` if repeated
-                                          steps may have given other weights than are served, else null
+                                          repeated step. "replayed" has the fields of `replayed.ReplayResult` if
+                                          repeated steps may have given other weights than are served, else null
     {"id": 2, "train": GROUP FILE}        answer: the fields of `lineage.Outcome`
     {"id": 3, "prompt": [token id, …], "completion": [token id, …]}   answer: {"logprobs": [nats, …]}, one for each
                                           token of the completion, under the current version
     {"id": 4, "send": fields of `transfer.Transfer`}   answer: {"sent": true}, once the other end has all tensors of
                                           the current version
-    {"id": 5, "share": fields of `transfer.Table`}   answer: {"shared": `Shared.to_json`}. The current version is
+    {"id": 5, "share": fields of `transfer.Table`}   answer: {"shared": `SharedBuffer.to_json`}. The current version is
                                           shared until a request has "unshare", whether its reader has closed it
     {"id": 6, "ping": true}               answer: {"here": true}
 

@@ -17,7 +17,7 @@ from pace_async.weights import COMPLETE, is_complete
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class StepRecord:
     """Record of the step that made a version from the one before it. `digest` is that of its group."""
 
     version: int
@@ -35,14 +35,14 @@ def given_optimizer(out: Path) -> Path:
     return out / "given"
 
 
-def made_in(folder: Path) -> Made | None:
+def made_in(folder: Path) -> StepRecord | None:
     """The record of a complete version or checkpoint, None for another folder. Raises ValueError if the disk changed
     the record."""
     if not folder.name.isdigit() or not is_complete(folder):
         return None
     try:
         record = cast("dict[str, Any]", json.loads((folder / COMPLETE).read_text()))
-        return Made(**record)
+        return StepRecord(**record)
     except TypeError as error:
         raise ValueError(f"{folder / COMPLETE} is damaged: {error}") from None
 

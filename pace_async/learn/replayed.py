@@ -30,7 +30,7 @@ _ROLLOUTS, _PROMPT, _ANSWER = 4, 48, 80
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class ReplayResult:
     """Result of a replay of `steps` steps. `differed`: number of weights that were not what was served, of `weights`.
     None: the files of the served version are gone, so nothing was compared. `repeats`: whether the device gave one
     gradient twice when the learner started. None: not tested, as on a CPU."""

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 
 from pace_async.learn.batch import MicroBatch
-from pace_async.learn.correction import Weighed
+from pace_async.learn.correction import TokenWeights
 from pace_async.learn.ranks import Ranks
 from pace_async.learn.ratios import TokenFacts
 
@@ -21,7 +21,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ForwardPass:
     """Results of one micro-batch's forward pass. `reference_BT` are the logprobs of version 0, or None. `arguments` are
     those of the pass, without the model."""
 
@@ -29,7 +29,7 @@ class Seen:
     logprobs_BT: torch.Tensor
     entropies_BT: torch.Tensor
     reference_BT: torch.Tensor | None
-    weighed: Weighed
+    weighed: TokenWeights
 
 
 def array(tensor: torch.Tensor) -> Floats:
@@ -51,7 +51,7 @@ class GroupFacts:
     reference_N: Floats | None
 
 
-def group_facts(batches: Sequence[MicroBatch], passes: Sequence[Seen], ranks: Ranks) -> GroupFacts:
+def group_facts(batches: Sequence[MicroBatch], passes: Sequence[ForwardPass], ranks: Ranks) -> GroupFacts:
     """The facts of a group from this rank's micro-batches and those of the other ranks. Needs all ranks."""
     everyone = ranks.gathered(_own(batches, passes))
     references = [own.reference_N for own in everyone if own.reference_N is not None]
@@ -66,7 +66,7 @@ def group_facts(batches: Sequence[MicroBatch], passes: Sequence[Seen], ranks: Ra
     )
 
 
-def _own(batches: Sequence[MicroBatch], passes: Sequence[Seen]) -> GroupFacts:
+def _own(batches: Sequence[MicroBatch], passes: Sequence[ForwardPass]) -> GroupFacts:
     masks = [batch.answer_BT.astype(bool) for batch in batches]
 
     def flat(arrays: Sequence[Any], dtype: Any) -> Any:

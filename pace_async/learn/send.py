@@ -40,7 +40,7 @@ class NcclGroup(Protocol):
         ...
 
 
-class Described(Protocol):
+class TensorLayout(Protocol):
     """Name, type (torch's spelling) and shape of each tensor of a version: `Transfer` and `Table`."""
 
     @property
@@ -57,7 +57,7 @@ class Source:
     """The tensors of a version in the learner's memory, which may be read repeatedly. Each is rounded to the version's
     type as it is read, exactly as it was when the version was written. Raises CannotSend."""
 
-    def __init__(self, tensors: Mapping[str, torch.Tensor], version: Described) -> None:
+    def __init__(self, tensors: Mapping[str, torch.Tensor], version: TensorLayout) -> None:
         described = zip(version.names, version.dtypes, version.shapes, strict=True)
         self._tensors: list[tuple[str, torch.Tensor, torch.dtype]] = []
         for name, dtype, shape in described:

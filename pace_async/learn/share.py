@@ -1,8 +1,8 @@
 """The learner's end of a push on one card: a copy of the version in one buffer, which the engine opens.
 
-The engine gets the fields of a handle (`transfer.Shared`), nothing pickled. On a card the handle is CUDA's, by torch.
-On the processor the buffer is an anonymous file, which has no name that a killed process could leave behind. It is
-sealed once it is written: the kernel lets nobody change it.
+The engine gets the fields of a handle (`transfer.SharedBuffer`), nothing pickled. On a card the handle is CUDA's, by
+torch. On the processor the buffer is an anonymous file, which has no name that a killed process could leave behind. It
+is sealed once it is written: the kernel lets nobody change it.
 
 A version is shared until `end`. torch frees a buffer of a card only after its reader has closed it. A reader that died
 never does. So a buffer whose reader is not known to have closed it is kept for the versions after it, and at most one
@@ -20,7 +20,7 @@ from typing import Any, cast
 import torch
 
 from pace_async.learn.send import Source
-from pace_async.transfer import CardHandle, HostHandle, Shared, Table, laid_out
+from pace_async.transfer import CardHandle, HostHandle, SharedBuffer, Table, laid_out
 
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE if hasattr(fcntl, "F_SEAL_WRITE") else 0
 
@@ -38,7 +38,7 @@ class SharedVersion:
         self._shares_card = False
         self._lost = False
 
-    def share(self, tensors: Mapping[str, torch.Tensor], table: Table) -> Shared:
+    def share(self, tensors: Mapping[str, torch.Tensor], table: Table) -> SharedBuffer:
         """Copy the tensors of `table`, in its types, into a buffer and share it. Raises CannotSend, CannotShare."""
         self.end(closed=False)
         source = Source(tensors, table)
@@ -48,7 +48,7 @@ class SharedVersion:
             handle = self._on_host(source, offsets, size) if on_host else self._on_card(source, offsets, size)
         except (OSError, RuntimeError, AttributeError) as error:
             raise CannotShare(f"{size:,} bytes cannot be shared: {error or type(error).__name__}") from error
-        return Shared(handle, size, table.names, table.dtypes, table.shapes, offsets)
+        return SharedBuffer(handle, size, table.names, table.dtypes, table.shapes, offsets)
 
     def end(self, *, closed: bool) -> None:
         """Free the buffer. `closed`: its reader is known to have closed it."""

@@ -22,7 +22,7 @@ import safetensors
 import safetensors.torch
 import torch
 
-from pace_async.learn.rebuild import OPTIMIZER, Made, checkpoints_of, given_optimizer, made_in
+from pace_async.learn.rebuild import OPTIMIZER, StepRecord, checkpoints_of, given_optimizer, made_in
 from pace_async.learn.served_type import as_served, name_type, served_type
 from pace_async.learn.shards import is_sharded, like, whole
 from pace_async.learn.trainer import GroupTrainer
@@ -58,15 +58,15 @@ class LearnerStore:
     def checkpoint(self, version: int) -> Path:
         return self._checkpoints / f"{version:06d}"
 
-    def versions(self) -> list[Made]:
+    def versions(self) -> list[StepRecord]:
         """Records of the complete versions, oldest first."""
         return _records(self._versions)
 
-    def checkpoints(self) -> list[Made]:
+    def checkpoints(self) -> list[StepRecord]:
         """Records of the complete checkpoints, oldest first."""
         return _records(self._checkpoints)
 
-    def save_version(self, trainer: GroupTrainer, record: Made) -> Path:
+    def save_version(self, trainer: GroupTrainer, record: StepRecord) -> Path:
         """Write the version's weights, in the served type if the settings say so. Returns their directory. Raises
         OSError, and ValueError if a weight is NaN or infinite."""
         folder = self.weights(record.version)
@@ -80,7 +80,7 @@ class LearnerStore:
         write_atomically(folder, write, json.dumps(asdict(record)))
         return folder
 
-    def save_checkpoint(self, trainer: GroupTrainer, record: Made) -> None:
+    def save_checkpoint(self, trainer: GroupTrainer, record: StepRecord) -> None:
         """Write weights and optimizer, in float32. Raises as `save_version` does."""
 
         def write(folder: Path) -> None:
@@ -187,8 +187,8 @@ def whole_weights(trainer: GroupTrainer, *, on_card: bool = False) -> dict[str, 
     return state if trainer.ranks.first else {}
 
 
-def _records(folder: Path) -> list[Made]:
-    records: list[Made] = []
+def _records(folder: Path) -> list[StepRecord]:
+    records: list[StepRecord] = []
     for entry in sorted(folder.iterdir()):
         try:
             record = made_in(entry)

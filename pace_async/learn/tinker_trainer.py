@@ -30,7 +30,7 @@ from pace_async.learn.coefficients import coefficients
 from pace_async.learn.rebuild import SAVED
 from pace_async.learn.settings import TrainerConfig
 from pace_async.providers.tinker.paid import TokenMeter
-from pace_async.providers.tinker.service import Adam, Saved, TrainingRun, TrainingService, WeightedCall
+from pace_async.providers.tinker.service import Adam, TrainingRun, TrainingService, VersionAddresses, WeightedCall
 from pace_async.replay.group import Group
 from pace_async.replay.groupfile import read_digested
 
@@ -46,7 +46,7 @@ class SavedVersion:
 
     version: int
     digest: str
-    saved: Saved
+    saved: VersionAddresses
     steps: int
     metrics: dict[str, float]
     seconds: float
@@ -56,7 +56,7 @@ class SavedVersion:
         """What a version's folder says. None if it is not there, or damaged."""
         try:
             document: dict[str, Any] = json.loads((folder / SAVED).read_text("utf-8"))
-            saved = Saved(**document.pop("saved"))
+            saved = VersionAddresses(**document.pop("saved"))
             return cls(saved=saved, **document)
         except (OSError, ValueError, TypeError, KeyError):
             return None
@@ -211,7 +211,7 @@ class TinkerTrainer:
             self._out.mkdir(parents=True, exist_ok=True)
             return []
 
-    async def _adopted(self, name: str) -> Saved | None:
+    async def _adopted(self, name: str) -> VersionAddresses | None:
         """What an earlier attempt at this step has saved. None if there is no complete one."""
         last = self._current().saved.state
         for run in reversed(self._runs()):

@@ -44,7 +44,7 @@ from pace_async.learn.packing import can_pack, packed
 from pace_async.learn.passes import in_half, products_in_float32, recompute
 from pace_async.learn.ranks import ALONE, Ranks
 from pace_async.learn.ratios import off_policy_metrics
-from pace_async.learn.seen import Seen, array, group_facts, log_ratio
+from pace_async.learn.seen import ForwardPass, array, group_facts, log_ratio
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.shards import is_sharded, shard, sum_gradients, whole
 from pace_async.learn.steady import calm, fixed_text, refuse_noise
@@ -82,7 +82,7 @@ class GroupTrainer(GRPOTrainer):
 
     def __init__(self, models: Models, settings: TrainerConfig, out: Path, *, ranks: Ranks = ALONE):
         never_read = cast("Any", Dataset).from_dict({"prompt": [""]})  # the base class requires a dataset
-        self._seen: list[Seen] = []
+        self._seen: list[ForwardPass] = []
         self._batch: MicroBatch | None = None
         self._inputs: dict[str, torch.Tensor] = {}
         self._kept: list[npt.NDArray[np.bool_]] | None = None
@@ -299,7 +299,7 @@ class GroupTrainer(GRPOTrainer):
             with torch.no_grad():
                 reference_BT = self._score(self.reference, *args[1:], **kwargs)[0]
             inputs["ref_per_token_logps"] = reference_BT
-        self._seen.append(Seen((args[1:], kwargs), logprobs_BT, computed[1].detach(), reference_BT, weighed))
+        self._seen.append(ForwardPass((args[1:], kwargs), logprobs_BT, computed[1].detach(), reference_BT, weighed))
         return computed
 
     def _run(self, model: Any, **inputs: Any) -> Any:

@@ -54,7 +54,7 @@ from pace_async.events import (
     VersionPublished,
     cause_of,
 )
-from pace_async.events.causes import FEW_SCORED, Answered, answers_of
+from pace_async.events.causes import FEW_SCORED, CandidateAnswers, answers_of
 from pace_async.events.priced import is_unpriced
 from pace_async.fitness import ranks_above
 from pace_async.frozen_values import changed
@@ -257,8 +257,8 @@ def _state(view: RunView, event: RunStateChanged) -> RunView:
     return _note(view, event.at, "state", formatting.state(event))
 
 
-def _answered(event: Evaluated) -> Answered:
-    return Answered(event.lease, answers_of(event.outcome, event.detail))
+def _answered(event: Evaluated) -> CandidateAnswers:
+    return CandidateAnswers(event.lease, answers_of(event.outcome, event.detail))
 
 
 def _evaluated(view: RunView, event: Evaluated) -> RunView:

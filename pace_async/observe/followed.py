@@ -11,7 +11,7 @@ from typing import Any, Self, get_type_hints
 
 import msgspec
 
-from pace_async.baseline import Beside
+from pace_async.baseline import BaselineComparison
 from pace_async.config import StopConfig
 from pace_async.events import (
     Advised,
@@ -43,7 +43,9 @@ class Followed:
     """A run as of the last fact that was taken. `header` is that of the run, `best_known` the best score known for its
     task, `beside` what is recorded of such runs. `shown` are the last notes that a log shows, at most LAST_NOTES."""
 
-    def __init__(self, header: RunHeader, best_known: float | None = None, beside: Beside | None = None) -> None:
+    def __init__(
+        self, header: RunHeader, best_known: float | None = None, beside: BaselineComparison | None = None
+    ) -> None:
         self.view = RunView(header, stop_of(header), best_known=best_known, beside=beside)
         self.shown: tuple[Note, ...] = ()
         self._islands: dict[int, int] = {}
@@ -60,7 +62,7 @@ class Followed:
         return encode
 
     @classmethod
-    def of(cls, body: bytes, best_known: float | None = None, beside: Beside | None = None) -> Self:
+    def of(cls, body: bytes, best_known: float | None = None, beside: BaselineComparison | None = None) -> Self:
         """The run as it was encoded. Raises ValueError for bytes that this version did not write."""
         header, parts, notes, islands = _DECODER.decode(opened(body))
         followed = cls(header, best_known, beside)

@@ -7,7 +7,7 @@ Invariant: with a snapshot and without, the view is the same (`check_views`).
 from dataclasses import replace
 from typing import Any
 
-from pace_async.baseline import Beside
+from pace_async.baseline import BaselineComparison
 from pace_async.config import StopConfig
 from pace_async.errors import UsageError
 from pace_async.events import RunHeader
@@ -16,7 +16,7 @@ from pace_async.observe.model import RunView
 from pace_async.population.base import Population
 from pace_async.population.reading import following
 from pace_async.population.reading.audit import Check
-from pace_async.population.reading.following import Taken
+from pace_async.population.reading.following import ResumedFollower
 from pace_async.population.reading.reader import Reader
 from pace_async.population.reading.record import RunRecord
 
@@ -28,12 +28,12 @@ OF_A_PROCESS = (
 """The fields of a view that begin anew with a process that goes on with the run. All others are kept."""
 
 
-async def taken_up(run_id: int, population: Population) -> Taken[Followed]:
+async def taken_up(run_id: int, population: Population) -> ResumedFollower[Followed]:
     """The run as of its last fact. Raises UsageError if its journal is damaged."""
     return await population.read(lambda connection: following.taken_up(connection, run_id, as_followed))
 
 
-def begun(reader: Reader, best_known: float | None, beside: Beside | None) -> tuple[Followed, int]:
+def begun(reader: Reader, best_known: float | None, beside: BaselineComparison | None) -> tuple[Followed, int]:
     """A follower of the run as of its newest snapshot, and the number of the last fact in it, 0 before the first."""
 
     def begin(header: RunHeader, view: bytes | None) -> Followed:

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from pace_async.aims import Costs
-from pace_async.baseline import Beside
+from pace_async.baseline import BaselineComparison
 from pace_async.config import StopConfig
 from pace_async.events import CallUnaffordable, Cause, GroupShipped, NodesSeen, Role, RunHeader
-from pace_async.events.causes import Answered
+from pace_async.events.causes import CandidateAnswers
 from pace_async.observe.ledger import Ledger
 from pace_async.observe.roofline import Roofline
-from pace_async.population.reading.curves import Saved
+from pace_async.population.reading.curves import PruningTotals
 
 RUNNERS_UP = 16
 RATE_WINDOW_S = 120.0
@@ -128,7 +128,7 @@ class RunView:
     ended_at: float | None = None
     seed_score: float | None = None
     best_known: float | None = None
-    beside: Beside | None = None
+    beside: BaselineComparison | None = None
     best: Best | None = None
     behind: tuple[Best, ...] = ()
     banned: tuple[int, ...] = ()
@@ -136,9 +136,9 @@ class RunView:
     front: tuple[OnFront, ...] = ()
     candidates: int = 0
     outcomes: Mapping[str, int] = field(default_factory=dict[str, int])
-    recent_answers: tuple[Answered, ...] = ()
+    recent_answers: tuple[CandidateAnswers, ...] = ()
     memoised: int = 0
-    saved: Saved = field(default_factory=Saved)
+    saved: PruningTotals = field(default_factory=PruningTotals)
     causes: Mapping[Cause, int] = field(default_factory=dict[Cause, int])
     finished_here: int = 0
     times: tuple[float, ...] = ()

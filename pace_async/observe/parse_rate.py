@@ -9,7 +9,7 @@ about it. Pure.
 
 from collections.abc import Mapping, Sequence
 
-from pace_async.events.causes import Answered
+from pace_async.events.causes import CandidateAnswers
 from pace_async.population.reading.progress import RECENT
 from pace_async.registry.advisors import advisor_of
 from pace_async.staleness.rollback import GAP, LEVEL, Count, chance
@@ -19,8 +19,8 @@ LOW = 0.25
 
 
 def answers_of(
-    advisor: str, outcomes: Mapping[str, int], recent: Sequence[Answered]
-) -> tuple[Mapping[str, int], Sequence[Answered]]:
+    advisor: str, outcomes: Mapping[str, int], recent: Sequence[CandidateAnswers]
+) -> tuple[Mapping[str, int], Sequence[CandidateAnswers]]:
     """The outcomes and the last candidates that show answers: none for an advisor that has no model."""
     return (outcomes, recent) if advisor_of(advisor).has_model else ({}, ())
 
@@ -31,12 +31,12 @@ def parse_rate(outcomes: Mapping[str, int]) -> float | None:
     return 1 - outcomes.get("unparsed", 0) / done if done else None
 
 
-def lately(recent: Sequence[Answered]) -> float | None:
+def lately(recent: Sequence[CandidateAnswers]) -> float | None:
     """The share over the last candidates, None without one. `recent` says what became of the answers of each."""
     return sum(entry.answers == "parsed" for entry in recent) / len(recent) if recent else None
 
 
-def alarm_of(outcomes: Mapping[str, int], recent: Sequence[Answered], run: str) -> str | None:
+def alarm_of(outcomes: Mapping[str, int], recent: Sequence[CandidateAnswers], run: str) -> str | None:
     """The alarm as a sentence, None where there is none. `recent` are the last RECENT of all, and `run` is the run's
     name as a command takes it."""
     last = Count(len(recent), sum(entry.answers != "parsed" for entry in recent))
@@ -49,7 +49,7 @@ def alarm_of(outcomes: Mapping[str, int], recent: Sequence[Answered], run: str) 
     return f"{last.unparsed} of the last {last.rollouts} answers cannot be parsed{earlier}: {_cause(recent, run)}"
 
 
-def _cause(recent: Sequence[Answered], run: str) -> str:
+def _cause(recent: Sequence[CandidateAnswers], run: str) -> str:
     """Why, and what to do. The last that was cut off is named, if one was."""
     unparsed = [entry for entry in recent if entry.answers != "parsed"]
     cut_off = [entry for entry in unparsed if entry.answers == "cut_off"]
@@ -63,7 +63,7 @@ def _cause(recent: Sequence[Answered], run: str) -> str:
     )
 
 
-def share_text(outcomes: Mapping[str, int], recent: Sequence[Answered]) -> str:
+def share_text(outcomes: Mapping[str, int], recent: Sequence[CandidateAnswers]) -> str:
     """`97 %`, with the last ones beside it where there are more."""
     rate, last = parse_rate(outcomes), lately(recent)
     if rate is None or last is None:

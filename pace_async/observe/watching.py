@@ -12,7 +12,7 @@ from typing import Protocol
 
 import anyio
 
-from pace_async.baseline import Beside
+from pace_async.baseline import BaselineComparison
 from pace_async.errors import UsageError
 from pace_async.events import EpochInForce
 from pace_async.observe.bus import BEAT_S
@@ -33,7 +33,7 @@ PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class ViewUpdate:
     """A view, and the notes since the last look, at first the last LAST_NOTES that a log shows, oldest first."""
 
     view: RunView
@@ -54,14 +54,14 @@ class Source:
         reader: Reader,
         driven: Callable[[], tuple[bool | None, str]],
         best_known: float | None,
-        beside: Beside | None = None,
+        beside: BaselineComparison | None = None,
     ) -> None:
         self._reader, self._driven = reader, driven
         self._best_known, self._beside = best_known, beside
         self._notes: list[Note] = []
         self._begin()
 
-    def look(self) -> Looked:
+    def look(self) -> ViewUpdate:
         """The run now. Raises UsageError if it cannot be read."""
         driven, stalled = self._driven()  # before the facts: a run that ends in between is never shown as cut off
         before = self._following.seq
@@ -76,7 +76,7 @@ class Source:
             self._first, notes = False, self._followed.shown
         if view.ended_at is None and driven is False:
             view = cut_off(view)
-        return Looked(replace(view, stalled=stalled), notes)
+        return ViewUpdate(replace(view, stalled=stalled), notes)
 
     def _begin(self) -> None:
         self._followed, after = begun(self._reader, self._best_known, self._beside)
@@ -87,11 +87,11 @@ class Source:
 class Screen(Protocol):
     """Shows what was looked at."""
 
-    async def show(self, looked: Looked, now: float) -> None:
+    async def show(self, looked: ViewUpdate, now: float) -> None:
         """Show it. `now` in seconds since the epoch."""
         ...
 
-    async def close(self, looked: Looked, now: float) -> None:
+    async def close(self, looked: ViewUpdate, now: float) -> None:
         """Show it for the last time."""
         ...
 
@@ -117,11 +117,11 @@ class FramedScreen:
                 if self._shown is not None:
                     await self._display.refresh(*self._shown)
 
-    async def show(self, looked: Looked, now: float) -> None:
+    async def show(self, looked: ViewUpdate, now: float) -> None:
         self._shown = looked.view, now
         await self._display.refresh(looked.view, now)
 
-    async def close(self, looked: Looked, now: float) -> None:
+    async def close(self, looked: ViewUpdate, now: float) -> None:
         await self._display.close(looked.view, now)
 
 
@@ -132,7 +132,7 @@ class LinesScreen:
         self._output = output
         self._figures_at: int | None = None
 
-    async def show(self, looked: Looked, now: float) -> None:
+    async def show(self, looked: ViewUpdate, now: float) -> None:
         view = looked.view
         if self._figures_at is None:
             lines = snapshot(looked, now)
@@ -148,11 +148,11 @@ class LinesScreen:
     async def obey_keys(self) -> None:
         """No keys."""
 
-    async def close(self, looked: Looked, now: float) -> None:
+    async def close(self, looked: ViewUpdate, now: float) -> None:
         await self._output.drain(2.0)
 
 
-def snapshot(looked: Looked, now: float) -> list[str]:
+def snapshot(looked: ViewUpdate, now: float) -> list[str]:
     """A run in a few lines: what it is, its figures, and the last that happened."""
     view = looked.view
     state = view.state.replace("_", " ")

@@ -13,17 +13,17 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from pace_async.errors import UsageError
-from pace_async.peers.example import Wanted
+from pace_async.peers.example import ImportOptions
 from pace_async.peers.importers import IMPORTERS, looks_like_another
 from pace_async.peers.write import Draft, drafted, refuse_links_outside
 
 _DRAFTS = TypeAdapter(Draft)
-_WANTED = TypeAdapter(Wanted)
+_WANTED = TypeAdapter(ImportOptions)
 
 
 def read_example(peer: str, folder: str, name: str, options: str) -> dict[str, Any]:
-    """For another process: the draft of a task called `name`, as JSON, or why there is none. `options` is a Wanted as
-    JSON."""
+    """For another process: the draft of a task called `name`, as JSON, or why there is none. `options` is an
+    ImportOptions as JSON."""
     try:
         refuse_links_outside(Path(folder))
         return {
@@ -39,7 +39,7 @@ def read_example(peer: str, folder: str, name: str, options: str) -> dict[str, A
         return {"refused": f"{folder} cannot be read: {error.strerror or error}."}
 
 
-def _drafted(peer: str, folder: Path, name: str, options: Wanted) -> Draft:
+def _drafted(peer: str, folder: Path, name: str, options: ImportOptions) -> Draft:
     try:
         return drafted(name, IMPORTERS[peer].load()().read(folder, options), options.include)
     except UsageError:
@@ -56,6 +56,6 @@ def draft_of(reply: Mapping[str, Any], folder: Path) -> Draft:
     return replace(draft, example=replace(draft.example, folder=folder))
 
 
-def wanted_json(options: Wanted) -> str:
+def wanted_json(options: ImportOptions) -> str:
     """For `read_example`."""
     return _WANTED.dump_json(options).decode()

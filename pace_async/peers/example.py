@@ -45,7 +45,7 @@ LANGUAGE_BY_SUFFIX = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ImportOptions:
     """What the user says about an example. Nothing where it is to be found."""
 
     program: str = ""

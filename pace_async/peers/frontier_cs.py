@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from pace_async.errors import UsageError
-from pace_async.peers.example import COPY, Example, Wanted, inside, language_of_program, mapping_of, text_of
+from pace_async.peers.example import COPY, Example, ImportOptions, inside, language_of_program, mapping_of, text_of
 from pace_async.peers.importers import Importer
 from pace_async.peers.slurm import megabytes
 
@@ -51,7 +51,7 @@ class FrontierCS(Importer):
         has_files = (folder / STATEMENT).is_file() and (folder / TESTS).is_dir() and (folder / CONFIG).is_file()
         return has_files and "subtasks" in mapping_of(folder / CONFIG)
 
-    def read(self, folder: Path, options: Wanted) -> Example:
+    def read(self, folder: Path, options: ImportOptions) -> Example:
         """Raises UsageError for a folder that is no such problem, and for an interactive one."""
         if not self.recognises(folder):
             raise UsageError(

@@ -18,7 +18,7 @@ from pace_async.peers.example import (
     COPY,
     INTERFACES,
     Example,
-    Wanted,
+    ImportOptions,
     command_fields,
     evaluator_line,
     find_program,
@@ -71,7 +71,7 @@ class Galapagos(Importer):
         """Whether there is a card with a metric."""
         return (folder / CARD).is_file() and bool({"metric", "metrics"} & set(mapping_of(folder / CARD)))
 
-    def read(self, folder: Path, options: Wanted) -> Example:
+    def read(self, folder: Path, options: ImportOptions) -> Example:
         """Raises UsageError for a folder that is no such task."""
         if not (folder / CARD).is_file():
             raise UsageError(f"{folder} is not a task of Galapagos: it has no {CARD}.")

@@ -16,7 +16,7 @@ from pace_async.registry.base import Entry, Registry, later
 
 if TYPE_CHECKING:
     from pace_async.peers import frontier_cs, galapagos, openevolve, shinka
-    from pace_async.peers.example import Example, Wanted
+    from pace_async.peers.example import Example, ImportOptions
 else:
     frontier_cs, galapagos, openevolve, shinka = later(
         "pace_async.peers", "frontier_cs", "galapagos", "openevolve", "shinka"
@@ -46,7 +46,7 @@ class Importer(Protocol):
         """Whether a folder looks like an example of this project. Raises UsageError if it cannot be read."""
         ...
 
-    def read(self, folder: Path, options: "Wanted") -> "Example":
+    def read(self, folder: Path, options: "ImportOptions") -> "Example":
         """Raises UsageError for a folder that is no such example."""
         ...
 

@@ -15,7 +15,7 @@ from pace_async.peers.example import (
     COPY,
     INTERFACES,
     Example,
-    Wanted,
+    ImportOptions,
     another,
     command_fields,
     evaluator_line,
@@ -73,7 +73,7 @@ class OpenEvolve(Importer):
         """Whether an evaluator there has the function."""
         return bool(_evaluators(folder))
 
-    def read(self, folder: Path, options: Wanted) -> Example:
+    def read(self, folder: Path, options: ImportOptions) -> Example:
         """Raises UsageError for a folder that is no such example."""
         evaluator, functions, more = evaluator_of(folder, options.evaluator)
         config_file, others = _config_file(folder, options.config)

@@ -15,7 +15,7 @@ from pace_async.peers.example import (
     COPY,
     INTERFACES,
     Example,
-    Wanted,
+    ImportOptions,
     another,
     command_fields,
     evaluator_line,
@@ -82,7 +82,7 @@ class Shinka(Importer):
             (folder / name).is_file() and _is_called(folder / name) for name in EVALUATORS
         )
 
-    def read(self, folder: Path, options: Wanted) -> Example:
+    def read(self, folder: Path, options: ImportOptions) -> Example:
         """Raises UsageError for a folder that is no such example."""
         run_file = _run_file(folder)
         constants = constants_of(folder / run_file) if run_file else Constants()

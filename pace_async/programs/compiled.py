@@ -54,7 +54,7 @@ class TooMuchHere(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class CompileResult:
     """Result for a text: the digest of its normal form, and why the compiler refused it, or "". `too_much`: it takes
     more work than a candidate may ask for, so nothing else is known."""
 
@@ -95,12 +95,12 @@ class _Memo(Generic[T]):
                 self._size -= self._kept.popitem(last=False)[1][1]
 
 
-_programs: _Memo[Compiled] = _Memo(REMEMBERED)
+_programs: _Memo[CompileResult] = _Memo(REMEMBERED)
 _sent: _Memo[tuple[Part, ...]] = _Memo(REMEMBERED)
 """Code that another process has made of files."""
 
 
-def known(program: str) -> Compiled | None:
+def known(program: str) -> CompileResult | None:
     """The cached result of a text."""
     return _programs.get(program)
 
@@ -142,7 +142,7 @@ def program_hash(program: str, language: str = PYTHON) -> str:
     return compiled(program, language=language).digest
 
 
-def compiled(program: str, most: int | None = None, language: str = PYTHON) -> Compiled:
+def compiled(program: str, most: int | None = None, language: str = PYTHON) -> CompileResult:
     """Compile `program` without running it. A program in another language than Python is not compiled. Raises only
     TooMuchHere, and only with `most`: if the constants of one part have more characters, or if a text that is not small
     has to be compiled as a whole to find its error. Of a set of files (`fileset`) only the digest is made: a file that
@@ -152,7 +152,7 @@ def compiled(program: str, most: int | None = None, language: str = PYTHON) -> C
         _programs.put(program, result, 0)
         return result
     if language != PYTHON:
-        return Compiled(_digest(f"{language}\n{program.rstrip()}"))
+        return CompileResult(_digest(f"{language}\n{program.rstrip()}"))
     result = known(program)
     if result is None:
         result = _compiled(program, most)
@@ -160,30 +160,30 @@ def compiled(program: str, most: int | None = None, language: str = PYTHON) -> C
     return result
 
 
-def _compiled(program: str, most: int | None) -> Compiled:
+def _compiled(program: str, most: int | None) -> CompileResult:
     files = parted(program)
     try:
         try:
-            return Compiled(_digest(_normal(files, _parts, most)))
+            return CompileResult(_digest(_normal(files, _parts, most)))
         except SyntaxError:  # of a part, which says nothing about the whole
             if most is not None and len(program) > SMALL:
                 raise TooMuchHere from None
-            return Compiled(_digest(_normal(_padded_files(files), lambda text: [text], most)))
+            return CompileResult(_digest(_normal(_padded_files(files), lambda text: [text], most)))
     except SyntaxError as error:
         fault = f"line {error.lineno}: {error.msg}"
     except (ValueError, RecursionError, MemoryError) as error:
         fault = type(error).__name__
-    return Compiled(stripped_digest(program), fault)
+    return CompileResult(stripped_digest(program), fault)
 
 
-def _compiled_set(program: str, most: int | None) -> Compiled:
+def _compiled_set(program: str, most: int | None) -> CompileResult:
     """The digest over each path and the digest of its file, which is that of the normal form for Python."""
     try:
         files = Program.of(program).files
     except NotAProgram as damaged:
-        return Compiled(stripped_digest(program), str(damaged))
+        return CompileResult(stripped_digest(program), str(damaged))
     digests = (compiled(text, most).digest if path.endswith(".py") else _digest(text) for path, text in files.items())
-    return Compiled(_digest("\n".join(f"{digest} {path}" for path, digest in zip(files, digests, strict=True))))
+    return CompileResult(_digest("\n".join(f"{digest} {path}" for path, digest in zip(files, digests, strict=True))))
 
 
 def longest_of(program: str) -> int:
@@ -217,17 +217,17 @@ def stripped(program: str) -> dict[str, Any]:
     return {"digest": stripped_digest(program)}
 
 
-def remember(program: str, examination: Mapping[str, Any]) -> Compiled:
+def remember(program: str, examination: Mapping[str, Any]) -> CompileResult:
     """Take over what another process has `examined`."""
     for (_, text), parts in zip(parted(program), examination["parts"], strict=False):
         code = tuple(Part(int(above), bytes.fromhex(code)) for above, code in parts)
         _sent.put(text, code, sum(len(part.code) for part in code))
-    result = Compiled(str(examination["digest"]), str(examination["fault"]), bool(examination.get("too_much")))
+    result = CompileResult(str(examination["digest"]), str(examination["fault"]), bool(examination.get("too_much")))
     _programs.put(program, result, 0)
     return result
 
 
-async def compiled_off_loop(program: str, language: str = PYTHON) -> Compiled:
+async def compiled_off_loop(program: str, language: str = PYTHON) -> CompileResult:
     """As `compiled`, without blocking the event loop. Raises InfrastructureFault if no process can be started."""
     if language != PYTHON and not is_fileset(program):
         return compiled(program, language=language)
@@ -253,7 +253,7 @@ async def hash_off_loop(program: str, language: str = PYTHON) -> str:
     return (await compiled_off_loop(program, language)).digest
 
 
-async def _given_up(program: str, fault: str) -> Compiled:
+async def _given_up(program: str, fault: str) -> CompileResult:
     try:
         digest = (await in_helper(stripped, program))["digest"]
     except TooMuchWork:

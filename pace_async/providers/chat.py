@@ -28,7 +28,7 @@ from pace_async.outside import LARGEST, counted, sound
 from pace_async.providers.base import ChatAnswer
 from pace_async.providers.failures import CallFailed, failure_of
 from pace_async.providers.prices import Price, listed_price
-from pace_async.providers.received import Received, received, says_error
+from pace_async.providers.received import ProviderReply, received, says_error
 from pace_async.providers.redact import redact
 from pace_async.providers.wire import Exchange, no_second_request, recorded, recording
 
@@ -130,7 +130,7 @@ class LitellmChat:
             **self._config.options,
         }
 
-    def _answer(self, reply: Received, response: Any, seconds: float) -> ChatAnswer:
+    def _answer(self, reply: ProviderReply, response: Any, seconds: float) -> ChatAnswer:
         """Raises CallFailed, with what came, if the service failed in the middle of it."""
         answer = ChatAnswer(
             text=sound(reply.text),
@@ -146,7 +146,7 @@ class LitellmChat:
             raise CallFailed("unfinished", detail, charged=None, answer=answer)
         return answer
 
-    def _cost(self, reply: Received, response: Any) -> float | None:
+    def _cost(self, reply: ProviderReply, response: Any) -> float | None:
         """Cost in USD: litellm's own figure if it has one for these tokens, because it includes caches and tiers."""
         if not reply.counted:
             return None

@@ -34,7 +34,7 @@ TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class ModelCheck:
     """The check of one model: its cost, or the failure."""
 
     model: str
@@ -54,13 +54,13 @@ class Checked:
         return f"{kind} ({detail})" if detail else kind
 
 
-async def check_models(models: Sequence[str], config: ProviderConfig, caller: Caller = IMPLEMENTER) -> list[Checked]:
+async def check_models(models: Sequence[str], config: ProviderConfig, caller: Caller = IMPLEMENTER) -> list[ModelCheck]:
     """Call each model once, with a few retries for transient failures."""
     async with open_chats(models, config) as chats:
         return [await _check(chat, config, caller) for chat in chats]
 
 
-def refuse_unless_ready(checks: Sequence[Checked], stop: StopConfig) -> None:
+def refuse_unless_ready(checks: Sequence[ModelCheck], stop: StopConfig) -> None:
     """Raises UsageError for a problem that a person must solve, GaveUp if no model answers. With a budget a model must
     have a price, and a listed one of 0 must be confirmed: some lists have 0 for what they do not know."""
     for checked in checks:
@@ -84,7 +84,7 @@ def refuse_unless_priced(model: str, caller: Caller, price: Price | None, is_lis
         )
 
 
-async def _check(chat: LitellmChat, config: ProviderConfig, caller: Caller) -> Checked:
+async def _check(chat: LitellmChat, config: ProviderConfig, caller: Caller) -> ModelCheck:
     stamina.instrumentation.set_on_retry_hooks(())  # by default it writes each failure to the terminal
     room = config.longest_answer
     worst = chat.price.worst_case(QUESTION, room) if chat.price is not None else 0.0
@@ -113,7 +113,7 @@ async def _check(chat: LitellmChat, config: ProviderConfig, caller: Caller) -> C
         if missing and (config.api_base is None or "key" in failure.detail.lower()):
             failure = CallFailed("missing_key", failure.detail)
         remedy = _remedy(failure, missing, config, caller)
-        return Checked(chat.model, caller, None, failure, chat.price, remedy, chat.is_listed_free)
+        return ModelCheck(chat.model, caller, None, failure, chat.price, remedy, chat.is_listed_free)
     paid = 0.0 if answer is None else worst if answer.cost_usd is None else answer.cost_usd
     fact = ImplementerChecked(
         model=chat.model,
@@ -124,7 +124,7 @@ async def _check(chat: LitellmChat, config: ProviderConfig, caller: Caller) -> C
         at=time.time(),
         role=caller.role,
     )
-    return Checked(chat.model, caller, fact, None, chat.price, is_listed_free=chat.is_listed_free)
+    return ModelCheck(chat.model, caller, fact, None, chat.price, is_listed_free=chat.is_listed_free)
 
 
 async def _missing_keys(chat: LitellmChat) -> list[str]:

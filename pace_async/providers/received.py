@@ -43,7 +43,7 @@ _NOT_THE_ANSWER = re.compile("think|reason|tool|function|search|citation", re.IG
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class ProviderReply:
     """What came back. `finish` is stop, length, content_filter or a word for a tool's call. `unfinished` says why the
     service failed in the middle, and is empty otherwise. `counted` says whether both numbers of tokens are known, and
     `added` whether more tokens are output than the provider calls so."""
@@ -58,7 +58,7 @@ class Received:
     added: bool
 
 
-def received(body: object, response: object = None) -> Received | None:
+def received(body: object, response: object = None) -> ProviderReply | None:
     """What a provider's `body` says, with litellm's `response` to it, None if litellm could not read it. None if
     neither holds a choice. Without an answer that can be read, it is `unfinished`."""
     source = response if response is not None else body
@@ -76,7 +76,7 @@ def received(body: object, response: object = None) -> Received | None:
     usage = _field(source, "usage")
     prompt, completion, counted, added = _tokens(usage, bool(text or _field(message, "reasoning_content")))
     own = str(_field(choice, "finish_reason") or "stop")
-    return Received(
+    return ProviderReply(
         text=text or "",
         finish=own if ending == "whole" else {"refused": "content_filter", "failed": "error"}.get(ending, ending),
         refused=ending == "refused" or _refuses(message, content),

@@ -8,7 +8,7 @@ from typing import Protocol, TypedDict
 import httpx
 
 from pace_async.errors import InfrastructureFault
-from pace_async.transfer import Offer, Shared, Table, Transfer
+from pace_async.transfer import Offer, SharedBuffer, Table, Transfer
 
 
 class PushFailed(InfrastructureFault):
@@ -88,7 +88,7 @@ class Sender(Holder, Protocol):
 class Sharer(Holder, Protocol):
     """Shares the newest version in its own memory with an engine on its card."""
 
-    async def share(self, version: int, table: Table) -> Shared:
+    async def share(self, version: int, table: Table) -> SharedBuffer:
         """Copy these tensors of the version into a buffer and share it, in place of an earlier one. Raises
         InfrastructureFault."""
         ...

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from pace_async.baseline import Beside, beside_of
+from pace_async.baseline import BaselineComparison, beside_of
 from pace_async.errors import UsageError
 from pace_async.events import IslandActed, RunHeader
 from pace_async.population.reading.account import Account, CompletedCandidate, account_of
-from pace_async.population.reading.candidate_metrics import Measured, measured_of
+from pace_async.population.reading.candidate_metrics import CandidateMetrics, measured_of
 from pace_async.population.reading.front import NO_FRONT, Front, front_of_run
 from pace_async.population.reading.money import Money, money_of
 from pace_async.population.reading.read_facts import actions_of
@@ -41,8 +41,8 @@ class Facts:
     timeline: Timeline | None = None
     money: Money | None = None
     programs: Mapping[int, str] = field(default_factory=dict[int, str])
-    beside: Beside | None = None
-    measured: tuple[Measured, ...] = ()
+    beside: BaselineComparison | None = None
+    measured: tuple[CandidateMetrics, ...] = ()
     front: Front = NO_FRONT
 
     @cached_property

@@ -31,7 +31,7 @@ PARSED_OVER = 40
 """Parts of the run of which each gives one point of the parse rate."""
 
 Points = Sequence[tuple[float, float]]
-Placed = Sequence[tuple[float, ShippedGroup]]
+PlacedGroups = Sequence[tuple[float, ShippedGroup]]
 """Groups with their places on the axis, those without a place left out."""
 
 
@@ -93,7 +93,7 @@ def _panel(axis: Axis, title: str, points: Points, *, steps: bool = False) -> Ma
     return _plot(frame, axis, title, _line(frame, stairs(points) if steps else points))
 
 
-def _measure(placed: Placed, axis: Axis, name: str, title: str) -> Markup:
+def _measure(placed: PlacedGroups, axis: Axis, name: str, title: str) -> Markup:
     """A line that is broken where a group has no value, with a red tick for each skipped group."""
     frame = _frame(axis, [value for _, row in placed if (value := getattr(row, name)) is not None])
     pieces: list[list[tuple[float, float]]] = [[]]
@@ -134,7 +134,7 @@ def _spread(rows: Sequence[tuple[float, RewardsOfGroup]], axis: Axis) -> Markup:
     return _plot(frame, axis, "Spread of the rewards in a group", _line(frame, points))
 
 
-def _aged(placed: Placed, prefix: str) -> dict[int, list[tuple[float, float]]]:
+def _aged(placed: PlacedGroups, prefix: str) -> dict[int, list[tuple[float, float]]]:
     lines: defaultdict[int, list[tuple[float, float]]] = defaultdict(list)
     for x, row in placed:
         for name, value in row.by_age.items():

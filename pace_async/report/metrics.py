@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from pace_async.observe import formatting
-from pace_async.population.reading.candidate_metrics import Measured
+from pace_async.population.reading.candidate_metrics import CandidateMetrics
 from pace_async.report.axes import Frame, path, plot, spread, stairs
 from pace_async.report.markup import Markup, joined, tag
 from pace_async.report.parts import card
@@ -13,16 +13,16 @@ WIDTH, HEIGHT = 460.0, 190.0
 MOST = 24
 """Metrics that are drawn, the first by name."""
 
-_Points = Sequence[tuple[Measured, float]]
+_Points = Sequence[tuple[CandidateMetrics, float]]
 
 
-def names_of(rows: Sequence[Measured]) -> list[str]:
+def names_of(rows: Sequence[CandidateMetrics]) -> list[str]:
     """The names of all metrics in order, without one that is the score of every program."""
     names = sorted({name for row in rows for name in row.metrics})
     return [name for name in names if any(row.metrics.get(name) != row.score for row in rows)]
 
 
-def metrics(rows: Sequence[Measured], candidates: int) -> Markup:
+def metrics(rows: Sequence[CandidateMetrics], candidates: int) -> Markup:
     """The drawings, over as many candidates, or a sentence if the task has no metrics."""
     names = names_of(rows)
     if not names:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from pace_async.baseline import Beside
+from pace_async.baseline import BaselineComparison
 from pace_async.fitness import Fitness
 from pace_async.observe import formatting
 from pace_async.population.reading.account import CompletedCandidate
@@ -80,7 +80,7 @@ def _steps(frame: Frame, rows: tuple[CompletedCandidate, ...]) -> Markup:
     return path(stairs(points), "best")
 
 
-def _recorded(frame: Frame, beside: Beside | None) -> list[Markup]:
+def _recorded(frame: Frame, beside: BaselineComparison | None) -> list[Markup]:
     """The band of the recorded runs, up to their end or the run's."""
     if beside is None or beside.differs:
         return []

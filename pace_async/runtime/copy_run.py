@@ -25,7 +25,7 @@ OWN = {LOCK_NAME, "population.db", "population.db-wal", "population.db-shm", "po
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class RunCopy:
     """The new folder, where its rows are, what was copied of them, and how many files with how many bytes."""
 
     folder: Path
@@ -35,7 +35,7 @@ class Copied:
     bytes: int
 
 
-def copy_run(source: RunPaths, target: str, folder: Path | None = None) -> Copied:
+def copy_run(source: RunPaths, target: str, folder: Path | None = None) -> RunCopy:
     """Copy a run to `target`: the URL of a server's database, with the files in `folder` (by default the run's folder
     with "-copy" appended), or a new folder with a file of its own. Raises UsageError if there is such a folder or run
     already, RunLocked if the run is being driven, GaveUp if a disk or a database fails."""
@@ -71,7 +71,7 @@ def copy_run(source: RunPaths, target: str, folder: Path | None = None) -> Copie
         raise
     finally:
         shutil.rmtree(draft.folder, ignore_errors=True)
-    return Copied(paths.folder, str(place or paths.file), rows, files, size)
+    return RunCopy(paths.folder, str(place or paths.file), rows, files, size)
 
 
 def _files_copied(source: Path, target: Path) -> tuple[int, int]:

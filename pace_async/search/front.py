@@ -13,7 +13,7 @@ import numpy as np
 from pace_async.aims import Costs
 
 
-class Valued(Protocol):
+class FrontMember(Protocol):
     """What stands on a front: something that belongs to a candidate and has its costs."""
 
     @property
@@ -22,7 +22,7 @@ class Valued(Protocol):
     def costs(self) -> Costs: ...
 
 
-V = TypeVar("V", bound=Valued)
+V = TypeVar("V", bound=FrontMember)
 
 
 def dominates(a: Costs, b: Costs) -> bool:

@@ -51,7 +51,7 @@ class KnownIdea:
 
 
 @dataclass(frozen=True, slots=True)
-class TriedOut:
+class ExperimentResult:
     """One experiment and its result. `idea` is a number, `covers` are other ideas that the experiment has answered, by
     the advisor's word. `parent` is the candidate that was changed. `program` is a key that equal programs share, empty
     without one. `score` is None
@@ -98,7 +98,7 @@ class Results:
 
     fitness: Fitness
     ideas: dict[int, KnownIdea] = field(default_factory=dict[int, KnownIdea])
-    tested: dict[int, TriedOut] = field(default_factory=dict[int, TriedOut])
+    tested: dict[int, ExperimentResult] = field(default_factory=dict[int, ExperimentResult])
     worth: list[tuple[float, int]] = field(default_factory=list[tuple[float, int]])
     ages: list[int] = field(default_factory=list[int])
     untried: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
@@ -113,7 +113,7 @@ class Results:
     repeated: list[str] = field(default_factory=list[str])
 
     @classmethod
-    def of(cls, fitness: Fitness, ideas: Iterable[KnownIdea], tested: Iterable[TriedOut]) -> "Results":
+    def of(cls, fitness: Fitness, ideas: Iterable[KnownIdea], tested: Iterable[ExperimentResult]) -> "Results":
         """What proposing and adding these gives, in a fraction of the time. No idea and no candidate comes twice."""
         results = cls(
             fitness, {idea.number: idea for idea in ideas}, {experiment.candidate: experiment for experiment in tested}
@@ -161,7 +161,7 @@ class Results:
         if not is_answered:
             insort(self.untried, (idea.last, idea.number))
 
-    def add(self, result: TriedOut) -> None:
+    def add(self, result: ExperimentResult) -> None:
         """Take in a result. One that is there already stays as it is."""
         if result.candidate in self.tested:
             return
@@ -204,9 +204,9 @@ class Results:
                 results.add(experiment)
         return results
 
-    def best(self, count: int) -> list[TriedOut]:
+    def best(self, count: int) -> list[ExperimentResult]:
         """The best results, one for each score: of equal ones the first."""
-        experiments: list[TriedOut] = []
+        experiments: list[ExperimentResult] = []
         last: float | None = None
         for key, candidate in self.worth:
             if len(experiments) >= count:
@@ -216,17 +216,17 @@ class Results:
             last = key
         return experiments
 
-    def recent(self, count: int) -> list[TriedOut]:
+    def recent(self, count: int) -> list[ExperimentResult]:
         """The newest results, the newest first."""
         return [self.tested[candidate] for candidate in reversed(self.ages[-count:])] if count else []
 
-    def failed_from(self, parent: int, count: int) -> list[TriedOut]:
+    def failed_from(self, parent: int, count: int) -> list[ExperimentResult]:
         """Experiments without a score on this parent, the newest first, and then on those that it came from."""
         line = [parent, *(experiment.parent for experiment in self.lineage(parent, count))]
         experiments = (self.tested[candidate] for each in line for candidate in reversed(self.children.get(each, ())))
         return list(islice((experiment for experiment in experiments if experiment.score is None), count))
 
-    def equal_to(self, result: TriedOut) -> int | None:
+    def equal_to(self, result: ExperimentResult) -> int | None:
         """The first earlier candidate with exactly the same score and metrics, None without one or without a score."""
         if result.score is None:
             return None
@@ -234,7 +234,7 @@ class Results:
         same_score = self.worth[bisect_left(self.worth, (key, -1)) : bisect_left(self.worth, (key, result.candidate))]
         return next((other for _, other in same_score if self.tested[other].metrics == result.metrics), None)
 
-    def same_program(self, result: TriedOut) -> int | None:
+    def same_program(self, result: ExperimentResult) -> int | None:
         """The first candidate with the same program, None if it is `result` itself or has no program."""
         first = self.by_program.get(result.program, [result.candidate])[0]
         return None if first == result.candidate else first
@@ -284,9 +284,9 @@ class Results:
             rank += 1
         return self.untried[rank][1]
 
-    def lineage(self, candidate: int, count: int) -> list[TriedOut]:
+    def lineage(self, candidate: int, count: int) -> list[ExperimentResult]:
         """The results that led to a candidate, its own first."""
-        experiments: list[TriedOut] = []
+        experiments: list[ExperimentResult] = []
         while len(experiments) < count and (experiment := self.tested.get(candidate)) is not None:
             experiments.append(experiment)
             candidate = experiment.parent

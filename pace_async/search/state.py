@@ -116,7 +116,7 @@ class Island:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class VisiblePool:
     """The pool of an island as visible to others: its state when the rollout of `lease` ended."""
 
     lease: int
@@ -128,7 +128,7 @@ class Neighbours:
     """What islands show one another, by island: the best program and the ideas of each that has closed a lease."""
 
     elites: Mapping[int, Member]
-    pools: Mapping[int, Shown]
+    pools: Mapping[int, VisiblePool]
 
 
 @dataclass(frozen=True, slots=True)

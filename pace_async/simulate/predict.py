@@ -71,7 +71,7 @@ class Scenario:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class ScenarioResult:
     """One simulated run. `seconds` are virtual, from the start to the last candidate's score. `utilisation` is the
     share of its threads' time with a lease, `evaluator` the used share of its evaluation slots' time. `staleness`
     counts trained rollouts by age. `trained_evaluation` and `evaluation` are mean seconds of trained and of all
@@ -165,7 +165,7 @@ def predict(scenario: Scenario) -> Prediction:
     }
 
 
-def measure(scenario: Scenario) -> Measured:
+def measure(scenario: Scenario) -> ScenarioResult:
     """Run one scenario to its end. Raises PaceBug (or `Deadlock`) for a mistake of the runtime, and UsageError if it
     gives up because of its nodes."""
     with _scratch_folder() as folder:
@@ -201,7 +201,7 @@ def _draft_folder() -> Path:
     return memory
 
 
-async def _measured(scenario: Scenario, folder: Path) -> Measured:
+async def _measured(scenario: Scenario, folder: Path) -> ScenarioResult:
     config = config_of(scenario)
     population = MemoryPopulation(header_of(config, TINY_TASK))
     await population.commit(seed_program(TINY_TASK))
@@ -267,7 +267,7 @@ def _own_curve(curve: Curve) -> EvaluationAttempted:
     return EvaluationAttempted(0, FULL, HIDDEN, 1, "ok", 0.0, 0.0, 0.0, 0.0, "", accepted=True, curve=curve or None)
 
 
-async def _measurements(population: MemoryPopulation, scenario: Scenario) -> Measured:
+async def _measurements(population: MemoryPopulation, scenario: Scenario) -> ScenarioResult:
     rows = await population.read(lambda connection: finished_rollouts(connection, population.run_id))
     seconds = max(row.at for row in rows)
     whole = [row.whole for row in rows]
@@ -291,7 +291,7 @@ async def _measurements(population: MemoryPopulation, scenario: Scenario) -> Mea
     )
     if limits is None:
         raise PaceBug("a simulated run ended without a rollout")
-    return Measured(
+    return ScenarioResult(
         scenario=scenario,
         candidates=len(rows),
         seconds=seconds,

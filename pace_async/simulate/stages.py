@@ -21,7 +21,7 @@ from pace_async.evaluate.base import Evaluation, EvaluationRequest
 from pace_async.evaluate.identities import InTaskEvaluator
 from pace_async.evaluate.pruning import Reports, in_words
 from pace_async.events import TokenSpan
-from pace_async.implement.base import Experiment, Implemented
+from pace_async.implement.base import Experiment, ImplementedProgram
 from pace_async.learn.base import GROUP_UNREADABLE, RESTORED, Step
 from pace_async.publish.base import PushFailed, Receipt
 from pace_async.replay.groupfile import read_digested
@@ -168,14 +168,14 @@ class SimulatedImplementer:
 
     world: World
 
-    async def implement(self, task: Task, parent: Member, experiment: Experiment) -> Implemented:
+    async def implement(self, task: Task, parent: Member, experiment: Experiment) -> ImplementedProgram:
         await self.world.stage("implement", experiment.lease)
         number = experiment.description.rpartition(" ")[2]
         if not number[:1].isdigit():
             raise CandidateFault("not_implemented", "the experiment ends with no number")
         task_text, *added = parent.program.split("\nadded_")
         latest = [*added, f"{experiment.lease} = {number}\n"][-ADDED:]
-        return Implemented("\nadded_".join((task_text, *latest)), mechanism="add")
+        return ImplementedProgram("\nadded_".join((task_text, *latest)), mechanism="add")
 
 
 def stage_name(request: EvaluationRequest) -> str:

@@ -21,7 +21,7 @@ from pace_async.staleness.gate import Lease, choose_group, may_admit
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class CompleteRollout:
     """A complete rollout: its lease, and the oldest weight version among its tokens."""
 
     lease: Lease
@@ -44,7 +44,7 @@ class PolicyFunction(Protocol):
     """Type of the code of an entry in `registry.staleness_policies`."""
 
     def __call__(
-        self, finished: Sequence[Finished], running: Sequence[Lease], /, *, learner: int, bound: int, size: int
+        self, finished: Sequence[CompleteRollout], running: Sequence[Lease], /, *, learner: int, bound: int, size: int
     ) -> Choice:
         """As `choose`."""
         ...
@@ -64,7 +64,7 @@ def chooses(policy: str, finished: int, size: int) -> bool:
 
 def choose(
     policy: str,
-    finished: Sequence[Finished],
+    finished: Sequence[CompleteRollout],
     running: Sequence[Lease],
     *,
     learner: int,
@@ -80,26 +80,32 @@ def _function(policy: str) -> PolicyFunction:
     return STALENESS_POLICIES[policy].load()
 
 
-def pace(finished: Sequence[Finished], running: Sequence[Lease], *, learner: int, bound: int, size: int) -> Choice:
+def pace(
+    finished: Sequence[CompleteRollout], running: Sequence[Lease], *, learner: int, bound: int, size: int
+) -> Choice:
     """The earliest deadlines, if what remains stays feasible."""
     complete = [rollout.lease for rollout in finished]
     group = choose_group(complete, [*running, *complete], learner, size)
     return Choice(tuple(lease.lease for lease in group or ()))
 
 
-def soft(finished: Sequence[Finished], running: Sequence[Lease], *, learner: int, bound: int, size: int) -> Choice:
+def soft(
+    finished: Sequence[CompleteRollout], running: Sequence[Lease], *, learner: int, bound: int, size: int
+) -> Choice:
     """The first to finish."""
     return Choice(_first(finished, size))
 
 
-def drop(finished: Sequence[Finished], running: Sequence[Lease], *, learner: int, bound: int, size: int) -> Choice:
+def drop(
+    finished: Sequence[CompleteRollout], running: Sequence[Lease], *, learner: int, bound: int, size: int
+) -> Choice:
     """The rollouts within the bound that finished first. The others expire."""
     fresh = [rollout for rollout in finished if learner - rollout.oldest <= bound]
     expired = tuple(sorted(rollout.lease.lease for rollout in finished if learner - rollout.oldest > bound))
     return Choice(_first(fresh, size), expired)
 
 
-def _first(finished: Sequence[Finished], size: int) -> tuple[int, ...]:
+def _first(finished: Sequence[CompleteRollout], size: int) -> tuple[int, ...]:
     if len(finished) < size:
         return ()
     return tuple(sorted(rollout.lease.lease for rollout in finished[:size]))

@@ -53,7 +53,7 @@ from pace_async.state import pools
 from pace_async.state.bans import ban, measured, unban
 from pace_async.state.memory import confirmation_of
 from pace_async.state.notes import taken
-from pace_async.state.run_state import Rollout, RunState, Terms, Turn, Underway, counts_of
+from pace_async.state.run_state import OpenRollout, Rollout, RunState, Terms, Turn, counts_of
 
 
 def apply(state: RunState, fact: Fact) -> RunState:
@@ -183,7 +183,7 @@ def rollout_of(state: RunState, fact: Evaluated) -> tuple[Island, Rollout]:
     return island, rollout
 
 
-def result_of(underway: Underway, fact: Evaluated) -> Result | None:
+def result_of(underway: OpenRollout, fact: Evaluated) -> Result | None:
     """The result of the chosen implementer, None if none was chosen, or another model took over."""
     chosen, paid = underway.chosen, underway.paid
     if chosen is None or any(model != chosen.model for model in paid):
@@ -232,7 +232,7 @@ def _lease_opened(state: RunState, fact: LeaseOpened) -> None:
         if state.seed_program is None:
             raise PaceBug(f"lease {fact.lease} opened before the seed program was scored")
         state.islands[fact.island] = first_island(fact.island, state.seed_program)
-    underway = Underway(Lease(fact.deadline, fact.lease), fact.island, _migrant(state, fact))
+    underway = OpenRollout(Lease(fact.deadline, fact.lease), fact.island, _migrant(state, fact))
     if fact.migrant is not None and fact.migrant in state.steering.awaited():
         underway.pinned, state.steering = fact.migrant, state.steering.marked(fact.migrant, "")
     state.running[fact.lease] = underway

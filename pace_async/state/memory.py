@@ -17,7 +17,7 @@ from pace_async.aims import Costs
 from pace_async.events import Advised, Evaluated, IdeaGiven, IslandActed, LearnedBefore, MeasuredAgain, Outcome
 from pace_async.events.complaint import in_short
 from pace_async.fitness import Fitness
-from pace_async.search.results import KnownIdea, Results, TriedOut, gain_of
+from pace_async.search.results import ExperimentResult, KnownIdea, Results, gain_of
 from pace_async.search.state import Course
 
 RUN = 0
@@ -31,13 +31,13 @@ UNCONFIRMED = "evaluated again, it was much worse than it claimed, measured agai
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedRollout:
     """What a rollout leaves to remember: the ideas it proposed and, unless it was lost, its result."""
 
     island: int
     lease: int
     ideas: tuple[tuple[int, str], ...]
-    tested: TriedOut | None
+    tested: ExperimentResult | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,10 @@ class Memory:
     mode: str
     views: dict[int, Results] = field(default_factory=dict[int, Results])
     scores: dict[int, float] = field(default_factory=dict[int, float])
-    ended: dict[int, Ended] = field(default_factory=dict[int, Ended])
+    ended: dict[int, EndedRollout] = field(default_factory=dict[int, EndedRollout])
     given: tuple[KnownIdea, ...] = ()
-    first: TriedOut | None = None
-    banned: dict[int, TriedOut] = field(default_factory=dict[int, TriedOut])
+    first: ExperimentResult | None = None
+    banned: dict[int, ExperimentResult] = field(default_factory=dict[int, ExperimentResult])
     earlier: LearnedBefore | None = None
 
     @property
@@ -88,7 +88,7 @@ class Memory:
             return
         self.scores[0] = fact.score
         if self.active:
-            self.first = TriedOut(
+            self.first = ExperimentResult(
                 *(0, fact.island, 0, None, "", fact.outcome, fact.score, None),
                 seconds=round(fact.seconds, 3),
                 metrics=fact.metrics,
@@ -102,7 +102,7 @@ class Memory:
         tested = None
         if advice.experiment is not None:
             scored = fact.score is not None
-            tested = TriedOut(
+            tested = ExperimentResult(
                 candidate=fact.lease,
                 island=fact.island,
                 parent=advice.parent,
@@ -121,7 +121,7 @@ class Memory:
                 program=fact.program_hash or "",
                 practice=practice,
             )
-        self.ended[fact.lease] = Ended(fact.island, fact.lease, _ideas_of(advice), tested)
+        self.ended[fact.lease] = EndedRollout(fact.island, fact.lease, _ideas_of(advice), tested)
 
     def give(self, fact: IdeaGiven) -> None:
         """A person or an earlier run has an idea. It can be chosen at once."""
@@ -138,7 +138,7 @@ class Memory:
 
     def lost(self, advice: Advised) -> None:
         """A rollout died of the machine: its ideas stay, untried."""
-        self._remember(Ended(advice.island, advice.lease, _ideas_of(advice), None))
+        self._remember(EndedRollout(advice.island, advice.lease, _ideas_of(advice), None))
 
     def show(self, lease: int) -> None:
         """From now on the rollout of this lease is remembered. Naming it again changes nothing."""
@@ -164,8 +164,8 @@ class Memory:
         result = _without_score(known) if fact.score is None else known
         self._set_result(replace(result, outcome=fact.outcome, score=fact.score, gain=gain))
 
-    def _known_result(self, candidate: int) -> TriedOut | None:
-        places: list[Mapping[int, TriedOut]] = [view.tested for view in self.views.values()]
+    def _known_result(self, candidate: int) -> ExperimentResult | None:
+        places: list[Mapping[int, ExperimentResult]] = [view.tested for view in self.views.values()]
         places += [{rollout.lease: rollout.tested} for rollout in self.ended.values() if rollout.tested is not None]
         return next((place[candidate] for place in places if candidate in place), None)
 
@@ -174,7 +174,7 @@ class Memory:
         if (known := self.banned.pop(candidate, None)) is not None:
             self._set_result(known)
 
-    def _set_result(self, result: TriedOut) -> None:
+    def _set_result(self, result: ExperimentResult) -> None:
         """Let this result stand wherever that candidate's does."""
         for number, view in self.views.items():
             if result.candidate in view.tested:
@@ -208,7 +208,7 @@ class Memory:
             results.add(self._of(experiment, scores))
         return results
 
-    def _of(self, result: TriedOut, scores: Mapping[int, NewScore]) -> TriedOut:
+    def _of(self, result: ExperimentResult, scores: Mapping[int, NewScore]) -> ExperimentResult:
         if result.outcome == BANNED:
             return result
         if result.candidate in scores:
@@ -219,7 +219,7 @@ class Memory:
         metrics: Mapping[str, float] = {} if score is None else result.metrics
         return replace(_without_score(result), outcome=outcome, score=score, gain=gain, metrics=metrics)
 
-    def _remember(self, ended: Ended) -> None:
+    def _remember(self, ended: EndedRollout) -> None:
         view = self._view(RUN if self.mode == "run" else ended.island)
         for number, text in ended.ideas:
             view.propose(KnownIdea(number, text, ended.lease, ended.lease))
@@ -239,7 +239,7 @@ class Memory:
         return Results.of(self.fitness, self.given, ())
 
 
-def _without_score(result: TriedOut) -> TriedOut:
+def _without_score(result: ExperimentResult) -> ExperimentResult:
     return replace(result, score=None, gain=None, metrics={}, again=None, practice=None)
 
 

@@ -14,7 +14,7 @@ from pace_async.search.front import front_of
 from pace_async.search.ideas import Pool
 from pace_async.search.islands import snapshot_of
 from pace_async.search.parents import fitter, taken_in
-from pace_async.search.state import Idea, Island, Member, Rules, Shown, Snapshot, Trial
+from pace_async.search.state import Idea, Island, Member, Rules, Snapshot, Trial, VisiblePool
 from pace_async.state.memory import NewScore
 from pace_async.state.notes import voided
 from pace_async.state.run_state import Rollout, RunState
@@ -77,7 +77,9 @@ def rescored(state: RunState, new: Rescoring) -> RunState:
     visible.elites = {number: state.islands[number].members[0] for number in visible.elites}
     shown = (member for number in visible.elites for member in state.islands[number].members)
     visible.front = front_of(list(shown)) if seed.costs else ()
-    visible.pools = {number: Shown(shown.lease, new.of_pool(shown.ideas)) for number, shown in visible.pools.items()}
+    visible.pools = {
+        number: VisiblePool(shown.lease, new.of_pool(shown.ideas)) for number, shown in visible.pools.items()
+    }
     if state.memory.active:
         state.memory.rescored(new.scores)
     state.notes, state.confirmed, state.repeated, state.measured = voided(state.notes), {}, {}, {}

@@ -31,9 +31,9 @@ from pace_async.search.edit_bandit import Arm, Tries, with_try
 from pace_async.search.front import with_point
 from pace_async.search.ideas import Pool
 from pace_async.search.parents import fitter
-from pace_async.search.state import Idea, Island, Member, Rules, Shown
+from pace_async.search.state import Idea, Island, Member, Rules, VisiblePool
 from pace_async.staleness.gate import Lease, deadline_of
-from pace_async.staleness.policies import NOTHING, Choice, Finished, admits, choose, chooses
+from pace_async.staleness.policies import NOTHING, Choice, CompleteRollout, admits, choose, chooses
 from pace_async.staleness.rollback import NO_GROUPS, Count, Health
 from pace_async.state.memory import Memory
 from pace_async.state.steering import NOTHING_SAID, Steering
@@ -80,9 +80,9 @@ class Rollout:
         return min(span.version for call in self.calls for span in call.spans)
 
     @cached_property
-    def finished(self) -> Finished:
+    def finished(self) -> CompleteRollout:
         """What a staleness policy is given. Asked for as often."""
-        return Finished(self.lease, self.oldest_version)
+        return CompleteRollout(self.lease, self.oldest_version)
 
 
 def counts_of(group: Iterable[tuple[int, Rollout]]) -> dict[int, Count]:
@@ -106,7 +106,7 @@ class Turn:
 
 
 @dataclass(slots=True)
-class Underway:
+class OpenRollout:
     """An open lease that is not complete, with its results so far. `migrant` is the parent that comes from another
     island, if any. `base` is the parent of an experiment that an earlier process decided, which may be any program that
     the advisor named. It is None in the process that decides. `paid` is USD by model, `tries` what models answered,
@@ -144,7 +144,7 @@ class Opening:
 
 
 @dataclass(slots=True)
-class Visible:
+class VisibleState:
     """What islands see of one another: the best program of each among its complete rollouts (with a bound of 0 those
     whose lease is closed, so under `--sync` as of the last group), the ideas of each as of the newest lease that is
     closed, and the results of choosing implementers and edits in closed ones. `front` is that of the same rollouts in a
@@ -152,15 +152,15 @@ class Visible:
 
     fitness: Fitness
     elites: dict[int, Member] = field(default_factory=dict[int, Member])
-    pools: dict[int, Shown] = field(default_factory=dict[int, Shown])
+    pools: dict[int, VisiblePool] = field(default_factory=dict[int, VisiblePool])
     results: dict[int, Result] = field(default_factory=dict[int, Result])
     edits: dict[Arm, Tries] = field(default_factory=dict[Arm, Tries])
     front: tuple[Member, ...] = ()
 
-    def copy(self) -> "Visible":
+    def copy(self) -> "VisibleState":
         """A copy. Changes of one do not affect the other."""
         tables = dict(self.elites), dict(self.pools), dict(self.results), dict(self.edits)
-        return Visible(self.fitness, *tables, self.front)
+        return VisibleState(self.fitness, *tables, self.front)
 
     def show_program(self, island: int, member: Member | None) -> None:
         """The other islands may go on from this program of `island`."""
@@ -173,7 +173,7 @@ class Visible:
         self.show_program(rollout.island, rollout.member)
         pool, lease = self.pools.get(rollout.island), rollout.lease.lease
         if pool is None or pool.lease < lease:
-            self.pools[rollout.island] = Shown(lease, rollout.ideas)
+            self.pools[rollout.island] = VisiblePool(lease, rollout.ideas)
         if rollout.arm is not None:
             self.edits = with_try(self.edits, rollout.arm, gained=rollout.gained)
         if rollout.result is not None:
@@ -224,7 +224,7 @@ class RunState:
     weights: str | None = None
     spreads: Spreads = NO_SPREADS
     health: Health = NO_GROUPS
-    running: dict[int, Underway] = field(default_factory=dict[int, Underway])
+    running: dict[int, OpenRollout] = field(default_factory=dict[int, OpenRollout])
     complete: dict[int, Rollout] = field(default_factory=dict[int, Rollout])
     training: tuple[Rollout, ...] = ()
     shipped: GroupShipped | None = None
@@ -240,12 +240,12 @@ class RunState:
     steering: Steering = NOTHING_SAID
     lent: dict[int, Pool] = field(default_factory=dict[int, Pool])
     lent_programs: dict[int, Member] = field(default_factory=dict[int, Member])
-    visible: Visible = field(init=False)
+    visible: VisibleState = field(init=False)
     memory: Memory = field(init=False)
     claimed: Claims = field(default_factory=Claims)
 
     def __post_init__(self) -> None:
-        self.visible = Visible(self.terms.rules.fitness)
+        self.visible = VisibleState(self.terms.rules.fitness)
         self.memory = Memory(self.terms.rules.fitness, self.terms.rules.memory)
 
     @property
@@ -299,7 +299,7 @@ class RunState:
         return self.turns.get(island) or Turn(True, 0, island)
 
     @property
-    def seen(self) -> Visible:
+    def seen(self) -> VisibleState:
         """What islands see of one another now, claimed places included. Not to be changed."""
         programs, rollouts = self.claimed.programs, self.claimed.rollouts
         if not programs and not rollouts:

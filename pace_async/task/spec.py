@@ -48,7 +48,7 @@ class CascadeStage(BaseModel):
     )
 
 
-class Told(BaseModel):
+class TaskInformation(BaseModel):
     """What models are told in place of a task's own words."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -128,8 +128,8 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields, FileFields):
         description="How many instances there are and how large, for models; {layers} stands for the value of the "
         "setting layers. By the value of the setting data, where that chooses the data.",
     )
-    told_where: dict[str, dict[str, Told]] = Field(
-        default_factory=dict[str, dict[str, Told]],
+    told_where: dict[str, dict[str, TaskInformation]] = Field(
+        default_factory=dict[str, dict[str, TaskInformation]],
         description="By a setting and its value: a background or shown_metrics that take the place of the task's own "
         "where a run has that value.",
     )
@@ -231,7 +231,7 @@ class TaskSpec(CommandFields, ProcessFields, ResourceFields, FileFields):
         settings = settings_of(self, chosen)
         changed: dict[str, object] = {"settings": settings}
         for name, by_value in self.told_where.items():
-            information = by_value.get(str(settings[name]), Told())
+            information = by_value.get(str(settings[name]), TaskInformation())
             if information.background:
                 changed["background"] = information.background
             if information.shown_metrics:

@@ -31,7 +31,7 @@ from pace_async.report.progress_axis import by_of
 from pace_async.web import candidate, candidates, comparison, lineage, machines, overview
 from pace_async.web.candidates import View
 from pace_async.web.guard import HEADERS, MAY_WRITE, NOT_WRITTEN, Guard
-from pace_async.web.inbox import Refused, Writing, inbox_of, inbox_page
+from pace_async.web.inbox import RefusedAction, Writing, inbox_of, inbox_page
 from pace_async.web.runs import LOOKED_S, OpenRun
 from pace_async.web.shell import address, problem
 
@@ -142,7 +142,7 @@ class Pages:
         name, number = request.path_params["run"], request.path_params["number"]
         return HTMLResponse(candidate.prompts_page(name, number, self._asker(name, number)))
 
-    def inbox(self, request: Request, refused: Refused | None = None) -> Response:
+    def inbox(self, request: Request, refused: RefusedAction | None = None) -> Response:
         """What people put into a run, with the forms for those who may."""
         name, writing = request.path_params["run"], self._writing if request.scope[MAY_WRITE] else None
         with self._run(request).reader.at_one_moment() as reader:
@@ -169,7 +169,7 @@ class Pages:
             try:
                 action.do(writing.runs[name], action.checked(typed))
             except PaceError as error:
-                return self.inbox(request, Refused(form["action"], typed, str(error)))
+                return self.inbox(request, RefusedAction(form["action"], typed, str(error)))
             return RedirectResponse(f"{address(name, 'inbox')}?done", 303)
 
         return await anyio.to_thread.run_sync(done)

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from pace_async.configure import flat
 from pace_async.errors import UsageError
-from pace_async.population.reading.inbox import Put, Untried, latest_untried, put_in
+from pace_async.population.reading.inbox import InboxItem, UntriedIdea, latest_untried, put_in
 from pace_async.population.reading.load import GOES_ON, state_of_run
 from pace_async.population.reading.reader import Reader
 from pace_async.report.markup import Content, Markup, joined, tag, typed_text
@@ -74,7 +74,7 @@ class Writing:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedAction:
     """An action that was not done: what was typed, and the sentence that says why."""
 
     action: str
@@ -87,8 +87,8 @@ class Inbox:
     """What the page shows. `when` says when the run takes in what waits."""
 
     when: str
-    entries: Sequence[Put]
-    untried: Sequence[Untried]
+    entries: Sequence[InboxItem]
+    untried: Sequence[UntriedIdea]
 
 
 def inbox_of(reader: Reader) -> Inbox:
@@ -105,7 +105,7 @@ def inbox_of(reader: Reader) -> Inbox:
 
 
 def inbox_page(
-    name: str, inbox: Inbox, writing: Writing | None, *, done: bool = False, refused: Refused | None = None
+    name: str, inbox: Inbox, writing: Writing | None, *, done: bool = False, refused: RefusedAction | None = None
 ) -> str:
     """`writing` is None for somebody who may only read. The page always has the same number of parts, so that the forms
     stay where they are when the rest is renewed."""
@@ -124,7 +124,7 @@ def inbox_page(
     )
 
 
-def _form(name: str, key: str, writing: Writing, refused: Refused | None) -> Markup:
+def _form(name: str, key: str, writing: Writing, refused: RefusedAction | None) -> Markup:
     action = writing.actions[key]
     mine = refused if refused is not None and refused.action == key else None
     inputs = [_input(f"{key}-{field}", field, definition, mine) for field, definition in action.fields.items()]
@@ -143,7 +143,7 @@ def _form(name: str, key: str, writing: Writing, refused: Refused | None) -> Mar
     )
 
 
-def _input(place: str, name: str, definition: Field, refused: Refused | None) -> Markup:
+def _input(place: str, name: str, definition: Field, refused: RefusedAction | None) -> Markup:
     typed = refused.typed.get(name, "") if refused else ""
     attributes = {"id": place, "name": name}
     if definition.choices:
@@ -159,7 +159,7 @@ def _input(place: str, name: str, definition: Field, refused: Refused | None) ->
     return joined([tag("label", definition.label, for_=place), written])
 
 
-def _entry(name: str, entry: Put) -> Mapping[str, Content]:
+def _entry(name: str, entry: InboxItem) -> Mapping[str, Content]:
     status: Content = "waits"
     if entry.lease is not None:
         status = _candidate(name, entry.lease)
@@ -175,7 +175,7 @@ def _entry(name: str, entry: Put) -> Mapping[str, Content]:
     }
 
 
-def _untried(name: str, ideas: Sequence[Untried]) -> list[Markup]:
+def _untried(name: str, ideas: Sequence[UntriedIdea]) -> list[Markup]:
     if not ideas:
         return []
     rows = [{"idea": idea.number, "words": idea.text, "of": _candidate(name, idea.lease)} for idea in ideas]

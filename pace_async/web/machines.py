@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from pace_async.observe import formatting
-from pace_async.population.reading.machines import Attempted
+from pace_async.population.reading.machines import MachineAttempt
 from pace_async.report.axes import Frame, path, plot, spread
 from pace_async.report.durations import unit_of
 from pace_async.report.facts import Facts
@@ -20,9 +20,9 @@ BINS = 120
 """Parts of the run's time. Of each the drawing has the mean."""
 
 
-def machines_page(name: str, facts: Facts, attempts: Sequence[Attempted]) -> str:
+def machines_page(name: str, facts: Facts, attempts: Sequence[MachineAttempt]) -> str:
     """What each machine did, and what it waited for."""
-    by_machine: defaultdict[str, list[Attempted]] = defaultdict(list)
+    by_machine: defaultdict[str, list[MachineAttempt]] = defaultdict(list)
     for one in attempts:
         by_machine[one.machine].append(one)
     header = facts.header
@@ -51,7 +51,7 @@ def _slots(config: Mapping[str, object]) -> str:
     return f"{slots} slots for evaluations" if slots else "as many slots for evaluations as the machine has room for"
 
 
-def _machine(name: str, attempts: Sequence[Attempted], began: float) -> Markup:
+def _machine(name: str, attempts: Sequence[MachineAttempt], began: float) -> Markup:
     last = max(attempt.ended for attempt in attempts)
     unit, size = unit_of(last - began)
     busy, waits = _over_time(attempts, began, last)
@@ -63,7 +63,7 @@ def _machine(name: str, attempts: Sequence[Attempted], began: float) -> Markup:
 
 
 def _over_time(
-    attempts: Sequence[Attempted], began: float, last: float
+    attempts: Sequence[MachineAttempt], began: float, last: float
 ) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
     """(seconds since the beginning, evaluations at once) and (the same, mean wait), for each part of the time."""
     width = max(last - began, 1e-6) / BINS
@@ -87,7 +87,7 @@ def _drawing(title: str, points: Sequence[tuple[float, float]], unit: str) -> Ma
     return plot(frame, f"{unit} since the run began", title, line, whole_x=False)
 
 
-def _row(name: str, attempts: Sequence[Attempted]) -> dict[str, Content]:
+def _row(name: str, attempts: Sequence[MachineAttempt]) -> dict[str, Content]:
     seconds = sum(attempt.ended - attempt.began for attempt in attempts)
     waits = sorted(attempt.queue_seconds for attempt in attempts)
     lost = sum(attempt.lost for attempt in attempts)

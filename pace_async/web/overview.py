@@ -7,8 +7,8 @@ from pace_async.errors import UsageError
 from pace_async.events import IslandActed
 from pace_async.observe import formatting
 from pace_async.observe.spending import cell_usd
-from pace_async.population.reading.candidate_metrics import Measured, measured_of
-from pace_async.population.reading.machines import Attempted, attempts_of
+from pace_async.population.reading.candidate_metrics import CandidateMetrics, measured_of
+from pace_async.population.reading.machines import MachineAttempt, attempts_of
 from pace_async.population.reading.money import Money, money_of
 from pace_async.population.reading.read_facts import actions_of
 from pace_async.population.reading.reader import Reader
@@ -45,12 +45,12 @@ def with_actions(reader: Reader) -> tuple[Facts, Sequence[IslandActed]]:
     return *facts_of(reader), tuple(reader.ask(actions_of).values())
 
 
-def with_attempts(reader: Reader) -> tuple[Facts, Sequence[Attempted]]:
+def with_attempts(reader: Reader) -> tuple[Facts, Sequence[MachineAttempt]]:
     """The facts, and the attempts to evaluate programs."""
     return *facts_of(reader), reader.ask(attempts_of)
 
 
-def with_measured(reader: Reader) -> tuple[str, int, tuple[Measured, ...]]:
+def with_measured(reader: Reader) -> tuple[str, int, tuple[CandidateMetrics, ...]]:
     """The run's name, its complete candidates, and the metrics of those with a score."""
     standing = reader.standing()
     return standing.header.name, standing.candidates, reader.ask(measured_of)
@@ -92,7 +92,7 @@ def learner_page(name: str, facts: Facts, by: By) -> str:
     return document(title, tag("h1", "Learner"), over, sections.learner(facts, by), run=name, page="learner")
 
 
-def metrics_page(name: str, title: str, candidates: int, measured: Sequence[Measured]) -> str:
+def metrics_page(name: str, title: str, candidates: int, measured: Sequence[CandidateMetrics]) -> str:
     """The score and each metric of the task over the candidates."""
     body = (tag("h1", "Metrics"), metrics(measured, candidates))
     return document(f"{title}: metrics", *body, run=name, page="metrics")

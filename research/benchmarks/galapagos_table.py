@@ -21,7 +21,7 @@ from typing import Any
 import anyio
 
 from pace_async.errors import PaceError
-from pace_async.peers.example import Wanted
+from pace_async.peers.example import ImportOptions
 from pace_async.peers.write import SETTINGS, name_of
 from pace_async.runtime.start.importing import ENVIRONMENT, import_example, names_of
 from pace_async.runtime.start.task_check import Check, examine
@@ -86,7 +86,9 @@ def row_of(name: str, folder: Path, seconds: float) -> dict[str, Any]:
         "at": time.time(),
     }
     try:
-        made = import_example("galapagos", name, goal, Wanted(), True, install=True, environment=folder / ENVIRONMENT)
+        made = import_example(
+            "galapagos", name, goal, ImportOptions(), True, install=True, environment=folder / ENVIRONMENT
+        )
     except PaceError as error:
         text = str(error)
         cause = (

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pace_async.configure import resolve
 from pace_async.evaluate.base import Evaluation, EvaluationRequest
-from pace_async.implement.base import Experiment, Implemented
+from pace_async.implement.base import Experiment, ImplementedProgram
 from pace_async.population.memory import MemoryPopulation
 from pace_async.runtime.start.supervisor import drive
 from pace_async.search.state import Member
@@ -57,9 +57,11 @@ class Changing:
 
     seed: int
 
-    async def implement(self, task: Task, parent: Member, experiment: Experiment) -> Implemented:
+    async def implement(self, task: Task, parent: Member, experiment: Experiment) -> ImplementedProgram:
         draw, left = random.Random(f"{self.seed} {experiment.lease}"), 1.0 - quality(parent.program)
-        return Implemented(f"quality = {1.0 - left * (1.0 - draw.gauss(-STEP, STEP))!r}\nlease = {experiment.lease}\n")
+        return ImplementedProgram(
+            f"quality = {1.0 - left * (1.0 - draw.gauss(-STEP, STEP))!r}\nlease = {experiment.lease}\n"
+        )
 
 
 class Noisy(SimulatedEvaluator):

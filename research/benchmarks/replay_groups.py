@@ -32,7 +32,7 @@ from transformers import AutoTokenizer
 
 from pace_async.configure import flat, resolve
 from pace_async.learn.settings import TrainerConfig
-from pace_async.learn.store import LearnerStore, Made
+from pace_async.learn.store import LearnerStore, StepRecord
 from pace_async.learn.trainer import GroupTrainer, load_trainer
 from pace_async.replay.group import Group
 from pace_async.replay.groupfile import read_digested
@@ -80,7 +80,7 @@ def main() -> int:
         group, digest = read_digested(path)
         line = {"update": group.update, **measured(trainer, group)}
         moved = cast("list[tuple[float, int]]", line.pop("tokens_moved"))
-        store.save_checkpoint(trainer, Made(group.update + 1, digest, {}, 0.0))
+        store.save_checkpoint(trainer, StepRecord(group.update + 1, digest, {}, 0.0))
         store.prune(group.update + 1)
         with lines.open("a") as stream:
             stream.write(json.dumps(line) + "\n")

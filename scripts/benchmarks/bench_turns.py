@@ -28,7 +28,7 @@ from pace_async.configure import resolve
 from pace_async.evaluate.base import Evaluation, EvaluationRequest, Evaluator, evaluate
 from pace_async.evaluate.identities import InTaskEvaluator
 from pace_async.implement.answers import made_of
-from pace_async.implement.base import Experiment, Implemented
+from pace_async.implement.base import Experiment, ImplementedProgram
 from pace_async.learn.base import Step
 from pace_async.population.reading.reader import open_readonly
 from pace_async.population.store import Store
@@ -77,11 +77,11 @@ class Answering:
 
     texts: Sequence[str]
 
-    async def implement(self, task: Task, parent: Member, experiment: Experiment) -> Implemented:
+    async def implement(self, task: Task, parent: Member, experiment: Experiment) -> ImplementedProgram:
         hostile = self.texts and experiment.lease % 2
         which = experiment.lease // 2 % len(HOSTILE)
         answer = self.texts[which] if hostile else f"```python\nadded_{experiment.lease} = 1\n```"
-        return Implemented(await made_of(answer, parent.program), mechanism="add")
+        return ImplementedProgram(await made_of(answer, parent.program), mechanism="add")
 
 
 @dataclass

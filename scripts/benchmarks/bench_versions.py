@@ -38,7 +38,7 @@ def main() -> None:
 
     from pace_async.advise.engines.load import digest_of, digested, read_tensors, refuse_unless_servable
     from pace_async.learn.settings import TrainerConfig, half_the_cores
-    from pace_async.learn.store import LearnerStore, Made
+    from pace_async.learn.store import LearnerStore, StepRecord
     from pace_async.learn.trainer import load_trainer
 
     with tempfile.TemporaryDirectory(prefix="pace-versions-", dir=options.folder) as name:
@@ -53,7 +53,7 @@ def main() -> None:
             store = LearnerStore(given, folder / f"served-{served}")
 
             def write(at: int, store: LearnerStore = store) -> None:
-                store.save_version(trainer, Made(at + 1, "", {}, 0.0))
+                store.save_version(trainer, StepRecord(at + 1, "", {}, 0.0))
 
             kind = "served type" if served else "float32"
             _say(f"written in {kind}", least(options.times, write), size)

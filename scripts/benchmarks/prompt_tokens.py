@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import mean
 
-from pace_async.context.questions import Rendered
+from pace_async.context.questions import RenderedQuestion
 from tests.support.grown_run import grown
 from tests.support.mid_run import questions
 
@@ -31,7 +31,7 @@ BY_HAND = (("multi_evolve_one_call_3", "multi_evolve"), ("eplb_one_call_2", "epl
 """Recorded runs with one call."""
 
 
-def tokens_by_section(asked: Mapping[str, Rendered]) -> dict[str, Counter[str]]:
+def tokens_by_section(asked: Mapping[str, RenderedQuestion]) -> dict[str, Counter[str]]:
     """Tokens of each question by section. `wording` are the system prompt and all that stands around the sections."""
     counts = dict[str, Counter[str]]()
     for call, question in asked.items():

@@ -26,7 +26,7 @@ from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest
 from pace_async.evaluate.on_ray.cluster import connected
 from pace_async.evaluate.on_ray.evaluator import RayEvaluator
 from pace_async.evaluate.on_ray.fleet import Fleet
-from pace_async.evaluate.on_ray.placed import Wanted
+from pace_async.evaluate.on_ray.placed import SlotDemand
 from pace_async.evaluate.on_ray.wire import Order, files_by_value
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.events import EvaluationAttempted
@@ -120,7 +120,7 @@ async def one_round(machines: Machines, folder: Path, seed: int) -> Round:
     order = Order.of(task, own, await pick_tier(False), {})
     async with connected(machines.address, START_S, {}) as cluster:
         files = await cluster.put(files_by_value(task))
-        fleet = Fleet(cluster, order, files, Wanted(f"round{seed}", SLOTS, Needs(), START_S, SILENCE_S, say))
+        fleet = Fleet(cluster, order, files, SlotDemand(f"round{seed}", SLOTS, Needs(), START_S, SILENCE_S, say))
         async with fleet, RayEvaluator(fleet, own.retries) as evaluator, anyio.create_task_group() as group:
             for lease in range(1, CANDIDATES + 1):
                 group.start_soon(_until_scored, evaluator, task, random_faults.uniform(0.5, 3.0), lease, found)

@@ -16,7 +16,7 @@ from pace_async.context.templates import Templates
 from pace_async.context.value import NOT_KNOWN
 from pace_async.errors import CandidateFault, UsageError
 from pace_async.implement.advisor_edit import LONGEST_TITLE, AdvisorEdit, read_edit, title_of
-from pace_async.implement.base import Experiment, Implemented
+from pace_async.implement.base import Experiment, ImplementedProgram
 from pace_async.implement.notes_writer import refuse_unless_written
 from pace_async.runtime.children.advisor_choice import in_words, with_advisor
 from pace_async.runtime.start.asked import bill_of, questions_of
@@ -196,6 +196,6 @@ def writing_prompts() -> Prompts:
     return Prompts(CATALOGUED, Templates.of(PromptsConfig()), NOT_KNOWN, 6000, end_to_end=True)
 
 
-def implemented(answer: str) -> Implemented:
+def implemented(answer: str) -> ImplementedProgram:
     experiment = Experiment(1, "", answer)
     return anyio.run(AdvisorEdit(CATALOGUED).implement, CATALOGUED, Member(0, PARENT, 3.0), experiment)

@@ -11,7 +11,7 @@ import pytest
 from pace_async.errors import UsageError
 from pace_async.events import Fact, RunStateChanged
 from pace_async.observe.output import Output
-from pace_async.observe.watching import LinesScreen, Looked, Source, follow
+from pace_async.observe.watching import LinesScreen, Source, ViewUpdate, follow
 from pace_async.population.lock import RunLock
 from pace_async.population.reading.reader import open_readonly
 from pace_async.population.store import Store
@@ -89,7 +89,7 @@ class Kept:
         self._lines = LinesScreen(Output(self._file))
         self.candidates: list[int] = []
 
-    async def show(self, looked: Looked, now: float) -> None:
+    async def show(self, looked: ViewUpdate, now: float) -> None:
         self.candidates.append(looked.view.candidates)
         await self._lines.show(looked, now)
         await self._store.commit(*next(self._commits, list[Fact]()))
@@ -97,7 +97,7 @@ class Kept:
     async def obey_keys(self) -> None:
         await self._lines.obey_keys()
 
-    async def close(self, looked: Looked, now: float) -> None:
+    async def close(self, looked: ViewUpdate, now: float) -> None:
         await self._lines.close(looked, now)
         self._file.close()
 
@@ -139,7 +139,7 @@ def test_a_database_that_goes_away_for_a_moment_does_not_end_the_screen(shell: S
     class Away(Source):
         looks = 0
 
-        def look(self) -> Looked:
+        def look(self) -> ViewUpdate:
             self.looks += 1
             found = super().look()
             if self.looks == 2:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pace_async.config import PromptsConfig
 from pace_async.context.figures import CHARACTERS_PER_TOKEN
-from pace_async.context.questions import Near, Prompts, Questions, Rendered
+from pace_async.context.questions import NearProposal, Prompts, Questions, RenderedQuestion
 from pace_async.context.templates import Templates
 from pace_async.search.results import KnownIdea
 from pace_async.task import load_task
@@ -27,7 +27,7 @@ def questions(chosen: Literal["full", "paper"], tokens: int, parent: int, **answ
     return prompts.questions(STATE, STATE.islands[1], PARENTS[parent])
 
 
-def context_in(question: Rendered) -> str:
+def context_in(question: RenderedQuestion) -> str:
     shown, mark, _ = question.text.rpartition("\n# Question\n")
     assert mark
     return shown
@@ -49,7 +49,7 @@ def test_all_calls_show_the_same_context_and_none_exceeds_the_budget(
 ) -> None:
     asked = questions(chosen, tokens, parent, propose=400, assess=200, select=1000)
     budget = int(tokens * CHARACTERS_PER_TOKEN)
-    pairs = [Near(place, text, number, known) for place, (text, number, known) in enumerate(near, start=1)]
+    pairs = [NearProposal(place, text, number, known) for place, (text, number, known) in enumerate(near, start=1)]
     ideas = [KnownIdea(number, text, 1, 1) for number, text in proposed]
     made = [asked.propose(budget), asked.assess(budget, pairs), asked.select(budget, ideas)]
     assert len({context_in(question) for question in made}) == 1
@@ -61,7 +61,7 @@ def test_where_the_budget_binds_the_parent_loses_the_same_characters_in_every_ca
     chosen: Literal["full", "paper"],
 ) -> None:
     asked = questions(chosen, 3000, max(PARENTS))
-    near = [Near(1, "Fill the emptiest card first", 7, "Fill the card with most room first")]
+    near = [NearProposal(1, "Fill the emptiest card first", 7, "Fill the card with most room first")]
     made = [
         asked.propose(10_500),
         asked.assess(10_500, near),

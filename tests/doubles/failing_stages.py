@@ -11,7 +11,7 @@ from typing import TypeVar
 from pace_async.advise.base import Completion, Engine
 from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest, Evaluator, Machines
 from pace_async.events import Fact, GroupEnded, GroupShipped
-from pace_async.implement.base import Experiment, Implemented, Implementer
+from pace_async.implement.base import Experiment, ImplementedProgram, Implementer
 from pace_async.learn.base import RESTORED, Learner, Step
 from pace_async.population.base import Population, Question
 from pace_async.publish.base import Publisher, Receipt
@@ -98,7 +98,7 @@ class FailingImplementer:
     inner: Implementer
     at: Failpoints
 
-    async def implement(self, task: Task, parent: Member, experiment: Experiment) -> Implemented:
+    async def implement(self, task: Task, parent: Member, experiment: Experiment) -> ImplementedProgram:
         return await self.at.around("implement", self.inner.implement(task, parent, experiment))
 
 

@@ -8,7 +8,7 @@ import anyio
 from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest
 from pace_async.evaluate.identities import attempted_once
 from pace_async.evaluate.on_ray.cluster import NO_LOG, Actor, ActorLost, Cluster, NodeSeen, Reservation
-from pace_async.evaluate.on_ray.frames import Stored
+from pace_async.evaluate.on_ray.frames import StoredValue
 from pace_async.evaluate.on_ray.wire import Attached, Known, News, Order, Ready, Sandbox, pace_here
 
 READY = Ready(Sandbox("bubblewrap", ()), "a machine", 1)
@@ -100,8 +100,8 @@ class ClusterOfTests(Cluster):
     async def named(self, prefix: str) -> list[Actor]:
         return [actor for actor in self._there if actor.name.startswith(prefix) and not actor.killed]
 
-    async def put(self, value: object) -> Stored:
-        return Stored("value")
+    async def put(self, value: object) -> StoredValue:
+        return StoredValue("value")
 
     async def start(self, name: str, node: NodeSeen, reserved: Reservation) -> Actor:
         self.started.append((node.id, reserved))

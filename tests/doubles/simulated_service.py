@@ -11,7 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from pace_async.errors import InfrastructureFault
-from pace_async.providers.tinker.service import Adam, SampledTokens, Sampler, Saved, TrainingRun, WeightedCall
+from pace_async.providers.tinker.service import (
+    Adam,
+    SampledTokens,
+    Sampler,
+    TrainingRun,
+    VersionAddresses,
+    WeightedCall,
+)
 
 Floats = npt.NDArray[np.float64]
 
@@ -54,7 +61,7 @@ class SimulatedService:
         given = Weights(self.logits, nothing, nothing, 0) if state is None else self.states[state]
         return SimulatedRun(self, f"run{self.runs}", given, nothing)
 
-    async def saved(self, run: str, name: str) -> Saved | None:
+    async def saved(self, run: str, name: str) -> VersionAddresses | None:
         saved = address_of(run, name)
         return saved if saved.state in self.states and saved.snapshot in self.states else None
 
@@ -99,7 +106,7 @@ class SimulatedRun:
         self.service.fail("step")
         return {"grad_norm": norm}
 
-    async def save(self, name: str) -> Saved:
+    async def save(self, name: str) -> VersionAddresses:
         self.service.call("save")
         saved = address_of(self.name, name)
         assert saved.state not in self.service.states, "a name is given once in a run"
@@ -126,5 +133,5 @@ class SimulatedSampler:
         return SampledTokens(tuple(tokens), tuple(logprobs[tokens].tolist()), finish)
 
 
-def address_of(run: str, name: str) -> Saved:
-    return Saved(f"tinker://{run}/weights/{name}", f"tinker://{run}/sampler_weights/{name}")
+def address_of(run: str, name: str) -> VersionAddresses:
+    return VersionAddresses(f"tinker://{run}/weights/{name}", f"tinker://{run}/sampler_weights/{name}")

@@ -20,7 +20,7 @@ from pace_async.evaluate.cascade import cascaded
 from pace_async.evaluate.identities import InTaskEvaluator
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.events import CascadeScore, CascadeStageEnded, EvaluationAttempted, Fact
-from pace_async.implement.base import Experiment, Implemented, Implementer
+from pace_async.implement.base import Experiment, ImplementedProgram, Implementer
 from pace_async.reward import STOPPED, RewardRule
 from pace_async.runtime.run.core import Core
 from pace_async.runtime.start.supervisor import drive
@@ -122,7 +122,7 @@ class Counting(InTaskEvaluator):
     evaluator: Evaluator
     calls: list[tuple[str, int]]
 
-    async def implement(self, task: Task, parent: Member, experiment: Experiment) -> Implemented:
+    async def implement(self, task: Task, parent: Member, experiment: Experiment) -> ImplementedProgram:
         self.calls.append(("implement", experiment.lease))
         return await self.implementer.implement(task, parent, experiment)
 

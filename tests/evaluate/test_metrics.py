@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pace_async.evaluate.metrics import LONGEST_FEEDBACK, LONGEST_FILE, Left, Reading, cut, read, wanted
+from pace_async.evaluate.metrics import LONGEST_FEEDBACK, LONGEST_FILE, EvaluatorOutput, Reading, cut, read, wanted
 from pace_async.task import TaskSpec
 
 
@@ -30,7 +30,7 @@ def spec(**more: object) -> TaskSpec:
 
 def reading(metrics: object, files: dict[str, str | int] | None = None, **more: object) -> Reading:
     text = metrics if isinstance(metrics, str | int) else json.dumps(metrics)
-    return read(spec(**more), Left({"metrics.json": text, **(files or {})}, b""))
+    return read(spec(**more), EvaluatorOutput({"metrics.json": text, **(files or {})}, b""))
 
 
 NOT_PRINTED = (
@@ -65,7 +65,7 @@ def test_each_kind_of_invalid_metrics_has_its_own_sentence(metrics: object, word
 
 
 def test_a_missing_file_is_distinguished_from_a_missing_metric() -> None:
-    assert read(spec(), Left({}, b"")).wrong == (
+    assert read(spec(), EvaluatorOutput({}, b"")).wrong == (
         "the evaluator left no metrics.json; if it prints the score, say metrics: printed in task.yaml"
     )
 
@@ -93,7 +93,7 @@ def test_the_score_is_the_first_metric_that_is_there(score: object, expected: fl
     ],
 )
 def test_metrics_of_the_last_line_are_the_last_whole_object(stdout: str, expected: float | str) -> None:
-    found = read(spec(metrics="last_line"), Left({}, stdout.encode()))
+    found = read(spec(metrics="last_line"), EvaluatorOutput({}, stdout.encode()))
     if isinstance(expected, str):
         assert found.wrong.startswith(expected)
     else:
@@ -161,7 +161,7 @@ def test_long_feedback_loses_its_middle_and_control_characters() -> None:
     | (st.none() | st.booleans() | st.floats() | st.dictionaries(st.text(), st.floats())).map(json.dumps)
 )
 def test_nothing_that_an_evaluator_leaves_raises(text: str) -> None:
-    found = read(spec(score=["a", "mean"]), Left({"metrics.json": text, "artifacts.json": text}, b""))
+    found = read(spec(score=["a", "mean"]), EvaluatorOutput({"metrics.json": text, "artifacts.json": text}, b""))
     assert (found.score is None) == bool(found.wrong)
 
 

@@ -18,7 +18,7 @@ from pace_async.evaluate.sandbox import cgroup
 from pace_async.evaluate.sandbox.converse import Answers, Job
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.evaluate.sandbox.toolchain import Toolchain
-from pace_async.evaluate.sandbox.verdict import Ended
+from pace_async.evaluate.sandbox.verdict import JobResult
 from pace_async.events import Outcome
 from pace_async.task import Task
 from tests.doubles.evaluators import scored
@@ -48,7 +48,7 @@ async def test_a_program_is_built_once_and_started_for_each_evaluation(
         runner, builds, runs = evaluator.parts.runner, list[Job](), list[Job]()
         really = runner.run
 
-        async def counted(job: Job, limits: Limits) -> Ended:
+        async def counted(job: Job, limits: Limits) -> JobResult:
             assert job.process is not None
             (runs if job.process.most is None else builds).append(job)
             return await really(job, limits)
@@ -295,11 +295,11 @@ async def test_what_is_built_is_kept_as_long_as_there_is_room(tmp_path: Path, mo
     task = make_process_task(tmp_path / "sums", build=["no-matter"])
     built: list[str] = []
 
-    async def run(job: Job, _: Limits) -> Ended:
+    async def run(job: Job, _: Limits) -> JobResult:
         assert job.process is not None
         built.append(job.process.files.decode()[-1])
         answers = Answers("", 1, ready=True, loaded=True, outputs=[job.process.files[-1:] * 1000])
-        return Ended(answers, (), (), b"", b"", 0, False, False, False, None, False, False, 0.0)
+        return JobResult(answers, (), (), b"", b"", 0, False, False, False, None, False, False, 0.0)
 
     with Builds(task.spec, Toolchain((), "", "")) as builds:
         for program in ("a", "a", "b", "b", "a"):

@@ -16,7 +16,7 @@ from pace_async.evaluate.assemble import open_evaluator
 from pace_async.evaluate.local import Turns, score_fairly
 from pace_async.evaluate.sandbox import cgroup
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
-from pace_async.evaluate.scorer.scorer_client import Bounds, Outputs, OverBound, Scored, Scorer, Scorers
+from pace_async.evaluate.scorer.scorer_client import Bounds, Outputs, OverBound, Scorer, ScorerResult, Scorers
 from pace_async.task import Task, load_task
 from tests.doubles.evaluators import scored
 from tests.support.control_groups import settle
@@ -151,7 +151,7 @@ def peak_mb(scorer: Scorer) -> float:
     return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
 
 
-async def bomb(task: Task, megabytes: int) -> tuple[Scored, float]:
+async def bomb(task: Task, megabytes: int) -> tuple[ScorerResult, float]:
     """The evaluation of an output of so many MiB of `{},`, and the most memory that the scorer ever had, in MiB."""
     output = b"[" + b"{}," * (megabytes * (1 << 20) // 3) + b"{}]"
     async with Scorer(task.folder / "evaluator.py", task.folder.with_suffix(".log")) as scorer:

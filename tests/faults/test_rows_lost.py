@@ -13,7 +13,7 @@ import pytest
 
 from pace_async.errors import UsageError
 from pace_async.events import Fact
-from pace_async.learn.rebuild import Made, checkpoints_of
+from pace_async.learn.rebuild import StepRecord, checkpoints_of
 from pace_async.observe.jsonl import event_line
 from pace_async.population.store import Store
 from pace_async.runtime.run_paths import RunPaths
@@ -137,7 +137,7 @@ def test_rows_whose_advisor_cannot_be_rebuilt_are_refused_and_nothing_is_written
     assert rows(crashed, "select count(*) from faults") == [(0,)]
     checkpoint = checkpoints_of(crashed.learner) / "000001"
     checkpoint.mkdir(parents=True)
-    (checkpoint / COMPLETE).write_text(json.dumps(asdict(Made(1, group.digest, {}, 0.1))))
+    (checkpoint / COMPLETE).write_text(json.dumps(asdict(StepRecord(1, group.digest, {}, 0.1))))
     assert shell.pace("resume", "demo", "--despite-loss").code == 0
     assert (crashed.folder / "reached").exists()
     assert rows(crashed, "select kind from faults") == [("rows_lost",)]

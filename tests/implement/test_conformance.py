@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from pace_async.errors import CandidateFault
-from pace_async.implement.base import Experiment, Implemented, Implementer
+from pace_async.implement.base import Experiment, ImplementedProgram, Implementer
 from pace_async.implement.catalogue import CatalogImplementer, MechanismEdit, apply_edit, load_catalogue
 from pace_async.simulate.stages import SimulatedImplementer, World
 from pace_async.task import split_block
@@ -51,7 +51,7 @@ async def test_an_experiment_becomes_a_whole_program_that_compiles_and_is_not_th
 
 async def test_an_experiment_gives_the_same_program_again_alone_or_concurrently(implementer: Implementer) -> None:
     alone = [await implementer.implement(TASK, PARENT, experiment) for experiment in experiments()]
-    together: dict[int, Implemented] = {}
+    together: dict[int, ImplementedProgram] = {}
 
     async def keep(experiment: Experiment) -> None:
         together[experiment.lease] = await implementer.implement(TASK, PARENT, experiment)

@@ -15,7 +15,7 @@ from pace_async.implement.agent_checks import refuse_unless_runnable
 from pace_async.implement.agent_folder import AgentFolders
 from pace_async.implement.agent_presets import PRESETS, login_missing
 from pace_async.implement.assemble import open_implementer
-from pace_async.implement.base import Experiment, Implemented
+from pace_async.implement.base import Experiment, ImplementedProgram
 from pace_async.runtime.start import launch
 from pace_async.runtime.start.machine_checks import implementers
 from pace_async.task import load_task
@@ -43,7 +43,7 @@ def configured(name: str, **more: object) -> Config:
     return settings(**({"implementer__model": name, "faults__backoff_s": 0.001, "faults__patience_s": 1e-9} | more))
 
 
-async def made_by(folder: Path, config: Config) -> tuple[Implemented, PlainLedger, list[str]]:
+async def made_by(folder: Path, config: Config) -> tuple[ImplementedProgram, PlainLedger, list[str]]:
     ledger = PlainLedger()
     folders = AgentFolders(folder / "agents", folder / "agent.log", lambda _: False, True)
     async with open_implementer(config, TASK, ledger, folders) as implementer:

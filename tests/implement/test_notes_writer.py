@@ -7,7 +7,7 @@ import pytest
 
 from pace_async.config import Config
 from pace_async.context.notes_page import page_in
-from pace_async.context.questions import Rendered
+from pace_async.context.questions import RenderedQuestion
 from pace_async.errors import CandidateFault, InfrastructureFault, UsageError
 from pace_async.events import NotesPage
 from pace_async.implement.notes_writer import NotesWriter, open_notes_writer, refuse_unless_written, writers_of
@@ -18,7 +18,7 @@ from tests.doubles.implementers import PlainLedger
 from tests.support.implementing import CANARY, TASK, configured
 from tests.support.simulated_runs import settings
 
-QUESTION = Rendered("You keep notes.", f"# Request\nWrite the first notes.{NOTES} please.", {}, cut=False)
+QUESTION = RenderedQuestion("You keep notes.", f"# Request\nWrite the first notes.{NOTES} please.", {}, cut=False)
 
 
 @pytest.fixture(autouse=True)

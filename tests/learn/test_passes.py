@@ -115,10 +115,10 @@ def test_the_count_of_steps_is_restored_where_the_optimizer_reads_it(
     toy: Path, tmp_path: Path, fused: bool, device: str
 ) -> None:
     """`meta` stands for a card: fused AdamW refuses a count on the processor."""
-    from pace_async.learn.rebuild import Made
+    from pace_async.learn.rebuild import StepRecord
 
     trainer, store = trained(toy, tmp_path / "run", SETTINGS, steps=1), LearnerStore(toy, tmp_path)
-    store.save_checkpoint(trainer, Made(1, "digest", {}, 0.0))
+    store.save_checkpoint(trainer, StepRecord(1, "digest", {}, 0.0))
     weights = [(name, weight.detach().to("meta")) for name, weight in trainer.policy.named_parameters()]
     adamw = SimpleNamespace(param_groups=[{"fused": fused}], state=dict[torch.Tensor, Any]())
     card = SimpleNamespace(policy=SimpleNamespace(named_parameters=lambda: weights), adamw=adamw)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pace_async.learn.rebuild import SAVED, Made, checkpoints_of, lost_group, made_in
+from pace_async.learn.rebuild import SAVED, StepRecord, checkpoints_of, lost_group, made_in
 from pace_async.replay.groupfile import group_path, write_group
 from pace_async.weights import COMPLETE
 from tests.support.learn_toys import random_group
@@ -15,7 +15,7 @@ from tests.support.learn_toys import random_group
 def checkpoint(out: Path, version: int, digest: str) -> Path:
     folder = checkpoints_of(out) / f"{version:06d}"
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / COMPLETE).write_text(json.dumps(asdict(Made(version, digest, {}, 0.5))))
+    (folder / COMPLETE).write_text(json.dumps(asdict(StepRecord(version, digest, {}, 0.5))))
     return folder
 
 
@@ -72,7 +72,7 @@ def test_neither_a_checkpoint_nor_a_group_of_another_history_counts(
 
 def test_a_record_is_read_back_and_a_folder_without_one_has_none(tmp_path: Path) -> None:
     folder = checkpoint(tmp_path, 7, "of group 7")
-    assert made_in(folder) == Made(7, "of group 7", {}, 0.5)
+    assert made_in(folder) == StepRecord(7, "of group 7", {}, 0.5)
     (folder / COMPLETE).write_text('{"version": 7}')
     with pytest.raises(ValueError, match="COMPLETE is damaged"):
         made_in(folder)

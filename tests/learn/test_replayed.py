@@ -15,7 +15,7 @@ from pace_async.errors import InfrastructureFault
 from pace_async.learn import client
 from pace_async.learn.client import REPLAY_DIFFERS, ProcessLearner
 from pace_async.learn.lineage import Lineage
-from pace_async.learn.replayed import Replayed, repeats
+from pace_async.learn.replayed import ReplayResult, repeats
 from pace_async.learn.served_type import as_served
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.store import whole_weights
@@ -141,9 +141,9 @@ def test_where_the_served_files_are_gone_the_repeated_weights_become_the_version
     make_unsteady(monkeypatch)
     restarted = Lineage(toy, tmp_path, EXACT)
     folder = restarted.start(groups[:1])
-    assert restarted.replayed == Replayed(steps=1, weights=0, differed=None, repeats=None)
-    assert Replayed(1, 0, None, repeats=None).exact, "nothing shows that it was not"
-    assert not Replayed(1, 0, None, repeats=False).exact
+    assert restarted.replayed == ReplayResult(steps=1, weights=0, differed=None, repeats=None)
+    assert ReplayResult(1, 0, None, repeats=None).exact, "nothing shows that it was not"
+    assert not ReplayResult(1, 0, None, repeats=False).exact
     assert checkpoint_digests(folder)
 
 

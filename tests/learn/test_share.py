@@ -29,7 +29,7 @@ from pace_async.learn.process import serve
 from pace_async.learn.send import CannotSend, Source
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.share import CannotShare, SharedVersion
-from pace_async.transfer import ALIGNED, CardHandle, HostHandle, Shared, Table, laid_out
+from pace_async.transfer import ALIGNED, CardHandle, HostHandle, SharedBuffer, Table, laid_out
 from pace_async.weights import checkpoint_digests
 from scripts.benchmarks.toys import write_llama
 from tests.support.learn_toys import written_groups
@@ -44,8 +44,8 @@ import json, sys
 from pathlib import Path
 from pace_async.advise.engines.load import digested
 from pace_async.advise.engines.shared import OpenedVersion
-from pace_async.transfer import Shared
-opened = OpenedVersion(Shared.from_json(json.load(sys.stdin)))
+from pace_async.transfer import SharedBuffer
+opened = OpenedVersion(SharedBuffer.from_json(json.load(sys.stdin)))
 print(json.dumps(digested(Path("version"), opened.tensors)))
 """
 
@@ -87,7 +87,7 @@ def test_what_was_opened_stays_when_the_learner_is_killed_and_nothing_more_can_b
     command = [sys.executable, "-c", SHARES]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as learner:
         assert learner.stdout is not None
-        shared = Shared.from_json(json.loads(learner.stdout.readline()))
+        shared = SharedBuffer.from_json(json.loads(learner.stdout.readline()))
         opened = OpenedVersion(shared)
         learner.send_signal(signal.SIGKILL)
         learner.wait()
@@ -207,8 +207,8 @@ CARD = CardHandle("6b0c", "63ff", 512, 256, "2f74", 3, "00", awaits_event=True)
 
 @pytest.mark.parametrize("handle", [CARD, HostHandle(12, 5)])
 def test_a_handle_is_the_same_after_its_way_as_json(handle: CardHandle | HostHandle) -> None:
-    shared = Shared(handle, 512, ["a"], ["float32"], [[2, 3]], [0])
-    assert Shared.from_json(json.loads(json.dumps(shared.to_json()))) == shared
+    shared = SharedBuffer(handle, 512, ["a"], ["float32"], [[2, 3]], [0])
+    assert SharedBuffer.from_json(json.loads(json.dumps(shared.to_json()))) == shared
 
 
 def test_torch_has_what_shares_memory_of_a_card() -> None:
@@ -252,7 +252,7 @@ def test_any_request_may_end_the_sharing_and_a_model_that_cannot_be_shared_names
 
     def requests() -> Iterator[str]:
         yield json.dumps({"id": 1, "share": {"names": ["weight"], "dtypes": ["float32"], "shapes": [[3, 2]]}})
-        shared = Shared.from_json(last()["shared"])
+        shared = SharedBuffer.from_json(last()["shared"])
         opened = OpenedVersion(shared)
         assert torch.equal(opened.tensors["weight"], lineage.trainer.policy.weight)
         yield json.dumps({"id": 2, "ping": True, "unshare": True})

@@ -10,7 +10,7 @@ import pytest
 
 from pace_async.errors import GaveUp, InfrastructureFault
 from pace_async.providers.tinker.sdk import SdkService, _Calls
-from pace_async.providers.tinker.service import Adam, SampledTokens, Saved, TrainingRun, WeightedCall
+from pace_async.providers.tinker.service import Adam, SampledTokens, TrainingRun, VersionAddresses, WeightedCall
 
 URL = "http://127.0.0.1:1"
 ADAM = Adam(1e-4, (0.9, 0.98), 0.0, 1.0)
@@ -240,7 +240,7 @@ async def test_what_a_server_should_answer_is_read() -> None:
     assert await run.logprobs(CALLS) == [(-1.0, -2.0, -3.0), (-4.0,)]
     await run.add_gradient([WeightedCall((3,), (8,), (-4.0,), (0.5,))])
     assert (await run.step(ADAM))["grad_norm"] == 2.0
-    both = Saved("tinker://model_1/weights/pace-v1", "tinker://model_1/sampler_weights/pace-v1")
+    both = VersionAddresses("tinker://model_1/weights/pace-v1", "tinker://model_1/sampler_weights/pace-v1")
     assert await run.save("pace-v1") == await service.saved("model_1", "pace-v1") == both
     assert await service.saved("model_1", "pace-v2") is None
     assert await sampled(service) == SampledTokens((5, 2), (-1.0, -2.0), "stop")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pace_async.baseline import Baseline, Beside
+from pace_async.baseline import Baseline, BaselineComparison
 from pace_async.observe.beside import behind, legends
 from pace_async.observe.chart import area, stripe
 from pace_async.observe.layout import frame
@@ -41,7 +41,7 @@ def view(candidates: int, score: float, differs: str = "") -> RunView:
         candidates=candidates,
         improvements=steps,
         best=Best(candidates, score, 1, "Change it.", candidates, 1.0),
-        beside=Beside(RECORDED, UP, differs),
+        beside=BaselineComparison(RECORDED, UP, differs),
     )
 
 

@@ -28,7 +28,7 @@ from pace_async.observe.model import RunView
 from pace_async.observe.watching import Source
 from pace_async.population.memory import MemoryPopulation
 from pace_async.population.reading.following import Following, facts_of
-from pace_async.population.reading.journal import Entered
+from pace_async.population.reading.journal import JournalEntry
 from pace_async.population.reading.progress import improvements_of
 from pace_async.population.reading.reader import Reader, open_readonly
 from pace_async.population.store import Store
@@ -47,7 +47,7 @@ STOP = StopConfig(candidates=24)
 RUN = replace(HEADER, config={**HEADER.config, "stop": {"candidates": 24}})
 
 
-async def entries(tmp_path: Path, facts: list[Fact]) -> list[Entered]:
+async def entries(tmp_path: Path, facts: list[Fact]) -> list[JournalEntry]:
     """The facts as a follower gets them."""
     async with Store.open(empty_population(tmp_path)) as store:
         run_id = await store.create_run(RUN)
@@ -119,7 +119,9 @@ async def test_a_follower_gets_each_fact_once_from_where_it_begins_and_reads_not
 ) -> None:
     reads, read = list[int](), Reader.facts
 
-    def counted(reader: Reader, after: int = 0, run: str | None = None, *, texts: bool = False) -> Iterator[Entered]:
+    def counted(
+        reader: Reader, after: int = 0, run: str | None = None, *, texts: bool = False
+    ) -> Iterator[JournalEntry]:
         reads.append(after)
         return read(reader, after, run, texts=texts)
 
@@ -201,14 +203,14 @@ def test_from_every_fact_of_a_run_with_faults_a_follower_has_the_view_of_its_scr
     world.serve(0, None)
     screen = Screened(fold(Followed(header).view, seed))
 
-    async def process() -> tuple[list[Entered], list[Entered]]:
+    async def process() -> tuple[list[JournalEntry], list[JournalEntry]]:
         await population.commit(seed)
         run = SimulatedRun(config, task, VirtualClock(), world, tmp_path, faults, Bytes())
         core = run.core(population.load(), population)
         core.bus = core.recorder.bus = screen
         assert await drive(core) == "done"
 
-        def read(connection: Connection) -> tuple[list[Entered], list[Entered]]:
+        def read(connection: Connection) -> tuple[list[JournalEntry], list[JournalEntry]]:
             whole = list(facts_of(connection, population.run_id))
             return whole, [next(facts_of(connection, population.run_id, seq)) for seq in range(len(whole))]
 

@@ -22,7 +22,7 @@ from pace_async.observe.model import RunView
 from pace_async.observe.output import Output
 from pace_async.observe.panels import Panels
 from pace_async.observe.rich_display import RichDisplay
-from pace_async.observe.watching import FramedScreen, Looked
+from pace_async.observe.watching import FramedScreen, ViewUpdate
 from tests.doubles.keyboards import Typed
 from tests.support.observe_facts import BEGIN, fold_all, life
 from tests.support.population_facts import HEADER
@@ -125,7 +125,7 @@ async def test_a_watched_run_obeys_keys_at_once() -> None:
     obeyed = anyio.Event()
     keyboard = Typed("b", lambda key: obeyed.set())
     screen = FramedScreen(display, keyboard)
-    await screen.show(Looked(VIEW, ()), BEGIN + 400)
+    await screen.show(ViewUpdate(VIEW, ()), BEGIN + 400)
     assert "def radii" not in stream.getvalue()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(screen.obey_keys)

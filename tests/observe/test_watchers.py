@@ -21,7 +21,7 @@ from pace_async.observe.watchers.follower import WatcherDisplay, Writing
 from pace_async.observe.watchers.records import LONGEST, SaidFor, completions_of, record_of
 from pace_async.population.reading.load import find_run
 from pace_async.population.reading.reader import open_readonly
-from pace_async.population.reading.said import Said, said_of
+from pace_async.population.reading.said import RolloutAnswers, said_of
 from pace_async.population.store import Store
 from tests.doubles.watchers import Down, Hangs, KeptRecords, Late, Refuses
 from tests.support.observe_facts import BEGIN, fold_all, life
@@ -38,7 +38,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bus_module, "CLOSE_S", 60.0)
 
 
-def unheard(leases: Sequence[int]) -> Mapping[int, Said]:
+def unheard(leases: Sequence[int]) -> Mapping[int, RolloutAnswers]:
     return {}
 
 
@@ -92,7 +92,7 @@ async def test_a_database_that_is_away_for_a_moment_costs_no_record(
     live, later, asked = KeptRecords(), KeptRecords(), list[Sequence[int]]()
     await watched(live, list(life(5)), tmp_path)
 
-    def away_at_first(connection: Connection, run_id: int, leases: Sequence[int]) -> Mapping[int, Said]:
+    def away_at_first(connection: Connection, run_id: int, leases: Sequence[int]) -> Mapping[int, RolloutAnswers]:
         asked.append(leases)
         if len(asked) == 1:
             raise UsageError("the database is away")
@@ -144,7 +144,7 @@ async def test_a_watcher_that_hangs_is_left_at_the_end(
 
 def test_a_completion_is_cut_and_one_that_is_not_known_is_empty() -> None:
     group = next(fact for fact in life(4) if isinstance(fact, GroupShipped))
-    heard = Said(("first", "x" * LONGEST), "An experiment.", "ok", 1.5)
+    heard = RolloutAnswers(("first", "x" * LONGEST), "An experiment.", "ok", 1.5)
     known, unknown = completions_of(group, {group.leases[0]: heard})
     assert (known.experiment, known.score, len(known.completion)) == ("An experiment.", 1.5, LONGEST)
     assert (unknown.experiment, unknown.completion, unknown.reward) == ("", "", group.rewards[1])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pace_async.baseline import Baseline, Beside, Span, beside_of, load_baseline
+from pace_async.baseline import Baseline, BaselineComparison, Span, beside_of, load_baseline
 from pace_async.configure import resolve
 from pace_async.errors import UsageError
 from pace_async.events import RunHeader
@@ -27,8 +27,8 @@ RECORDED: dict[str, Any] = {
 CONFIG = {"task": "circle_packing", "search": {"threads": 2}}
 
 
-def beside(fitness: Fitness = UP, differs: str = "") -> Beside:
-    return Beside(Baseline.model_validate(RECORDED), fitness, differs)
+def beside(fitness: Fitness = UP, differs: str = "") -> BaselineComparison:
+    return BaselineComparison(Baseline.model_validate(RECORDED), fitness, differs)
 
 
 def header(tmp_path: Path, changed: dict[str, Any] | None = None, **config: object) -> RunHeader:

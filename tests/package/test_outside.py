@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sqlalchemy import CheckConstraint
 
 from pace_async.evaluate.base import Evaluation, EvaluationRequest
-from pace_async.evaluate.metrics import Left, read
+from pace_async.evaluate.metrics import EvaluatorOutput, read
 from pace_async.evaluate.scorer.scorer_process import read_score
 from pace_async.evaluate.scorer.strict_json import Invalid
 from pace_async.implement.agent_folder import read_program
@@ -101,10 +101,10 @@ async def test_metrics_without_end_are_cut_whichever_evaluator_has_them() -> Non
 def test_a_command_task_s_metric_beyond_the_bound_is_an_invalid_score(tmp_path: Path) -> None:
     task = make_task(tmp_path / "sums")
     spec = task.spec.model_copy(update={"metrics": "last_line", "score": ("score",)})
-    found = read(spec, Left({}, b'{"score": 1.5e308}'))
+    found = read(spec, EvaluatorOutput({}, b'{"score": 1.5e308}'))
     assert found.score is None
     assert "is not between" in found.wrong
-    found = read(spec, Left({}, b'{"score": 1.0, "other": 1.5e308, "a\\ud83d": 2}'))
+    found = read(spec, EvaluatorOutput({}, b'{"score": 1.0, "other": 1.5e308, "a\\ud83d": 2}'))
     assert (found.score, dict(found.metrics)) == (1.0, {"score": 1.0, "a\ufffd": 2.0})
 
 

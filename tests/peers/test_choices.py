@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pace_async.errors import UsageError
-from pace_async.peers.example import Wanted
+from pace_async.peers.example import ImportOptions
 from pace_async.peers.openevolve import OpenEvolve
 from pace_async.peers.shinka import Shinka
 from pace_async.peers.slurm import megabytes, seconds
@@ -25,20 +25,20 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 def test_a_second_evaluator_is_said_and_can_be_named(tmp_path: Path) -> None:
     folder = example(tmp_path / "a", OPENEVOLVE)
     (folder / "evaluator_phase_2.py").write_text(SECOND, encoding="utf-8")
-    found = OpenEvolve().read(folder, Wanted())
+    found = OpenEvolve().read(folder, ImportOptions())
     assert found.evaluator == "evaluator.py"
     assert "--evaluator names another: evaluator_phase_2.py" in found.taken[0]
-    named = OpenEvolve().read(folder, Wanted(evaluator="evaluator_phase_2.py"))
+    named = OpenEvolve().read(folder, ImportOptions(evaluator="evaluator_phase_2.py"))
     assert named.evaluator == "evaluator_phase_2.py" and "names another" not in named.taken[0]
 
 
 def test_a_second_evaluator_of_shinka_is_said_and_can_be_named(tmp_path: Path) -> None:
     folder = example(tmp_path / "a", {name: text for name, text in SHINKA.items() if name.endswith(".py")})
     (folder / "evaluate_large.py").write_text((folder / "evaluate.py").read_text(encoding="utf-8"), encoding="utf-8")
-    named = Shinka().read(folder, Wanted(evaluator="evaluate_large.py"))
+    named = Shinka().read(folder, ImportOptions(evaluator="evaluate_large.py"))
     assert named.evaluator == "evaluate_large.py" and "example/evaluate_large.py" in named.fields["evaluate"]
     (folder / "run_evo.py").unlink(missing_ok=True)
-    assert "--evaluator names another: evaluate_large.py" in Shinka().read(folder, Wanted()).taken[0]
+    assert "--evaluator names another: evaluate_large.py" in Shinka().read(folder, ImportOptions()).taken[0]
 
 
 def test_an_evaluator_in_a_folder_is_suggested_and_imports_from_the_examples_folder(tmp_path: Path) -> None:
@@ -46,8 +46,8 @@ def test_an_evaluator_in_a_folder_is_suggested_and_imports_from_the_examples_fol
     (folder / "src").mkdir()
     (folder / "src" / "evaluator.py").write_text(SECOND, encoding="utf-8")
     with pytest.raises(UsageError, match=r"--evaluator FILE names one in a folder: src/evaluator\.py"):
-        OpenEvolve().read(folder, Wanted())
-    found = OpenEvolve().read(folder, Wanted(evaluator="src/evaluator.py"))
+        OpenEvolve().read(folder, ImportOptions())
+    found = OpenEvolve().read(folder, ImportOptions(evaluator="src/evaluator.py"))
     assert "- example\n" in task_yaml(drafted("a", found), (0.0, 1.0), ())
 
 
@@ -56,7 +56,7 @@ def test_an_evaluator_outside_the_example_is_refused(tmp_path: Path, wanted: str
     folder = example(tmp_path / "a", OPENEVOLVE)
     (tmp_path / "outside.py").write_text(SECOND, encoding="utf-8")
     with pytest.raises(UsageError):
-        OpenEvolve().read(folder, Wanted(evaluator=wanted))
+        OpenEvolve().read(folder, ImportOptions(evaluator=wanted))
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_memory_is_read_as_slurm_reads_it(value: object, read: int | None) -> 
 def test_limits_that_cannot_be_read_are_said(tmp_path: Path) -> None:
     job = 'job_config:\n  _target_: shinka.launch.SlurmCondaJobConfig\n  time: UNLIMITED\n  mem: "16GB"\n'
     folder = example(tmp_path / "a", {"evaluate.py": SHINKA["evaluate.py"], "initial.py": "X = 1\n", "task.yaml": job})
-    found = Shinka().read(folder, Wanted())
+    found = Shinka().read(folder, ImportOptions())
     assert found.memory_mb == 16_384
     assert [line for line in found.left if line.startswith("job_config.time")] == [
         "job_config.time ('UNLIMITED' is no limit that can be read: set timeout_s in task.yaml)"
@@ -126,7 +126,7 @@ def test_a_target_inside_the_example_is_refused(
     folder = example(tmp_path / "theirs", OPENEVOLVE)
     monkeypatch.chdir(folder)
     with pytest.raises(UsageError, match="inside the example, which stays as it is"):
-        import_example("openevolve", ".", None if target is None else Path(target), Wanted(), try_seed=False)
+        import_example("openevolve", ".", None if target is None else Path(target), ImportOptions(), try_seed=False)
     assert sorted(path.name for path in folder.iterdir()) == sorted(OPENEVOLVE)
 
 
@@ -136,7 +136,7 @@ def test_data_that_is_not_copied_can_be_taken_along(tmp_path: Path) -> None:
     (folder / "results").mkdir()
     for name in ("bench.db", "other.db", "results/reference.txt", "results/more.db"):
         (folder / name).write_text("7", encoding="utf-8")
-    found = OpenEvolve().read(folder, Wanted())
+    found = OpenEvolve().read(folder, ImportOptions())
     without = drafted("a", found)
     assert set(without.skipped) == {"bench.db", "other.db", "results"}
     assert set(without.named) == {"bench.db", "results"}
@@ -154,14 +154,14 @@ def test_what_leads_out_of_the_example_is_not_included(tmp_path: Path, wanted: s
     (folder / "results").mkdir()
     (folder / "results" / "link.db").symlink_to(tmp_path / "outside.db")
     with pytest.raises(UsageError):
-        drafted("a", OpenEvolve().read(folder, Wanted()), (wanted,))
+        drafted("a", OpenEvolve().read(folder, ImportOptions()), (wanted,))
 
 
 def test_settings_with_a_key_are_not_included(tmp_path: Path) -> None:
     settings = "llm: {api_key: secret}\nevaluator: {timeout: 3}\n"
     folder = example(tmp_path / "a", {**OPENEVOLVE, "config.yaml": settings})
     with pytest.raises(UsageError, match="holds an API key"):
-        drafted("a", OpenEvolve().read(folder, Wanted()), ("config.yaml",))
+        drafted("a", OpenEvolve().read(folder, ImportOptions()), ("config.yaml",))
 
 
 def test_a_score_of_0_where_files_were_left_out_is_said(shell: Shell) -> None:

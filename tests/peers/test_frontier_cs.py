@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pace_async.errors import UsageError
-from pace_async.peers.example import Wanted
+from pace_async.peers.example import ImportOptions
 from pace_async.peers.frontier_cs import FrontierCS
 from pace_async.runtime.start.importing import import_example
 from pace_async.task import load_task
@@ -27,7 +27,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 
 def test_a_problem_gives_statement_limits_and_commands(tmp_path: Path) -> None:
-    found = FrontierCS().read(example(tmp_path / "a", FRONTIER_CS), Wanted())
+    found = FrontierCS().read(example(tmp_path / "a", FRONTIER_CS), ImportOptions())
     assert (found.kind, found.evaluator, found.source, found.seed) == ("process", "chk.cc", "initial.cpp", "")
     assert (found.background, found.upper) == ("Write a whole number, at most the one that you read.", 100.0)
     assert (found.timeout_s, found.memory_mb) == (68.0, 192)
@@ -35,7 +35,7 @@ def test_a_problem_gives_statement_limits_and_commands(tmp_path: Path) -> None:
 
 
 def test_models_are_told_how_a_test_is_run_and_not_of_the_process_around_it(tmp_path: Path) -> None:
-    found = FrontierCS().read(example(tmp_path / "a", FRONTIER_CS), Wanted())
+    found = FrontierCS().read(example(tmp_path / "a", FRONTIER_CS), ImportOptions())
     spec = load_task("circle_packing").spec.model_copy(update={"kind": found.kind, **found.fields})
     told = spec.of_kind.contract(spec)
     assert told.startswith("The program is built by `g++ -O2 ") and "is started anew for each of 2 tests" in told
@@ -47,12 +47,12 @@ def test_models_are_told_how_a_test_is_run_and_not_of_the_process_around_it(tmp_
 
 def test_a_problem_without_a_program_gets_an_empty_one_and_python_needs_no_build(tmp_path: Path) -> None:
     folder = example(tmp_path / "a", FRONTIER_CS, initial__cpp=None, mine__py="print(4)\n")
-    assert "int main()" in FrontierCS().read(folder, Wanted()).seed
-    python = FrontierCS().read(folder, Wanted(program="mine.py"))
+    assert "int main()" in FrontierCS().read(folder, ImportOptions()).seed
+    python = FrontierCS().read(folder, ImportOptions(program="mine.py"))
     assert (python.language, "build" in python.fields, python.fields["run"][-1]) == ("python", False, "mine.py")
     (folder / "mine.rs").write_text("fn main() {}\n")
     with pytest.raises(UsageError, match=r"mine\.rs is in rust: programs .* are in C\+\+ or Python"):
-        FrontierCS().read(folder, Wanted(program="mine.rs"))
+        FrontierCS().read(folder, ImportOptions(program="mine.rs"))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_problem_without_a_program_gets_an_empty_one_and_python_needs_no_build
 )
 def test_what_cannot_be_imported_gets_a_sentence(tmp_path: Path, config: str, refused: str) -> None:
     with pytest.raises(UsageError, match=refused):
-        FrontierCS().read(example(tmp_path / "a", FRONTIER_CS, config__yaml=config), Wanted())
+        FrontierCS().read(example(tmp_path / "a", FRONTIER_CS, config__yaml=config), ImportOptions())
 
 
 @pytest.mark.long
@@ -80,7 +80,7 @@ def test_testlib_comes_from_the_users_folder_or_from_where_it_is_said_to_be(
     monkeypatch.delenv("CPLUS_INCLUDE_PATH", raising=False)
 
     def made(name: str) -> Path:
-        import_example("frontier-cs", str(folder), tmp_path / name, Wanted(), try_seed=False)
+        import_example("frontier-cs", str(folder), tmp_path / name, ImportOptions(), try_seed=False)
         return tmp_path / name / "checker"
 
     with pytest.raises(UsageError, match=r"chk\.cc needs testlib\.h, which is neither in .*CPLUS_INCLUDE_PATH"):
@@ -100,7 +100,7 @@ def test_testlib_comes_from_the_users_folder_or_from_where_it_is_said_to_be(
 def test_a_checker_that_does_not_compile_is_said_in_one_sentence(tmp_path: Path) -> None:
     folder = example(tmp_path / "a", FRONTIER_CS, chk__cc="int main() { return nowhere; }\n")
     with pytest.raises(UsageError, match=r"chk\.cc does not compile: .*nowhere"):
-        import_example("frontier-cs", str(folder), tmp_path / "mine", Wanted(), try_seed=False)
+        import_example("frontier-cs", str(folder), tmp_path / "mine", ImportOptions(), try_seed=False)
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
@@ -140,7 +140,7 @@ def test_a_program_in_python_is_scored_too(shell: Shell) -> None:
 def test_a_real_problem_is_imported_with_its_tests_and_its_checker(tmp_path: Path) -> None:
     if not (PROBLEMS / "0").is_dir():
         pytest.skip("the problems of Frontier-CS are not here (PACE_FRONTIER_CS)")
-    import_example("frontier-cs", str(PROBLEMS / "0"), tmp_path / "packing", Wanted(), try_seed=False)
+    import_example("frontier-cs", str(PROBLEMS / "0"), tmp_path / "packing", ImportOptions(), try_seed=False)
     task = load_task(str(tmp_path / "packing"))
     assert len(list((task.folder / "example" / "testdata").glob("*.in"))) == 70
     assert os.access(task.folder / "checker", os.X_OK)

@@ -9,7 +9,7 @@ import pytest
 
 from pace_async.errors import NotHere, UsageError
 from pace_async.peers import galapagos
-from pace_async.peers.example import Wanted
+from pace_async.peers.example import ImportOptions
 from pace_async.peers.galapagos import Galapagos
 from pace_async.peers.packages import missing_of, packages_of
 from pace_async.task import load_task
@@ -34,7 +34,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_card_gives_background_direction_target_limits_and_source(tmp_path: Path) -> None:
-    found = Galapagos().read(example(tmp_path / "a", GALAPAGOS), Wanted())
+    found = Galapagos().read(example(tmp_path / "a", GALAPAGOS), ImportOptions())
     assert found.background == (
         "Return a large whole number, at most 8.\n\n"
         "The score: The number divided by the best known one. Computed as: value / 8"
@@ -45,12 +45,12 @@ def test_a_card_gives_background_direction_target_limits_and_source(tmp_path: Pa
     resource = "{name: cost.csv, uri: 'https://example.org/cost.csv', path: data/cost.csv}"
     more = f"external_resources: [{resource}]\nodd: 1\n"
     (found.folder / "card.yaml").write_text((found.folder / "card.yaml").read_text() + more)
-    assert Galapagos().read(found.folder, Wanted()).left == (
+    assert Galapagos().read(found.folder, ImportOptions()).left == (
         *("odd", "external_resources: https://example.org/cost.csv (get it, and put it at example/data/cost.csv)"),
         "constraint.network: none",
     )
     card = GALAPAGOS["card.yaml"].replace("network: none", "gpu: CUDA")
-    assert Galapagos().read(example(tmp_path / "b", GALAPAGOS, card__yaml=card), Wanted()).fields["gpus"] == 1
+    assert Galapagos().read(example(tmp_path / "b", GALAPAGOS, card__yaml=card), ImportOptions()).fields["gpus"] == 1
     assert "gpus" not in found.fields
 
 
@@ -71,7 +71,7 @@ def test_the_best_known_value_is_a_target_only_where_the_score_is_a_ratio_to_it(
     card = f"metrics: [{{metric_name: combined_score, metric_description: '{described}'}}]\n" + (
         f"references: {{best_known: {best}}}\n" if best is not None else ""
     )
-    found = Galapagos().read(example(tmp_path / "a", GALAPAGOS, card__yaml=card), Wanted())
+    found = Galapagos().read(example(tmp_path / "a", GALAPAGOS, card__yaml=card), ImportOptions())
     assert (found.target, found.upper) == (target, upper)
 
 
@@ -96,7 +96,7 @@ def test_a_task_for_a_gpu_is_imported_where_there_is_none(shell: Shell, monkeypa
 def test_stages_have_the_thresholds_of_galapagos_and_a_score_may_be_minimized(tmp_path: Path) -> None:
     card = "metrics: [{metric_name: cost, metric_direction: minimize}]\n"
     stages = "".join(f"def evaluate{name}(path): ...\n" for name in ("", "_stage1", "_stage2"))
-    found = Galapagos().read(example(tmp_path / "a", GALAPAGOS, card__yaml=card, evaluator__py=stages), Wanted())
+    found = Galapagos().read(example(tmp_path / "a", GALAPAGOS, card__yaml=card, evaluator__py=stages), ImportOptions())
     assert (found.stages, found.direction) == ((("stage1", 0.3),), "minimize")
     assert found.fields["score"] == ["cost", "combined_score"]
 
@@ -194,5 +194,5 @@ def test_the_package_has_its_local_tasks_and_each_can_be_read() -> None:
     names = importer.names()
     assert len(names) == 399
     for name in names[::40]:
-        found = importer.read(importer.folder_of(name), Wanted())
+        found = importer.read(importer.folder_of(name), ImportOptions())
         assert found.background and (found.folder / found.source).is_file(), name

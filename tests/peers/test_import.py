@@ -7,7 +7,7 @@ from textwrap import dedent
 
 import pytest
 
-from pace_async.peers.example import Wanted
+from pace_async.peers.example import ImportOptions
 from pace_async.peers.openevolve import OpenEvolve
 from pace_async.programs.fileset import Program
 from pace_async.runtime.start import importing
@@ -156,7 +156,7 @@ def test_a_threshold_that_the_seed_program_misses_is_lowered_and_said() -> None:
 def test_bounds_leave_room_above_the_seed_program(
     tmp_path: Path, score: float | None, bounds: tuple[float, float]
 ) -> None:
-    read = OpenEvolve().read(example(tmp_path / "a", OPENEVOLVE), Wanted())
+    read = OpenEvolve().read(example(tmp_path / "a", OPENEVOLVE), ImportOptions())
     assert guessed_bounds(SeedTrial(score, "timeout", {}), read)[0] == bounds
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from pace_async.errors import UsageError
 from pace_async.peers.draft import draft_of, read_example, wanted_json
-from pace_async.peers.example import Wanted
+from pace_async.peers.example import ImportOptions
 from pace_async.peers.importers import IMPORTERS
 from pace_async.task import load_task
 from tests.support.command_line import Shell
@@ -35,7 +35,7 @@ def test_an_importer_recognises_its_example_and_no_empty_folder(tmp_path: Path, 
     assert importer.recognises(example(tmp_path / "theirs", EXAMPLES[name]))
     assert not importer.recognises(tmp_path / "empty")
     with pytest.raises(UsageError, match=importer.project):
-        importer.read(tmp_path / "empty", Wanted())
+        importer.read(tmp_path / "empty", ImportOptions())
     with pytest.raises(UsageError, match="nowhere"):
         importer.folder_of(str(tmp_path / "nowhere"))
 
@@ -43,8 +43,8 @@ def test_an_importer_recognises_its_example_and_no_empty_folder(tmp_path: Path, 
 @pytest.mark.parametrize("name", IMPORTERS)
 def test_a_draft_is_the_same_on_the_other_side_of_a_process(tmp_path: Path, name: str) -> None:
     folder = example(tmp_path / "theirs", EXAMPLES[name])
-    said = json.loads(json.dumps(read_example(name, str(folder), "mine", wanted_json(Wanted()))))
-    assert draft_of(said, folder).example == IMPORTERS[name].load()().read(folder, Wanted())
+    said = json.loads(json.dumps(read_example(name, str(folder), "mine", wanted_json(ImportOptions()))))
+    assert draft_of(said, folder).example == IMPORTERS[name].load()().read(folder, ImportOptions())
 
 
 @pytest.mark.fault("Mended and imported", "an import of a folder that is no such example")
@@ -53,7 +53,7 @@ def test_an_example_of_another_project_is_refused_with_the_command_for_it(tmp_pa
     folder = example(tmp_path / "theirs", EXAMPLES[name])
     for other in IMPORTERS:
         if not IMPORTERS[other].load()().recognises(folder):
-            said = str(read_example(other, str(folder), "mine", wanted_json(Wanted())))
+            said = str(read_example(other, str(folder), "mine", wanted_json(ImportOptions())))
             project = IMPORTERS[name].load()().project
             assert "but looks like one of" in said and f"{project} (pace task import {name})" in said
 

@@ -8,14 +8,14 @@ import pytest
 
 from pace_async.errors import UsageError
 from pace_async.peers.constants import UNKNOWN, value_of
-from pace_async.peers.example import Example, Wanted
+from pace_async.peers.example import Example, ImportOptions
 from pace_async.peers.openevolve import OpenEvolve
 from pace_async.peers.seed import with_one_block
 from pace_async.peers.shinka import Shinka
 from pace_async.peers.write import drafted, name_of, task_yaml
 from tests.support.examples import OPENEVOLVE, REPOSITORY, SHINKA, example
 
-ANY = Wanted()
+ANY = ImportOptions()
 
 
 def words(found: Example) -> list[str]:
@@ -155,10 +155,10 @@ def test_the_seed_program_may_lie_in_a_folder_of_the_example(tmp_path: Path) -> 
     found = Shinka().read(folder, ANY)
     assert (found.source, found.program) == ("best/two.py", "two.py")
     assert drafted("a", found).seed == "BASE = 2\n"
-    assert Shinka().read(folder, Wanted(program="./best/../initial.py")).source == "initial.py"
+    assert Shinka().read(folder, ImportOptions(program="./best/../initial.py")).source == "initial.py"
     (tmp_path / "secret.py").write_text("no\n")
     with pytest.raises(UsageError, match="must lie in"):
-        Shinka().read(folder, Wanted(program="../secret.py"))
+        Shinka().read(folder, ImportOptions(program="../secret.py"))
 
 
 def test_a_repository_has_one_file_that_changes_or_is_the_program(tmp_path: Path) -> None:
@@ -176,11 +176,11 @@ def test_a_repository_has_one_file_that_changes_or_is_the_program(tmp_path: Path
     }
     assert "{program}/../evaluate.py" in words(found)
     assert {"change: src, notes.md", "hide: **/test_*.py"} < set(found.taken)
-    assert Shinka().read(folder, Wanted(program="seed/src/more.py")).source == "seed/src/more.py"
+    assert Shinka().read(folder, ImportOptions(program="seed/src/more.py")).source == "seed/src/more.py"
     with pytest.raises(
         UsageError, match=r"'bonus.txt' is not a file of .* that may change: src/answers.py, src/more.py"
     ):
-        Shinka().read(folder, Wanted(program="bonus.txt"))
+        Shinka().read(folder, ImportOptions(program="bonus.txt"))
 
 
 @pytest.mark.parametrize(
@@ -216,13 +216,13 @@ def test_settings_may_lie_outside_the_example_and_be_written_for_hydra(
     )
     monkeypatch.chdir(tmp_path)
     folder = example(tmp_path / "a", SHINKA, run_evo__py=None, small__yaml=None)
-    found = Shinka().read(folder, Wanted(config="task/mine.yaml"))
+    found = Shinka().read(folder, ImportOptions(config="task/mine.yaml"))
     assert (found.background, found.timeout_s, found.memory_mb) == ("Grow.", 600, 8192)
     assert found.left == ("runner.evaluate_function (its further arguments have their defaults)",)
     for importer in (Shinka(), OpenEvolve()):
         with pytest.raises(UsageError, match=r"has no file 'task/none.yaml', and there is none of this name here"):
             importer.read(
-                example(tmp_path / importer.project, {**SHINKA, **OPENEVOLVE}), Wanted(config="task/none.yaml")
+                example(tmp_path / importer.project, {**SHINKA, **OPENEVOLVE}), ImportOptions(config="task/none.yaml")
             )
 
 
@@ -230,7 +230,7 @@ def test_several_seed_programs_are_refused_until_one_is_named(tmp_path: Path) ->
     folder = example(tmp_path / "a", OPENEVOLVE, initial_program__rs="fn main() {}\n")
     with pytest.raises(UsageError, match=r"several seed programs.*--program"):
         OpenEvolve().read(folder, ANY)
-    assert OpenEvolve().read(folder, Wanted(program="initial_program.rs")).language == "rust"
+    assert OpenEvolve().read(folder, ImportOptions(program="initial_program.rs")).language == "rust"
 
 
 @pytest.mark.parametrize(

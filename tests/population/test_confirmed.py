@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pace_async.events import EpochInForce, RescoreBegan, RunHeader
 from pace_async.fitness import ranks_above
 from pace_async.observe.model import RunView
-from pace_async.population.reading.confirmed import Equals, Tried, equals_of
+from pace_async.population.reading.confirmed import ConfirmedProgram, Equals, equals_of
 from pace_async.population.reading.reader import open_readonly
 from tests.support.claimed_scores import CLAIMED, begun, complete
 from tests.support.fitness import DOWN, UP
@@ -116,8 +116,13 @@ def test_a_confirmed_score_counts_before_the_other_and_any_before_none() -> None
 
 
 def test_programs_that_differ_by_no_more_than_two_evaluations_of_one_are_equal() -> None:
-    tried = (Tried(1, 5.0, 5.1), Tried(2, 5.3, 5.2), Tried(3, 4.0, 4.2), Tried(4, 5.2, 5.19))
+    tried = (
+        ConfirmedProgram(1, 5.0, 5.1),
+        ConfirmedProgram(2, 5.3, 5.2),
+        ConfirmedProgram(3, 4.0, 4.2),
+        ConfirmedProgram(4, 5.2, 5.19),
+    )
     assert equals_of(2, tried, UP) == Equals(pytest.approx(0.1), (4, 1))  # pyright: ignore[reportArgumentType]
-    exact = (Tried(1, 5.0, 5.0), Tried(2, 5.0, 5.0), Tried(3, 4.9, 4.9))
+    exact = (ConfirmedProgram(1, 5.0, 5.0), ConfirmedProgram(2, 5.0, 5.0), ConfirmedProgram(3, 4.9, 4.9))
     assert equals_of(1, exact, UP) == Equals(0.0, (2,))
     assert equals_of(0, (), UP) == Equals(None, ())

@@ -10,7 +10,7 @@ from pace_async.events import SettingChanged
 from pace_async.population.checking import check_population
 from pace_async.population.connect import Place, engine
 from pace_async.population.reading.importing.order import Step, in_order
-from pace_async.population.reading.journal import Entered, entries_of, has_journal
+from pace_async.population.reading.journal import JournalEntry, entries_of, has_journal
 from pace_async.population.reading.reader import open_readonly
 from pace_async.population.store import Store
 from tests.support.every_fact import change, committed, one_of_each, problems
@@ -19,7 +19,7 @@ from tests.support.population_facts import HEADER, fresh, opened, rollout, seed_
 FORGET = "delete from journal"
 
 
-def facts_in(place: Place, after: int = 0) -> list[Entered]:
+def facts_in(place: Place, after: int = 0) -> list[JournalEntry]:
     reader = engine(place, "read")
     with reader.begin() as connection:
         entries = list(entries_of(connection, 1, after))

@@ -12,7 +12,7 @@ from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.publish.base import PublisherParts, PushFailed, Receipt
 from pace_async.publish.file import FilePublisher
 from pace_async.publish.ipc import IpcPublisher, by_ipc
-from pace_async.transfer import HostHandle, Shared, Table
+from pace_async.transfer import HostHandle, SharedBuffer, Table
 from pace_async.weights import checkpoint_digests
 from tests.doubles.publishers import Failure, PushedEngine, breaking, refusing
 from tests.support.publishing import ASKED_BY_IPC, BEFORE, PHASES
@@ -23,19 +23,19 @@ class SimulatedSharer:
 
     def __init__(self, engine: PushedEngine, version: int, fault: InfrastructureFault | None = None) -> None:
         self.engine, self.version, self.fault = engine, version, fault
-        self.shared: list[Shared] = []
+        self.shared: list[SharedBuffer] = []
         self.ended: list[bool] = []
 
     def can_send(self, version: int) -> bool:
         return version == self.version
 
-    async def share(self, version: int, table: Table) -> Shared:
+    async def share(self, version: int, table: Table) -> SharedBuffer:
         assert version == self.version
         self.engine.asked.append("share")
         if self.fault is not None:
             raise self.fault
         handle = HostHandle(12, 30 + len(self.shared))
-        self.shared.append(Shared(handle, 512, table.names, table.dtypes, table.shapes, [0, 256]))
+        self.shared.append(SharedBuffer(handle, 512, table.names, table.dtypes, table.shapes, [0, 256]))
         return self.shared[-1]
 
     def end_share(self, *, closed: bool) -> None:
@@ -57,7 +57,7 @@ async def test_the_engine_opens_the_buffer_before_the_pause_and_closes_it_after_
     (shared,) = sharer.shared
     assert shared.table == Table(["a", "b"], ["float32"] * 2, [[2, 3], [2]])
     announced: Any = engine.bodies["init_weight_transfer_engine"]
-    assert Shared.from_json(announced["init_info"]["shared"]) == shared
+    assert SharedBuffer.from_json(announced["init_info"]["shared"]) == shared
     assert announced["init_info"]["path"] == str(weights)
     assert engine.bodies["update_weights"] == {"update_info": {"path": str(weights)}}
     assert sharer.ended == [True]

@@ -35,7 +35,7 @@ from pace_async.runtime.children.replica import Delivery, Probing, Replica
 from pace_async.search.parents import parent_of
 from pace_async.search.state import Island, Member
 from pace_async.staleness.gate import Lease
-from pace_async.staleness.policies import NOTHING, Finished, admits, choose
+from pace_async.staleness.policies import NOTHING, CompleteRollout, admits, choose
 from pace_async.task import load_task
 from scripts.documentation.docs_choices import TABLES
 from tests.registry import toys
@@ -166,7 +166,7 @@ def test_a_parent_rule_that_is_added_chooses_the_parent(monkeypatch: pytest.Monk
 
 def test_a_policy_that_is_added_chooses_groups_and_its_attributes_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     added(monkeypatch, POLICIES, StalenessPolicy("never", "a toy", lambda: toys.never, counts_running=False))
-    assert choose("never", [Finished(Lease(0, 1), 0)], [], learner=0, bound=0, size=1) == NOTHING
+    assert choose("never", [CompleteRollout(Lease(0, 1), 0)], [], learner=0, bound=0, size=1) == NOTHING
     assert admits("never", running=100, held=0, lag=0, bound=0, size=1)
 
 

@@ -14,7 +14,7 @@ from pace_async.objectives.base import Parameters, Vector
 from pace_async.publish.base import EnginePublisher, PublisherParts, PushFailed, Receipt
 from pace_async.search.state import Island, Member
 from pace_async.staleness.gate import Lease
-from pace_async.staleness.policies import Choice, Finished
+from pace_async.staleness.policies import Choice, CompleteRollout
 from pace_async.task import Task
 from tests.doubles.evaluators import Judge
 
@@ -34,7 +34,9 @@ def oldest(island: Island, search: SearchConfig, draw: random.Random) -> Member:
     return min(island.members, key=lambda member: member.candidate)
 
 
-def never(finished: Sequence[Finished], running: Sequence[Lease], *, learner: int, bound: int, size: int) -> Choice:
+def never(
+    finished: Sequence[CompleteRollout], running: Sequence[Lease], *, learner: int, bound: int, size: int
+) -> Choice:
     """A staleness policy: nothing trains."""
     return Choice()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pace_async.population.reading.candidate_metrics import Measured, measured_of
+from pace_async.population.reading.candidate_metrics import CandidateMetrics, measured_of
 from pace_async.population.reading.progress import improvements_of
 from pace_async.population.reading.reader import open_readonly
 from pace_async.report.facts import gather
@@ -59,7 +59,7 @@ def test_a_task_without_metrics_has_no_such_part(tmp_path: Path) -> None:
 
 def test_a_metric_that_is_the_score_is_not_drawn_again() -> None:
     rows = [
-        Measured(number, number, float(number), True, {"score": float(number), "half": number / 2})
+        CandidateMetrics(number, number, float(number), True, {"score": float(number), "half": number / 2})
         for number in range(3)
     ]
     text = metrics(rows, 3)
@@ -68,8 +68,8 @@ def test_a_metric_that_is_the_score_is_not_drawn_again() -> None:
 
 def test_many_metrics_are_counted_and_one_that_is_no_number_leaves_a_gap() -> None:
     rows = [
-        Measured(0, 0, 1.0, True, {f"m{number:02}": 1.0 for number in range(MOST + 2)}),
-        Measured(1, 1, 2.0, True, {"m00": float("inf"), "m01": 3.0}),
+        CandidateMetrics(0, 0, 1.0, True, {f"m{number:02}": 1.0 for number in range(MOST + 2)}),
+        CandidateMetrics(1, 1, 2.0, True, {"m00": float("inf"), "m01": 3.0}),
     ]
     drawn = metrics(rows, 1)
     assert drawn.count("<svg") == MOST + 1 and "2 metrics more are not drawn." in drawn

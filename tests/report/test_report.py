@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pace_async.baseline import Baseline, Beside
+from pace_async.baseline import Baseline, BaselineComparison
 from pace_async.config import StopConfig
 from pace_async.configure import resolve
 from pace_async.events import RunStateChanged
@@ -366,9 +366,9 @@ def test_recorded_runs_are_a_band_with_their_command_and_a_run_that_differs_has_
     with open_readonly(finished / "population.db") as reader:
         facts = gather(reader)
     assert 'class="recorded"' not in page(facts)
-    compared = page(replace(facts, beside=Beside(recorded, UP)))
+    compared = page(replace(facts, beside=BaselineComparison(recorded, UP)))
     assert 'class="recorded"' in compared and 'class="recorded-median"' in compared
     assert "Band: 2 recorded runs without learning (pace run --seed SEED; seeds 1, 2; 2026-11-25)" in compared
-    other = page(replace(facts, beside=Beside(recorded, UP, "search.threads is 12, and they have 8")))
+    other = page(replace(facts, beside=BaselineComparison(recorded, UP, "search.threads is 12, and they have 8")))
     assert 'class="recorded"' not in other
     assert "are not shown, because search.threads is 12, and they have 8" in other

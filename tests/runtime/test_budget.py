@@ -10,7 +10,7 @@ import pytest
 
 from pace_async.errors import BudgetReached, CandidateFault
 from pace_async.events import ImplementerCalled, ImplementerReserved, LeaseOpened, SettingChanged
-from pace_async.implement.base import Experiment, Implemented
+from pace_async.implement.base import Experiment, ImplementedProgram
 from pace_async.population.store import Store
 from pace_async.runtime.run.recorder import BudgetLedger
 from pace_async.runtime.start.resuming import cut_off, resumed_config
@@ -37,7 +37,7 @@ class Paid:
         self.most_in_flight = 0
         self.in_flight = 0
 
-    async def implement(self, task: Task, parent: Member, experiment: Experiment) -> Implemented:
+    async def implement(self, task: Task, parent: Member, experiment: Experiment) -> ImplementedProgram:
         lease = experiment.lease
         number = await self.ledger.reserve(lease, "paid", WORST)
         self.in_flight += 1
@@ -56,7 +56,7 @@ class Paid:
         await self.ledger.settle(ImplementerCalled(lease, "paid", outcome, 10, 5, cost, 0.0, time.time(), number))
         if bad:
             raise CandidateFault(outcome, "nothing")
-        return Implemented(f"{parent.program}\nadded_{lease} = 1\n")
+        return ImplementedProgram(f"{parent.program}\nadded_{lease} = 1\n")
 
 
 def paid(run: Simulated, budget: float | None, gathered: int = 1) -> Paid:

@@ -17,7 +17,7 @@ import pytest
 
 import pace_async
 from pace_async.gc_freeze import rare_collections
-from pace_async.state.run_state import Claims, RunState, Underway, Visible
+from pace_async.state.run_state import Claims, OpenRollout, RunState, VisibleState
 
 PACKAGE = Path(pace_async.__file__).parent
 
@@ -81,10 +81,10 @@ CHANGES = {
 }
 """Where the state, or a collection that it holds, is changed."""
 
-HELD = {field.name for kind in (RunState, Claims, Visible, Underway) for field in fields(kind)}
+HELD = {field.name for kind in (RunState, Claims, VisibleState, OpenRollout) for field in fields(kind)}
 MUTATORS = {"add", "append", "clear", "extend", "insert", "pop", "popitem", "remove", "setdefault", "update"}
 STATES = {"state", "run_state", "_state"}
-KINDS = {kind.__name__ for kind in (RunState, Claims, Visible, Underway)}
+KINDS = {kind.__name__ for kind in (RunState, Claims, VisibleState, OpenRollout)}
 
 
 @cache
@@ -336,7 +336,7 @@ def test_a_reader_beside_a_writer_is_no_writer() -> None:
     ],
 )
 def test_a_change_of_the_state_is_seen_under_any_name(text: str) -> None:
-    assert _changed(ast.parse(f"def f(core, underway: Underway, mine: 'RunState | None'):\n    {text}"))
+    assert _changed(ast.parse(f"def f(core, underway: OpenRollout, mine: 'RunState | None'):\n    {text}"))
 
 
 @pytest.mark.long

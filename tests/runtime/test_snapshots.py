@@ -11,7 +11,7 @@ from pace_async.events import EpochInForce, FaultSeen, RescoreBegan
 from pace_async.observe.followed import Followed
 from pace_async.observe.history import check_views, taken_up, view_of
 from pace_async.observe.model import RunView
-from pace_async.observe.watching import Looked, Source
+from pace_async.observe.watching import Source, ViewUpdate
 from pace_async.population.connect import Place, engine
 from pace_async.population.reading.reader import open_readonly
 from pace_async.population.reading.snapshots import newest_snapshot
@@ -83,7 +83,7 @@ async def taken(store: Store, config: Config) -> tuple[RunState, RunView]:
     return restore(record, config), await view_of(record, config.stop, store)
 
 
-def looked_at(place: Place) -> Looked:
+def looked_at(place: Place) -> ViewUpdate:
     """What `pace watch` shows at first."""
     with open_readonly(place) as reader:
         return Source(reader, lambda: (True, ""), None).look()

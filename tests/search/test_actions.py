@@ -38,7 +38,7 @@ from pace_async.search.islands import (
     remembered,
     snapshot_of,
 )
-from pace_async.search.state import Course, Idea, Island, Member, Neighbours, Rules, Shown, Snapshot, Trial
+from pace_async.search.state import Course, Idea, Island, Member, Neighbours, Rules, Snapshot, Trial, VisiblePool
 from tests.support.fitness import DOWN, UP
 
 SEED = Member(0, "seed", 0.0)
@@ -255,7 +255,7 @@ def climbed(*found: float | None, rules: Rules = RULES) -> Island:
 
 
 def the_action(island: Island, elites: Mapping[int, Member], draw: int, rules: Rules = RULES) -> IslandActed | None:
-    shown = {number: Shown(elite.candidate, (Idea(7, f"of {number}"),)) for number, elite in elites.items()}
+    shown = {number: VisiblePool(elite.candidate, (Idea(7, f"of {number}"),)) for number, elite in elites.items()}
     return decide(island, Neighbours(elites, shown), rules, lease=99, draw=partial(Random, draw), at=0.0)
 
 
@@ -334,7 +334,7 @@ def test_an_island_keeps_its_invariants_under_any_facts(
         elites = {n: Member(1000 + n, f"elite {n}", fitness.merit(score)) for n, score in others.items()}
         draw, actions = Random(seed), list[tuple[str, int]]()
         for lease, score in enumerate(found, start=1):
-            shown = {number: Shown(1, (Idea(1, f"of {number}"),)) for number in elites}
+            shown = {number: VisiblePool(1, (Idea(1, f"of {number}"),)) for number in elites}
             acted = decide(island, Neighbours(elites, shown), rules, lease=lease, draw=partial(same, draw), at=0.0)
             if acted is not None:
                 arriving = shown[acted.partner].ideas if acted.partner is not None else ()

@@ -14,7 +14,7 @@ from pace_async.search.bandit import WINDOW, Arm, Result, choose_arm, kind_of, l
 from pace_async.search.draws import generator
 from pace_async.staleness.gate import Lease
 from pace_async.state.apply import result_of
-from pace_async.state.run_state import Underway
+from pace_async.state.run_state import OpenRollout
 from tests.support.population_facts import evaluated
 
 MODELS = ("a", "b")
@@ -132,7 +132,7 @@ def test_a_rollout_that_another_model_took_over_does_not_count_for_the_chosen_on
     gained = replace(evaluated(7), gained=True)
 
     def learned(chosen: ImplementerChosen | None, paid: dict[str, float]) -> Result | None:
-        return result_of(Underway(Lease(3, 7), 1, chosen=chosen, paid=paid), gained)
+        return result_of(OpenRollout(Lease(3, 7), 1, chosen=chosen, paid=paid), gained)
 
     assert learned(chosen, {"a": 0.02}) == Result(7, "tuning", "a", True, 0.02)
     assert learned(chosen, {}) == Result(7, "tuning", "a", True, 0.0)

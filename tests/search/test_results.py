@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pace_async.events.people import GIVEN
 from pace_async.search.novelty import nearest, repeated
-from pace_async.search.results import GOLDEN, KnownIdea, Results, TriedOut, gain_of, idea_number
+from pace_async.search.results import GOLDEN, ExperimentResult, KnownIdea, Results, gain_of, idea_number
 from tests.support.fitness import UP
 
 SCORES = st.sampled_from([None, 1.0, 2.0, 2.5, 3.0])
@@ -21,16 +21,16 @@ def trial(
     idea: int | None = None,
     covers: tuple[int, ...] = (),
     program: str = "",
-) -> TriedOut:
+) -> ExperimentResult:
     outcome = "ok" if score is not None else "timeout"
     gain = gain_of(UP, score, 1.0)
     text = f"experiment {candidate}"
-    return TriedOut(candidate, 1, parent, idea, text, outcome, score, gain, covers=covers, program=program)
+    return ExperimentResult(candidate, 1, parent, idea, text, outcome, score, gain, covers=covers, program=program)
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> list[KnownIdea | TriedOut]:
-    facts: list[KnownIdea | TriedOut] = []
+def histories(draw: st.DrawFn) -> list[KnownIdea | ExperimentResult]:
+    facts: list[KnownIdea | ExperimentResult] = []
     for lease in range(1, draw(st.integers(0, 12)) + 1):
         ideas = [draw(st.integers(1, 3 * lease)) for _ in range(draw(st.integers(0, 2)))]
         facts += [KnownIdea(number, f"idea {number}", lease, lease) for number in ideas]
@@ -42,10 +42,10 @@ def histories(draw: st.DrawFn) -> list[KnownIdea | TriedOut]:
     return facts
 
 
-def folded(facts: list[KnownIdea | TriedOut]) -> Results:
+def folded(facts: list[KnownIdea | ExperimentResult]) -> Results:
     results = Results(UP)
     for fact in facts:
-        if isinstance(fact, TriedOut):
+        if isinstance(fact, ExperimentResult):
             results.add(fact)
         else:
             results.propose(fact)
@@ -53,7 +53,7 @@ def folded(facts: list[KnownIdea | TriedOut]) -> Results:
 
 
 @given(histories(), st.randoms(use_true_random=False))
-def test_the_order_in_which_leases_end_changes_nothing(facts: list[KnownIdea | TriedOut], draw: object) -> None:
+def test_the_order_in_which_leases_end_changes_nothing(facts: list[KnownIdea | ExperimentResult], draw: object) -> None:
     shuffled = list(facts)
     draw.shuffle(shuffled)  # type: ignore[attr-defined]
     one, other = folded(facts), folded(shuffled)
@@ -69,7 +69,7 @@ def test_the_order_in_which_leases_end_changes_nothing(facts: list[KnownIdea | T
 
 @given(histories(), st.integers(1, 13))
 def test_the_best_before_a_candidate_is_the_best_with_a_lower_number(
-    facts: list[KnownIdea | TriedOut], candidate: int
+    facts: list[KnownIdea | ExperimentResult], candidate: int
 ) -> None:
     results = folded(facts)
     scores = [one.score for one in results.tested.values() if one.candidate < candidate and one.score is not None]
@@ -78,7 +78,7 @@ def test_the_best_before_a_candidate_is_the_best_with_a_lower_number(
 
 @given(histories())
 def test_everything_tested_is_kept_and_counted_and_a_tested_idea_is_not_untried(
-    facts: list[KnownIdea | TriedOut],
+    facts: list[KnownIdea | ExperimentResult],
 ) -> None:
     results = folded(facts)
     assert len(results.worth) + results.failures.total() == len(results.tested)
@@ -124,7 +124,7 @@ def test_untried_ideas_are_the_newest_in_turn_with_older_ones_of_which_none_is_l
     st.sets(st.one_of(st.integers(1, 40), st.integers(GIVEN + 1, GIVEN + 9))),
 )
 def test_the_ideas_that_wait_are_those_that_a_walk_over_all_finds(
-    facts: list[KnownIdea | TriedOut], given_ideas: list[tuple[int, int]], count: int, without: set[int]
+    facts: list[KnownIdea | ExperimentResult], given_ideas: list[tuple[int, int]], count: int, without: set[int]
 ) -> None:
     people = [KnownIdea(GIVEN + entry, f"given {entry}", lease, lease) for entry, lease in dict(given_ideas).items()]
     results = folded([*facts, *people])

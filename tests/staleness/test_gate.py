@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pace_async.staleness.gate import Lease, choose_group, deadline_of, is_feasible, may_admit
-from pace_async.staleness.policies import Finished, choose
+from pace_async.staleness.policies import CompleteRollout, choose
 from tests.support.gate_model import (
     FAIR,
     Model,
@@ -115,8 +115,8 @@ def test_cumulative_counters_deadlock_as_soon_as_enough_steps_were_discarded() -
 
 
 def test_soft_trains_a_straggler_however_old_and_drop_discards_it() -> None:
-    straggler, fresh = Finished(Lease(2, 1), oldest=0), Finished(Lease(7, 9), oldest=5)
-    newest = Finished(Lease(7, 8), oldest=5)
+    straggler, fresh = CompleteRollout(Lease(2, 1), oldest=0), CompleteRollout(Lease(7, 9), oldest=5)
+    newest = CompleteRollout(Lease(7, 8), oldest=5)
     assert choose("soft", [straggler, fresh], [], learner=5, bound=2, size=2).group == (1, 9)
     choice = choose("drop", [straggler, fresh, newest], [], learner=5, bound=2, size=2)
     assert choice.expired == (1,)
@@ -124,7 +124,7 @@ def test_soft_trains_a_straggler_however_old_and_drop_discards_it() -> None:
 
 
 def test_soft_and_drop_ship_in_the_order_of_completion() -> None:
-    finished = [Finished(Lease(6, number), oldest=4) for number in (9, 3, 7, 1)]
+    finished = [CompleteRollout(Lease(6, number), oldest=4) for number in (9, 3, 7, 1)]
     for policy in ("soft", "drop"):
         assert choose(policy, finished, [], learner=4, bound=2, size=3).group == (3, 7, 9)
     assert choose("pace", finished, [], learner=4, bound=2, size=3).group == (1, 3, 7)

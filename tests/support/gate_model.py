@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from pace_async.staleness.gate import Lease, choose_group, deadline_of
-from pace_async.staleness.policies import Choice, Finished, admits, choose
+from pace_async.staleness.policies import Choice, CompleteRollout, admits, choose
 
 FAIR = frozenset({"admit", "advise", "complete", "expire", "ship", "train", "push"})
 FAULTS = frozenset({"abort", "skip", "return", "push fails", "threads", "crash"})
@@ -73,7 +73,7 @@ class Model:
             return Choice()
         if self.shipment is not None:
             return self.shipment(self)
-        finished = [Finished(lease, self.oldest[number]) for number, lease in self.complete.items()]
+        finished = [CompleteRollout(lease, self.oldest[number]) for number, lease in self.complete.items()]
         running = list(self.running.values())
         return choose(self.policy, finished, running, learner=self.learner, bound=self.bound, size=self.size)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pace_async.advise.one_answer import OneAnswer, parse_one
 from pace_async.config import Config
 from pace_async.context.briefing import briefing_of
-from pace_async.context.questions import Rendered
+from pace_async.context.questions import RenderedQuestion
 from pace_async.errors import CandidateFault
 from pace_async.events import LeaseOpened
 from pace_async.implement.base import Experiment
@@ -73,7 +73,7 @@ def _specified(question: str) -> str:
     return _first_line(match[2]) if match is not None else ""
 
 
-def grown(name: str, task_name: str) -> Iterator[tuple[str, dict[str, Rendered]]]:
+def grown(name: str, task_name: str) -> Iterator[tuple[str, dict[str, RenderedQuestion]]]:
     """Each candidate of the run with the advisor's question and the implementer's."""
     task = load_task(task_name)
     prompts, steps = prompts_for(task), recorded(name)

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 from pace_async.config import Config
 from pace_async.implement.assemble import open_implementer
-from pace_async.implement.base import Experiment, Implemented, Implementer
+from pace_async.implement.base import Experiment, ImplementedProgram, Implementer
 from pace_async.search.state import Member
 from pace_async.task import load_task
 from research.rivals.local_implementer_server import USD_PER_MILLION_IN, USD_PER_MILLION_OUT
@@ -37,5 +37,5 @@ async def implementing(config: Config) -> AsyncGenerator[tuple[Implementer, Plai
         yield implementer, ledger
 
 
-async def implement(implementer: Implementer, lease: int = 1, text: str = 'Set layout to "hex".') -> Implemented:
+async def implement(implementer: Implementer, lease: int = 1, text: str = 'Set layout to "hex".') -> ImplementedProgram:
     return await implementer.implement(TASK, PARENT, Experiment(lease, "a better start", text))

@@ -12,7 +12,7 @@ from itertools import cycle
 
 from pace_async.config import Config, PromptsConfig
 from pace_async.context.briefing import briefing_of
-from pace_async.context.questions import Prompts, Rendered
+from pace_async.context.questions import Prompts, RenderedQuestion
 from pace_async.context.templates import Templates
 from pace_async.context.value import Surroundings
 from pace_async.implement.base import Experiment
@@ -300,7 +300,7 @@ def prompts_for(task: Task, **settings: object) -> Prompts:
 
 
 @cache
-def questions(name: str, candidate: int) -> dict[str, Rendered]:
+def questions(name: str, candidate: int) -> dict[str, RenderedQuestion]:
     """The advisor's question on the program of a candidate, and the implementer's for each choice, by what it needs."""
     task = load_task(name)
     state, prompts = mid_run(task), prompts_for(task)

@@ -13,7 +13,7 @@ from pace_async.evaluate.base import Evaluation, EvaluationRequest, Needs
 from pace_async.evaluate.on_ray.cluster import connected
 from pace_async.evaluate.on_ray.evaluator import RayEvaluator
 from pace_async.evaluate.on_ray.fleet import Fleet
-from pace_async.evaluate.on_ray.placed import Placed, Wanted
+from pace_async.evaluate.on_ray.placed import PlacedActor, SlotDemand
 from pace_async.evaluate.on_ray.wire import Order, files_by_value
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.task import Task
@@ -49,7 +49,7 @@ class Opened:
     paused: dict[str, anyio.Event] = field(default_factory=dict[str, anyio.Event])
     """Whoever says something of such a kind waits until its event is set."""
 
-    async def begun(self) -> Placed:
+    async def begun(self) -> PlacedActor:
         """Wait until an evaluation is held, and return its actor."""
         with anyio.fail_after(DEADLINE_S):
             pid = await anyio.to_thread.run_sync(self._told, abandon_on_cancel=True)
@@ -119,7 +119,7 @@ async def opened(
     own = evaluation or EvaluationConfig(warm=False, retries=1)
     order = Order.of(task, own, await pick_tier(False), {})
     async with connected(cluster.address, DEADLINE_S, {}, folder / "ray.log") as connection:
-        wanted = Wanted(run, slots, Needs(), DEADLINE_S, own.ray_silence_s, say, folder / "log", outlives=outlives)
+        wanted = SlotDemand(run, slots, Needs(), DEADLINE_S, own.ray_silence_s, say, folder / "log", outlives=outlives)
         wanted = replace(wanted, scales=own.ray_scales)
         fleet = Fleet(connection, order, await connection.put(files_by_value(task)), wanted)
         async with fleet, RayEvaluator(fleet, 1) as evaluator:

@@ -13,7 +13,7 @@ from pace_async.implement.shares import parse_shares
 from pace_async.population.memory import MemoryPopulation
 from pace_async.runtime.run.recorder import BudgetLedger
 from pace_async.runtime.start.supervisor import drive
-from pace_async.search.results import TriedOut
+from pace_async.search.results import ExperimentResult
 from pace_async.simulate.codecs import Bytes
 from pace_async.simulate.runs import FAULTLESS, TINY_TASK, SimulatedRun, header_of, seed_program
 from pace_async.simulate.stages import World
@@ -42,7 +42,7 @@ class Run:
         self.world = World(seed=1, durations=None)
         self.population = MemoryPopulation(header_of(config, TINY_TASK))
         self.commits = 0
-        self.tested: Mapping[int, TriedOut] = {}
+        self.tested: Mapping[int, ExperimentResult] = {}
         self.state = ""
         self.world.serve(0, None)
         run_virtually(lambda: self.population.commit(seed_program(TINY_TASK)))

@@ -24,7 +24,7 @@ from pace_async.search.actions import after_action, decide
 from pace_async.search.draws import derive, generator
 from pace_async.search.islands import after_advice, after_evaluation, context_of, first_island
 from pace_async.search.parents import choose_migrant, fitter, parent_of
-from pace_async.search.state import Island, Member, Neighbours, Rules, SearchContext, Shown, Trial, rules_of
+from pace_async.search.state import Island, Member, Neighbours, Rules, SearchContext, Trial, VisiblePool, rules_of
 from pace_async.simulate.codecs import Bytes
 from pace_async.simulate.runs import HORIZON, SimulatedFaults
 from pace_async.simulate.stages import SimulatedEngine, SimulatedEvaluator, SimulatedImplementer, World
@@ -79,7 +79,7 @@ def straight_line(config: Config, task: Task, faults: SimulatedFaults, fresh: Fr
     limit = config.stop.candidates or 0
     while evaluated < limit:
         turns, group, found = order[: limit - evaluated], list[tuple[int, Advice, float]](), dict[int, list[Member]]()
-        ended: dict[int, Shown] = {}
+        ended: dict[int, VisiblePool] = {}
         while turns:
             island, lease = turns.pop(0), lease + 1
             done = loop.rollout(island, lease, version)
@@ -88,7 +88,7 @@ def straight_line(config: Config, task: Task, faults: SimulatedFaults, fresh: Fr
             else:
                 group.append((lease, *done))
                 found[island] = [member for member in islands[island].members if member.candidate == lease]
-                ended[island] = Shown(lease, islands[island].ideas)
+                ended[island] = VisiblePool(lease, islands[island].ideas)
             order.remove(island)
             order.append(island)
         evaluated += len(group)
@@ -114,7 +114,7 @@ class _Loop:
     islands: dict[int, Island]
     fresh: Fresh | None
     elites: dict[int, Member] = field(default_factory=dict[int, Member])
-    pools: dict[int, Shown] = field(default_factory=dict[int, Shown])
+    pools: dict[int, VisiblePool] = field(default_factory=dict[int, VisiblePool])
     result: Result = field(default_factory=Result)
 
     @property

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pace_async.errors import UsageError
-from pace_async.evaluate.metrics import Left, read
+from pace_async.evaluate.metrics import EvaluatorOutput, read
 from pace_async.task.own_program import about_program, guessed_bounds, guessed_timeout, own_program, task_yaml
 from pace_async.task.spec import Bounds, TaskSpec
 
@@ -103,14 +103,14 @@ def test_the_seed_programs_score_lies_between_guessed_bounds(score: float, direc
 def test_the_object_before_the_last_number_holds_the_other_metrics(
     folder: Path, printed: str, metrics: dict[str, float]
 ) -> None:
-    found = read(spec_of(folder), Left({}, printed.encode()))
+    found = read(spec_of(folder), EvaluatorOutput({}, printed.encode()))
     assert found.metrics == {**metrics, "score": found.score}
     assert found.score == float(printed.split()[-1])
 
 
 def test_the_named_entry_of_the_object_is_the_score_where_a_number_follows(folder: Path) -> None:
     spec = spec_of(folder).model_copy(update={"score": ("length",)})
-    assert read(spec, Left({}, b'{"length": 4}\nDone in 3 s\n')).score == 4.0
+    assert read(spec, EvaluatorOutput({}, b'{"length": 4}\nDone in 3 s\n')).score == 4.0
 
 
 def test_a_guessed_limit_is_ten_times_what_the_seed_program_takes_and_at_least_ten_seconds() -> None:
@@ -135,6 +135,6 @@ def test_a_guessed_limit_is_ten_times_what_the_seed_program_takes_and_at_least_t
 def test_the_last_number_or_json_object_that_is_printed_is_the_score(
     folder: Path, printed: str, score: float | None
 ) -> None:
-    found = read(spec_of(folder), Left({}, printed.encode()))
+    found = read(spec_of(folder), EvaluatorOutput({}, printed.encode()))
     assert found.score == score
     assert (found.wrong == "") == (score is not None)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pace_async.population.reading.machines import LOCAL, Attempted, attempts_of
+from pace_async.population.reading.machines import LOCAL, MachineAttempt, attempts_of
 from pace_async.population.reading.reader import open_readonly
 from pace_async.report.facts import gather_parts
 from pace_async.web.machines import BINS, machines_page
@@ -13,7 +13,7 @@ from tests.support.finished_runs import make_run
 
 
 def test_the_work_of_all_parts_is_the_work_of_all_evaluations() -> None:
-    attempts = [Attempted("a", 0.0, 60.0, 0.0, False), Attempted("a", 30.0, 120.0, 6.0, False)]
+    attempts = [MachineAttempt("a", 0.0, 60.0, 0.0, False), MachineAttempt("a", 30.0, 120.0, 6.0, False)]
     busy, waits = over_time(attempts, 0.0, 120.0)
     assert sum(value for _, value in busy) * 120.0 / BINS == pytest.approx(150.0)
     assert max(value for _, value in busy) == pytest.approx(2.0)
@@ -26,7 +26,7 @@ def test_each_machine_has_a_line_and_two_drawings(tmp_path: Path) -> None:
         counted = reader.query("select count(*) as attempts from evaluation_attempts")[0]["attempts"]
     assert len(recorded) == counted and {one.machine for one in recorded} <= {LOCAL}
     began = facts.account.began
-    two = [Attempted("<b>", began, began + 9, 1.0, True), Attempted("b", began + 1, began + 2, 3.0, False)]
+    two = [MachineAttempt("<b>", began, began + 9, 1.0, True), MachineAttempt("b", began + 1, began + 2, 3.0, False)]
     page = machines_page("run", facts, two)
     assert (
         page.count("<svg") == 4

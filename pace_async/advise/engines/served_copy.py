@@ -14,7 +14,7 @@ from typing import Any
 
 from pace_async.children import answer_of
 from pace_async.model_folder import CONFIG, INDEX, companions, weight_files
-from pace_async.weights import DIGESTS, Stored, TensorBytes, contents, tensors, write_atomically
+from pace_async.weights import DIGESTS, StoredTensor, TensorBytes, contents, tensors, write_atomically
 
 _ASK_S = 300.0
 
@@ -54,7 +54,7 @@ def _missing_heads(model: Path) -> dict[str, TensorBytes]:
     return {name: _tied_tensor(model, stored, other, shape) for name, (other, shape) in ties.items()}
 
 
-def _tied_tensor(model: Path, stored: dict[str, Stored], name: str, shape: list[int]) -> TensorBytes:
+def _tied_tensor(model: Path, stored: dict[str, StoredTensor], name: str, shape: list[int]) -> TensorBytes:
     """The tensor that the model calls `name`: the stored tensor of that name, or the only one of that shape."""
     alike = [candidate for candidate in stored.values() if list(candidate.shape) == shape]
     tensor = stored[name] if name in stored else alike[0] if len(alike) == 1 else None
@@ -63,7 +63,7 @@ def _tied_tensor(model: Path, stored: dict[str, Stored], name: str, shape: list[
     return next(candidate for candidate in tensors(tensor.file) if candidate[0] == tensor.name)
 
 
-def _has_both_ends(config: dict[str, Any], stored: dict[str, Stored]) -> bool:
+def _has_both_ends(config: dict[str, Any], stored: dict[str, StoredTensor]) -> bool:
     """Whether two matrices have a row for each token. Then nothing is tied, and the model class is not needed."""
     text: dict[str, Any] = config.get("text_config") or config
     return sum(len(tensor.shape) == 2 and tensor.shape[0] == text.get("vocab_size") for tensor in stored.values()) >= 2

@@ -15,13 +15,13 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from pace_async.advise.engines.load import BadCheckpoint
-from pace_async.transfer import CardHandle, HostHandle, Shared
+from pace_async.transfer import CardHandle, HostHandle, SharedBuffer
 
 
 class OpenedVersion:
     """The version in a buffer of the learner's. `tensors` by name are views of it. Raises BadCheckpoint."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: SharedBuffer) -> None:
         buffer = _host(shared.handle, shared.size) if isinstance(shared.handle, HostHandle) else _card(shared.handle)
         self._words: torch.Tensor | None = buffer[: shared.size].view(torch.int64)
         self._storage = StorageWeakRef(cast("Any", buffer.untyped_storage()))
@@ -79,7 +79,7 @@ def _card(handle: CardHandle) -> torch.Tensor:
     return torch.empty(0, dtype=torch.uint8, device=torch.device("cuda", here)).set_(storage)
 
 
-def _views(buffer: torch.Tensor, shared: Shared) -> dict[str, torch.Tensor]:
+def _views(buffer: torch.Tensor, shared: SharedBuffer) -> dict[str, torch.Tensor]:
     try:
         lengths = shared.table.lengths()
         described = list(zip(shared.names, shared.dtypes, shared.shapes, shared.offsets, lengths, strict=True))

@@ -26,7 +26,7 @@ from pace_async.advise.engines.vllm_lora_proof import not_in_slot
 from pace_async.advise.engines.vllm_reload import FromMemory, Reloaded, ends_of, renaming_of, seed_of
 from pace_async.advise.engines.vllm_staged_weights import Memory, plan_layers, stage
 from pace_async.slices import Slice, in_receipt
-from pace_async.transfer import Offer, Shared, Transfer
+from pace_async.transfer import Offer, SharedBuffer, Transfer
 
 _base = cast("Any", import_module("vllm.distributed.weight_transfer.base"))
 _layerwise = cast("Any", import_module("vllm.model_executor.model_loader.reload.layerwise"))
@@ -43,7 +43,7 @@ _SLICE_S = 0.03
 @dataclass
 class Announced:
     """`path`: directory of the next update. `transfer`: fields of the `Transfer` by which the learner sends the
-    tensors. `fetch`: fields of the `Offer` by which they are fetched. `shared`: `Shared.to_json` of the learner's
+    tensors. `fetch`: fields of the `Offer` by which they are fetched. `shared`: `SharedBuffer.to_json` of the learner's
     memory that has them. Without any they are read from `path`."""
 
     path: str
@@ -113,7 +113,7 @@ class FileTransfer(_Engine):
             reading = self._reader.submit(self._fetch, Offer(**init_info.fetch))
         elif init_info.shared is not None:
             self.close_memory()
-            self._opened = OpenedVersion(Shared.from_json(init_info.shared))
+            self._opened = OpenedVersion(SharedBuffer.from_json(init_info.shared))
             reading = self._reader.submit(self._from_memory, Path(init_info.path), self._opened)
         else:
             reading = self._reader.submit(self._prepare, Path(init_info.path))

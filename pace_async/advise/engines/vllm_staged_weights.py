@@ -28,7 +28,7 @@ from pace_async.advise.engines.load import SPELLING, BadCheckpoint, refuse_unles
 from pace_async.advise.engines.vllm_parameter_map import ParameterMap
 from pace_async.advise.engines.vllm_proof import columns_of
 from pace_async.slices import Slice
-from pace_async.weights import Stored, contents, tensor_digest
+from pace_async.weights import StoredTensor, contents, tensor_digest
 
 READERS = 2
 """Reading threads. Digesting takes half of the time, and a core is free while the learner waits for the push."""
@@ -47,7 +47,7 @@ class LayerPlan:
     path: str
     layer: Any
     shapes: Mapping[str, tuple[int, ...]]
-    parts: Mapping[str, Sequence[tuple[int, Stored]]]
+    parts: Mapping[str, Sequence[tuple[int, StoredTensor]]]
     shares: str | None = None
 
 
@@ -152,7 +152,7 @@ def plan_layers(
     head shares the embedding's tensors if the checkpoint has no head."""
     tensors = contents(folder)
     parameters = ParameterMap(model, {rename(tensor.name): tensor.shape for tensor in tensors})
-    parts: dict[str, dict[str, list[tuple[int, Stored]]]] = {}
+    parts: dict[str, dict[str, list[tuple[int, StoredTensor]]]] = {}
     for tensor in tensors:
         rows = parameters.rows_of(rename(tensor.name))
         if rows is None or tensor.dtype not in _KINDS:
@@ -261,7 +261,7 @@ def _memory(plan: LayerPlan, name: str, spare: Memory) -> Tensor:
     return torch.empty(plan.shapes[name], dtype=kind)
 
 
-def _fill(rows: Tensor, part: Stored) -> str:
+def _fill(rows: Tensor, part: StoredTensor) -> str:
     """Read a tensor into its rows. Returns its digest."""
     kind = _KINDS[part.dtype]
     buffer = rows if rows.dtype is kind else torch.empty(part.shape, dtype=kind)
@@ -281,7 +281,7 @@ def _fill(rows: Tensor, part: Stored) -> str:
     return tensor_digest(part.dtype, part.shape, data)
 
 
-def _covers(shape: tuple[int, ...], parts: Sequence[tuple[int, Stored]], padded: bool) -> bool:
+def _covers(shape: tuple[int, ...], parts: Sequence[tuple[int, StoredTensor]], padded: bool) -> bool:
     """Whether the tensors fill a parameter without gap or overlap. Padding of a vocabulary may stay empty."""
     if not shape:
         return all(part.shape == () for _, part in parts) and len(parts) == 1

@@ -14,7 +14,7 @@ import anyio
 
 from pace_async.evaluate.base import EvaluationId, EvaluationRequest
 from pace_async.evaluate.on_ray.cluster import Actor, ActorLost, Cluster, NodeSeen, Unanswered
-from pace_async.evaluate.on_ray.placed import Placed, Wanted
+from pace_async.evaluate.on_ray.placed import PlacedActor, SlotDemand
 from pace_async.evaluate.on_ray.wire import Attached, Known, Order, Ready, Refused, fingerprint, pace_here
 from pace_async.evaluate.sandbox.verdict import one_line
 
@@ -35,7 +35,9 @@ class NodeRefused(Exception):
     """A node must not evaluate for this run."""
 
 
-async def begun(cluster: Cluster, demand: Wanted, order: Order, files: Any, node: NodeSeen, slots: int) -> Placed:
+async def begun(
+    cluster: Cluster, demand: SlotDemand, order: Order, files: Any, node: NodeSeen, slots: int
+) -> PlacedActor:
     """A new actor on `node`, ready. Raises NodeRefused, and ActorLost if it died or was too slow."""
     name = name_of(demand.run, node, slots)
     try:
@@ -66,14 +68,14 @@ async def begun(cluster: Cluster, demand: Wanted, order: Order, files: Any, node
     except BaseException:
         actor.kill()
         raise
-    return Placed(node, actor, answer, slots)
+    return PlacedActor(node, actor, answer, slots)
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldEvaluation:
     """An evaluation that an actor has since before this process."""
 
-    placed: Placed
+    placed: PlacedActor
     known: Known
 
     @property
@@ -85,25 +87,27 @@ class Held:
 class HeldEvaluations:
     """All of them, by lease, stage and fresh seed."""
 
-    by_series: dict[tuple[int, str, int], list[Held]] = field(default_factory=dict[tuple[int, str, int], list[Held]])
+    by_series: dict[tuple[int, str, int], list[HeldEvaluation]] = field(
+        default_factory=dict[tuple[int, str, int], list[HeldEvaluation]]
+    )
 
-    def add(self, placed: Placed, known: Sequence[Known]) -> None:
+    def add(self, placed: PlacedActor, known: Sequence[Known]) -> None:
         """Add what an actor knows."""
         for evaluation in known:
-            self.by_series.setdefault(evaluation.identity.series, []).append(Held(placed, evaluation))
+            self.by_series.setdefault(evaluation.identity.series, []).append(HeldEvaluation(placed, evaluation))
 
-    def of(self, placed: Placed) -> list[Held]:
+    def of(self, placed: PlacedActor) -> list[HeldEvaluation]:
         """What this actor has and no caller has asked for."""
         return [
             evaluation for listed in self.by_series.values() for evaluation in listed if evaluation.placed is placed
         ]
 
-    def forget(self, placed: Placed) -> None:
+    def forget(self, placed: PlacedActor) -> None:
         """Give up what this actor had."""
         for series, listed in self.by_series.items():
             self.by_series[series] = [evaluation for evaluation in listed if evaluation.placed is not placed]
 
-    def take(self, request: EvaluationRequest) -> Held | None:
+    def take(self, request: EvaluationRequest) -> HeldEvaluation | None:
         """What is asked, if an actor that is alive has it: the newest attempt, from that of the request on. It is given
         once."""
         listed = self.by_series.get(request.id.series, [])
@@ -124,10 +128,10 @@ class HeldEvaluations:
 
 async def found_actors(
     cluster: Cluster, run: str, order: Order, nodes: Sequence[NodeSeen], timeout_s: float
-) -> list[tuple[Placed, Attached]]:
+) -> list[tuple[PlacedActor, Attached]]:
     """The actors of this run that answer and evaluate the same. Any other of its actors is ended, and none of a run
     whose name only begins like this one's."""
-    pairs: list[tuple[Placed, Attached]] = []
+    pairs: list[tuple[PlacedActor, Attached]] = []
 
     async def attach(actor: Actor, name: re.Match[str]) -> None:
         node = next((node for node in nodes if node.id.startswith(name["mark"])), None)
@@ -135,7 +139,7 @@ async def found_actors(
         if node is None or attached is None or name["slots"] is None:
             actor.kill()
             return
-        pairs.append((Placed(node, actor, attached.ready, int(name["slots"])), attached))
+        pairs.append((PlacedActor(node, actor, attached.ready, int(name["slots"])), attached))
 
     async with anyio.create_task_group() as group:
         for actor in await cluster.named(f"{run}-"):

@@ -24,11 +24,11 @@ from pace_async.children import child, clean_environment, kill_group, python_mod
 from pace_async.errors import UsageError
 from pace_async.evaluate.on_ray.frames import (
     ActorLost,
-    Answered,
-    Asked,
+    DriverAnswer,
+    DriverRequest,
     NodeSeen,
     Reservation,
-    Stored,
+    StoredValue,
     Unanswered,
     framed,
     next_message,
@@ -53,7 +53,7 @@ def refuse_unless_installed() -> None:
 @dataclass(eq=False, slots=True)
 class _Waiting:
     done: anyio.Event = field(default_factory=anyio.Event)
-    answer: Answered | None = None
+    answer: DriverAnswer | None = None
 
 
 class Actor:
@@ -79,7 +79,7 @@ class Cluster:
         self._address, self._timeout_s, self._environment = address, timeout_s, dict(environment)
         self._log = log
         self._host, self._port = _parted(address)
-        self._out: MemoryObjectSendStream[Asked] | None = None
+        self._out: MemoryObjectSendStream[DriverRequest] | None = None
         self._waiting: dict[int, _Waiting] = {}
         self._values: dict[str, object] = {}
         self._last = 0
@@ -94,9 +94,9 @@ class Cluster:
         """The living actors whose names begin so. Waits for a connection."""
         return [Actor(self, name) for name in cast("list[str]", await self._ask_until_answered("named", prefix))]
 
-    async def put(self, value: object) -> Stored:
+    async def put(self, value: object) -> StoredValue:
         """A stand-in for a value in Ray's object store, where each node keeps one copy."""
-        stored = Stored(f"value-{len(self._values)}")
+        stored = StoredValue(f"value-{len(self._values)}")
         self._values[stored.key] = value
         with suppress(Unanswered):  # each further connection begins with all values
             await self.ask("put", stored.key, value)
@@ -133,7 +133,7 @@ class Cluster:
         number, waiting = self._last, _Waiting()
         self._waiting[number] = waiting
         try:
-            self._out.send_nowait(Asked(number, operation, arguments))
+            self._out.send_nowait(DriverRequest(number, operation, arguments))
             await waiting.done.wait()
         finally:
             del self._waiting[number]
@@ -146,7 +146,7 @@ class Cluster:
     def tell(self, operation: Any, *arguments: object) -> None:
         """Ask, and wait for no answer."""
         if self._out is not None:
-            self._out.send_nowait(Asked(-1, operation, arguments))
+            self._out.send_nowait(DriverRequest(-1, operation, arguments))
 
     async def keep(self, *, task_status: TaskStatus[None]) -> None:
         """Stay connected until cancelled. Raises UsageError if the first connection fails."""
@@ -169,12 +169,12 @@ class Cluster:
         answers = BufferedByteReceiveStream(process.stdout)
         await self._ready(answers)
         # No more requests wait than calls are under way.
-        out, requests = anyio.create_memory_object_stream[Asked](math.inf)
+        out, requests = anyio.create_memory_object_stream[DriverRequest](math.inf)
         with out, requests:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._write, process, requests)
                 for key, value in self._values.items():
-                    out.send_nowait(Asked(-1, "put", (key, value)))
+                    out.send_nowait(DriverRequest(-1, "put", (key, value)))
                 self._out, self.why = out, ""
                 self._tell_change()
                 if task_status is not None:
@@ -195,7 +195,7 @@ class Cluster:
         )
         with anyio.move_on_after(self._timeout_s):
             try:
-                answer = cast("Answered", await next_message(answers.receive_exactly))
+                answer = cast("DriverAnswer", await next_message(answers.receive_exactly))
             except (anyio.EndOfStream, anyio.IncompleteRead):
                 raise UsageError(
                     f"The Ray cluster at {self._address} cannot be used: Ray ended this program's connection to it."
@@ -216,13 +216,13 @@ class Cluster:
         self._changed.set()
         self._changed = anyio.Event()
 
-    async def _write(self, process: Process, requests: MemoryObjectReceiveStream[Asked]) -> None:
+    async def _write(self, process: Process, requests: MemoryObjectReceiveStream[DriverRequest]) -> None:
         assert process.stdin is not None
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             async for request in requests:
                 await process.stdin.send(framed(request))
 
-    async def _write_rest(self, process: Process, requests: MemoryObjectReceiveStream[Asked]) -> None:
+    async def _write_rest(self, process: Process, requests: MemoryObjectReceiveStream[DriverRequest]) -> None:
         """Write the last requests, such as `kill`."""
         assert process.stdin is not None
         with suppress(anyio.WouldBlock, anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -232,7 +232,7 @@ class Cluster:
     async def _receive_answers(self, answers: BufferedByteReceiveStream) -> None:
         with suppress(anyio.EndOfStream, anyio.IncompleteRead, anyio.ClosedResourceError, anyio.BrokenResourceError):
             while True:
-                answer = cast("Answered", await next_message(answers.receive_exactly))
+                answer = cast("DriverAnswer", await next_message(answers.receive_exactly))
                 if (waiting := self._waiting.get(answer.number)) is not None:
                     waiting.answer = answer
                     waiting.done.set()

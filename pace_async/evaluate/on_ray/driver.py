@@ -24,11 +24,11 @@ from pace_async.children import die_with_parent
 from pace_async.errors import PaceError, UsageError
 from pace_async.evaluate.on_ray.frames import (
     ActorLost,
-    Answered,
-    Asked,
+    DriverAnswer,
+    DriverRequest,
     NodeSeen,
     Reservation,
-    Stored,
+    StoredValue,
     Unanswered,
     framed,
     next_message,
@@ -54,7 +54,7 @@ class Driver:
         """Return when the input ends."""
         with suppress(asyncio.IncompleteReadError):
             while True:
-                request = cast("Asked", await next_message(requests.readexactly))
+                request = cast("DriverRequest", await next_message(requests.readexactly))
                 if request.what == "kill":  # in order, and before the end of the input is seen
                     await self._answered(request)
                     continue
@@ -62,16 +62,16 @@ class Driver:
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
-    async def _answered(self, request: Asked) -> None:
+    async def _answered(self, request: DriverRequest) -> None:
         work = cast("Callable[..., Coroutine[Any, Any, object]]", getattr(self, f"_{request.what}"))
         try:
-            answer = Answered(request.number, await work(*request.arguments))
+            answer = DriverAnswer(request.number, await work(*request.arguments))
         except Exception as error:
             is_call = request.what == "call"  # any other error is of Ray itself, which may be cut off
-            answer = Answered(request.number, None, error if is_call else Unanswered(_last_line(str(error))))
+            answer = DriverAnswer(request.number, None, error if is_call else Unanswered(_last_line(str(error))))
         self.tell(answer)
 
-    def tell(self, answer: Answered) -> None:
+    def tell(self, answer: DriverAnswer) -> None:
         self._out.write(framed(answer))
         self._out.flush()
 
@@ -105,7 +105,9 @@ class Driver:
 
     async def _call(self, name: str, method: str, arguments: tuple[Any, ...]) -> object:
         errors = _module("ray.exceptions")
-        values = [self._stored[argument.key] if isinstance(argument, Stored) else argument for argument in arguments]
+        values = [
+            self._stored[argument.key] if isinstance(argument, StoredValue) else argument for argument in arguments
+        ]
         try:
             handle = await self._handle(name)
             reference = getattr(handle, method).remote(*values)
@@ -225,9 +227,9 @@ async def _main(out: BinaryIO, address: str, host: str, port: int, answer_s: flo
     try:
         await _connect(address, host, port, answer_s)
     except UsageError as error:
-        driver.tell(Answered(0, None, error))
+        driver.tell(DriverAnswer(0, None, error))
         return
-    driver.tell(Answered(0))
+    driver.tell(DriverAnswer(0))
     requests = asyncio.StreamReader(READ_BYTES)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(requests), sys.stdin)
     await driver.serve(requests)

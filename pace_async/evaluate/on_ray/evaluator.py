@@ -25,7 +25,7 @@ from pace_async.evaluate.identities import Attempts, BackgroundEvaluator
 from pace_async.evaluate.on_ray.cluster import NO_LOG, ActorLost, Unanswered, refuse_unless_installed
 from pace_async.evaluate.on_ray.connection import address_of, reached
 from pace_async.evaluate.on_ray.fleet import Fleet
-from pace_async.evaluate.on_ray.placed import ASK_AGAIN_S, Placed, Wanted, called
+from pace_async.evaluate.on_ray.placed import ASK_AGAIN_S, PlacedActor, SlotDemand, called
 from pace_async.evaluate.on_ray.wire import Order, files_by_value
 from pace_async.evaluate.resources import NO_RUN, OfRun
 from pace_async.evaluate.sandbox.tiers import Tier
@@ -86,7 +86,7 @@ class RayEvaluator(BackgroundEvaluator):
             if len(attempts.made) > self._retries:
                 return attempts.result(failure)
 
-    async def _on(self, placed: Placed, request: EvaluationRequest, identity: EvaluationId) -> Evaluation:
+    async def _on(self, placed: PlacedActor, request: EvaluationRequest, identity: EvaluationId) -> Evaluation:
         """The evaluation by this actor, under this identity. It begins if the actor does not know it. Raises
         ActorLost."""
         try:
@@ -139,7 +139,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and is_bounded(value)
 
 
-async def _cancelled(placed: Placed, identity: EvaluationId) -> None:
+async def _cancelled(placed: PlacedActor, identity: EvaluationId) -> None:
     """Return when all processes of this evaluation have ended, with their actor if need be."""
     with anyio.move_on_after(CANCEL_S, shield=True) as scope:
         while True:
@@ -154,7 +154,7 @@ async def _cancelled(placed: Placed, identity: EvaluationId) -> None:
         placed.actor.kill()
 
 
-def _after(attempts: Attempts, evaluation: Evaluation, placed: Placed, waited: float) -> Evaluation:
+def _after(attempts: Attempts, evaluation: Evaluation, placed: PlacedActor, waited: float) -> Evaluation:
     """What a node found, after the attempts that were lost. The wait for the node's slot is that of its first
     attempt."""
     first, *others = (_at(placed, attempt) for attempt in evaluation.attempts)
@@ -162,7 +162,7 @@ def _after(attempts: Attempts, evaluation: Evaluation, placed: Placed, waited: f
     return replace(evaluation, attempts=history, queue_seconds=sum(attempt.queue_seconds for attempt in history))
 
 
-def _at(placed: Placed | None, attempt: EvaluationAttempted) -> EvaluationAttempted:
+def _at(placed: PlacedActor | None, attempt: EvaluationAttempted) -> EvaluationAttempted:
     """The attempt, with the node on which it was."""
     return attempt if placed is None else replace(attempt, node=placed.node.name, machine=placed.ready.machine)
 
@@ -190,7 +190,7 @@ async def open_ray_evaluator(
         own = log.with_name("ray.log") if log is not None else NO_LOG
         variables = {name: os.environ[name] for name in task.spec.environment.variables if name in os.environ}
         cluster = await stack.enter_async_context(reached(evaluation, cpus=cpus, variables=variables, log=own))
-        demand = Wanted(
+        demand = SlotDemand(
             run=run.name or "pace",
             slots=evaluation.slots,
             needs=needs,

@@ -18,7 +18,16 @@ from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.evaluate.base import Evaluation
 from pace_async.evaluate.on_ray.attaching import HeldEvaluations, NodeRefused, begun, found_actors
 from pace_async.evaluate.on_ray.cluster import ActorLost, Cluster, NodeSeen, Unanswered
-from pace_async.evaluate.on_ray.placed import ASK_AGAIN_S, Placed, Wanted, called, close, no_room, requested, shares
+from pace_async.evaluate.on_ray.placed import (
+    ASK_AGAIN_S,
+    PlacedActor,
+    SlotDemand,
+    called,
+    close,
+    no_room,
+    requested,
+    shares,
+)
 from pace_async.evaluate.on_ray.wire import News, Order
 
 LOOK_S = 5.0
@@ -32,13 +41,13 @@ class Fleet:
     """Use as an async context manager. Entering attaches to the actors of an earlier process of the run, and waits
     until each other node evaluates, was refused, or was too slow. Raises UsageError if none evaluates."""
 
-    def __init__(self, cluster: Cluster, order: Order, files: Any, demand: Wanted) -> None:
+    def __init__(self, cluster: Cluster, order: Order, files: Any, demand: SlotDemand) -> None:
         self._cluster, self._order, self._files, self.wanted = cluster, order, files, demand
         self._tasks: TaskGroup | None = None
         self._limiter = anyio.CapacityLimiter(0)
-        self._free: list[Placed] = []
+        self._free: list[PlacedActor] = []
         self._slots: dict[str, int] = {}
-        self.living: list[Placed] = []
+        self.living: list[PlacedActor] = []
         self.refused: dict[str, str] = {}
         self.held = HeldEvaluations()
         self._not_begun: dict[str, str] = {}
@@ -76,7 +85,7 @@ class Fleet:
         return self.slots - sum(placed.alive for placed in self._free)
 
     @asynccontextmanager
-    async def slot(self) -> AsyncGenerator[Placed]:
+    async def slot(self) -> AsyncGenerator[PlacedActor]:
         """A free slot of an actor that was alive a moment ago. Waits for one. Raises InfrastructureFault if there has
         been no actor for as long as a node may take to answer."""
         holder = object()
@@ -101,7 +110,7 @@ class Fleet:
                 self._free.append(placed)
             self._limiter.release_on_behalf_of(holder)
 
-    def refuse(self, placed: Placed, reason: str) -> None:
+    def refuse(self, placed: PlacedActor, reason: str) -> None:
         """End an actor whose answers are wrong, and use its node no more."""
         self.refused[placed.node.id] = f"node {placed.node.name} is refused: {reason}"
         self._withdraw(placed, reason)
@@ -116,9 +125,9 @@ class Fleet:
             if not self.living:
                 raise InfrastructureFault("no_node", self._cluster.why or "no node of the Ray cluster evaluates")
 
-    async def _earlier_actors(self, nodes: Sequence[NodeSeen]) -> list[Placed]:
+    async def _earlier_actors(self, nodes: Sequence[NodeSeen]) -> list[PlacedActor]:
         """The actors of an earlier process, as many as there may be slots. The others are ended."""
-        demand, actors = self.wanted, list[Placed]()
+        demand, actors = self.wanted, list[PlacedActor]()
         if not demand.outlives:
             return actors
         pairs = await found_actors(self._cluster, demand.run, self._order, nodes, demand.timeout_s)
@@ -179,7 +188,7 @@ class Fleet:
         self,
         node: NodeSeen,
         slots: int,
-        survivor: Placed | None = None,
+        survivor: PlacedActor | None = None,
         *,
         task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
@@ -221,7 +230,7 @@ class Fleet:
             await anyio.sleep(pause)
             pause = min(2 * pause, LONGEST_RESTART_S)
 
-    def _add(self, placed: Placed) -> None:
+    def _add(self, placed: PlacedActor) -> None:
         """Offer the slots of an actor. Those of evaluations of an earlier process are offered when these end."""
         assert self._tasks is not None
         running = [evaluation.identity for evaluation in self.held.of(placed) if not evaluation.known.ended]
@@ -231,19 +240,19 @@ class Fleet:
         for identity in running[: placed.slots]:
             self._tasks.start_soon(self._offer_after, placed, identity)
 
-    def _offer(self, placed: Placed, slots: int) -> None:
+    def _offer(self, placed: PlacedActor, slots: int) -> None:
         placed.offered += slots
         self._free += [placed] * slots
         self._limiter.total_tokens += slots
 
-    async def _offer_after(self, placed: Placed, identity: Any) -> None:
+    async def _offer_after(self, placed: PlacedActor, identity: Any) -> None:
         turn = placed.turn
         with suppress(ActorLost, KeyError):
             await called(placed, "result", identity)
         if placed.alive and turn == placed.turn:
             self._offer(placed, 1)
 
-    async def _watch_until_lost(self, placed: Placed) -> None:
+    async def _watch_until_lost(self, placed: PlacedActor) -> None:
         """Return when this actor is lost."""
         try:
             async with anyio.create_task_group() as group:
@@ -255,7 +264,7 @@ class Fleet:
         finally:
             self._withdraw(placed, placed.why)
 
-    def _withdraw(self, placed: Placed, reason: str) -> None:
+    def _withdraw(self, placed: PlacedActor, reason: str) -> None:
         """No caller gets a slot of this actor any more, and callers that wait for it stop waiting."""
         placed.why = placed.why or reason
         if placed.alive:
@@ -267,7 +276,7 @@ class Fleet:
             placed.offered = 0
             placed.gone.set()
 
-    async def _listen(self, placed: Placed, scope: anyio.CancelScope) -> None:
+    async def _listen(self, placed: PlacedActor, scope: anyio.CancelScope) -> None:
         """Pass on what the node says until its actor is lost."""
         while True:
             try:
@@ -285,7 +294,7 @@ class Fleet:
             for kind, detail in news.said:
                 await self._say(kind, f"node {placed.node.name}: {detail}")
 
-    async def _guard(self, placed: Placed, scope: anyio.CancelScope) -> None:
+    async def _guard(self, placed: PlacedActor, scope: anyio.CancelScope) -> None:
         """Give up what is with an actor that is silent, and end one that stays silent."""
         silence_s = self.wanted.silence_s
 
@@ -309,14 +318,14 @@ class Fleet:
             self._add(placed)
             await self._say("actor_back", f"node {placed.node.name}: its evaluator answers again")
 
-    async def _answers(self, placed: Placed) -> bool:
+    async def _answers(self, placed: PlacedActor) -> bool:
         """Whether an actor that was silent answers after all."""
         with anyio.move_on_after(self.wanted.silence_s), suppress(ActorLost):
             placed.gone = anyio.Event()
             return await called(placed, "alive")
         return False
 
-    async def _late(self, placed: Placed) -> None:
+    async def _late(self, placed: PlacedActor) -> None:
         """Report what an actor found after its attempts were given up, and end what still runs."""
         unclaimed = [evaluation.identity for evaluation in self.held.of(placed) if not evaluation.known.ended]
         given_up, placed.given_up = [*placed.given_up, *unclaimed], []

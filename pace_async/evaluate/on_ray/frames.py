@@ -37,14 +37,14 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredValue:
     """Stands for a value in Ray's object store."""
 
     key: str
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class DriverRequest:
     """A request. `number` is that of its answer."""
 
     number: int
@@ -53,7 +53,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class DriverAnswer:
     """The answer to the request with this number, or the error that it raised. Number 0 is the connection itself."""
 
     number: int
@@ -61,15 +61,15 @@ class Answered:
     error: Exception | None = None
 
 
-def framed(message: Asked | Answered) -> bytes:
+def framed(message: DriverRequest | DriverAnswer) -> bytes:
     """One frame. An error that cannot cross becomes a RuntimeError of its text, and so does a value."""
     try:
         body = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     except Exception as error:
-        if isinstance(message, Asked):
+        if isinstance(message, DriverRequest):
             raise
         substitute = RuntimeError(str(message.error or error))
-        body = pickle.dumps(Answered(message.number, None, substitute), pickle.HIGHEST_PROTOCOL)
+        body = pickle.dumps(DriverAnswer(message.number, None, substitute), pickle.HIGHEST_PROTOCOL)
     return len(body).to_bytes(HEAD_BYTES) + body
 
 

@@ -18,7 +18,7 @@ ASK_AGAIN_S = 1.0
 
 
 @dataclass(eq=False, slots=True)
-class Placed:
+class PlacedActor:
     """An actor that evaluates on a node. `offered` are its slots that callers may have. `why` says how it was lost, and
     `gone` is set then. `node_died` is set when the cluster does not have its node any more. An actor that was silent
     can come back: `turn` counts that. `given_up` are the evaluations that were with it when it was lost. `left`:
@@ -38,7 +38,7 @@ class Placed:
     left: int = 0
 
 
-async def called(placed: Placed, method: str, *arguments: Any) -> Any:
+async def called(placed: PlacedActor, method: str, *arguments: Any) -> Any:
     """What an actor answers, asked again as long as there is no answer. Raises ActorLost, also when the actor has been
     silent for too long."""
     answer: list[Any] = []
@@ -69,14 +69,14 @@ async def called(placed: Placed, method: str, *arguments: Any) -> Any:
     return answer[0]
 
 
-async def close(placed: Placed) -> None:
+async def close(placed: PlacedActor) -> None:
     """Let an actor end its processes, if it can still be reached."""
     with suppress(ActorLost, Unanswered):
         await placed.actor.call("close")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SlotDemand:
     """What a run wants of a cluster: its name there, how many slots at most, what each needs, how long a node may take
     to answer and an actor to be silent, and where faults and the output of the task's evaluator go. `more` are Ray's
     names of what each slot reserves besides. `outlives`: the actors go on after this process, for a resume. `scales`:

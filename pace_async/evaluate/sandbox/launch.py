@@ -37,7 +37,7 @@ from pace_async.evaluate.sandbox.inside.frame import LONGEST_HEADER
 from pace_async.evaluate.sandbox.inside.warm import RESULT
 from pace_async.evaluate.sandbox.tiers import Limits, Plan, Tier
 from pace_async.evaluate.sandbox.usage import Usage, measure
-from pace_async.evaluate.sandbox.verdict import Ended, judge, one_line
+from pace_async.evaluate.sandbox.verdict import JobResult, judge, one_line
 from pace_async.evaluate.sandbox.warm import WarmParent, start_warm_parent
 from pace_async.evaluate.sandbox.wiring import Sink, Wiring
 from pace_async.programs.compiled import parts_of
@@ -99,7 +99,7 @@ class CandidateRunner:
         if parent is not None:
             await parent.close()
 
-    async def run(self, job: Job, limits: Limits) -> Ended:
+    async def run(self, job: Job, limits: Limits) -> JobResult:
         """How the program ended. Raises InfrastructureFault if the machine did not start it."""
         parent = None if job.cold else self._warm
         if parent is not None:
@@ -129,7 +129,9 @@ class CandidateRunner:
             await self._say(text)
 
 
-async def launch(tier: Tier, job: Job, limits: Limits, hidden: Sequence[Path], warm: WarmParent | None = None) -> Ended:
+async def launch(
+    tier: Tier, job: Job, limits: Limits, hidden: Sequence[Path], warm: WarmParent | None = None
+) -> JobResult:
     """Run the job in a process forked by `warm`, a parent in the same tier with the same folders hidden, or in a
     process started for it. Raises InfrastructureFault if the machine did not start it."""
     try:
@@ -154,12 +156,12 @@ class _Start:
     members: Sequence[int] = ()
 
 
-async def _launched_cold(tier: Tier, job: Job, limits: Limits, hidden: Sequence[Path]) -> Ended:
+async def _launched_cold(tier: Tier, job: Job, limits: Limits, hidden: Sequence[Path]) -> JobResult:
     async with _scratch(tier.needs_scratch) as scratch:
         return await _launched_in(scratch, tier, job, limits, hidden)
 
 
-async def _launched_in(scratch: Path | None, tier: Tier, job: Job, limits: Limits, hidden: Sequence[Path]) -> Ended:
+async def _launched_in(scratch: Path | None, tier: Tier, job: Job, limits: Limits, hidden: Sequence[Path]) -> JobResult:
     with closing(Wiring.open(limits.memory_mb, tier.isolates)) as wiring:
         plan = tier.plan(limits, hidden, scratch)
         if scratch is not None and plan.scratch_owner is not None:
@@ -172,7 +174,7 @@ async def _launched_in(scratch: Path | None, tier: Tier, job: Job, limits: Limit
         return await _run(plan, job, limits, wiring, _Start(start, result, members))
 
 
-async def _run(plan: Plan, job: Job, limits: Limits, wiring: Wiring, start: _Start) -> Ended:
+async def _run(plan: Plan, job: Job, limits: Limits, wiring: Wiring, start: _Start) -> JobResult:
     nonce = secrets.token_hex(16)
     head = _head(plan, job, nonce, start)
     most = limits.output_bytes
@@ -207,7 +209,7 @@ async def _run(plan: Plan, job: Job, limits: Limits, wiring: Wiring, start: _Sta
             code = await process.kill()
         survivors = await watch.drained()
         talk.end()
-    return Ended(
+    return JobResult(
         answers=talk.answers,
         calls=talk.calls,
         echoes=talk.echoes,

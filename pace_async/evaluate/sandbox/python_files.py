@@ -29,7 +29,7 @@ class PythonFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class PythonAccess:
     """How a process of another user reaches Python: its interpreter, additions to the import path, and the descriptors
     that it must inherit. The two paths use them if a folder on the way is closed to other users."""
 
@@ -79,7 +79,7 @@ def extended(python: PythonFiles, further: tuple[Path, ...]) -> PythonFiles:
 
 
 @cache
-def reached_by_others(python: PythonFiles) -> Reached:
+def reached_by_others(python: PythonFiles) -> PythonAccess:
     """The descriptors stay open as long as this process lives. Raises OSError."""
     ways = {folder: _way(folder) for folder in (python.base, *python.imports)}
     executable, base = python.executable, python.base
@@ -87,7 +87,7 @@ def reached_by_others(python: PythonFiles) -> Reached:
         executable = ways[base] / executable.relative_to(base)
     imports = tuple(ways[folder] for folder in python.imports)
     through = tuple(int(way.name) for folder, way in ways.items() if way != folder)
-    return Reached(executable, imports, through)
+    return PythonAccess(executable, imports, through)
 
 
 def _way(folder: Path) -> Path:

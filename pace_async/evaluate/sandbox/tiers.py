@@ -21,8 +21,8 @@ from pace_async.evaluate.sandbox.inside import calls, landlock
 from pace_async.evaluate.sandbox.inside.driver import START
 from pace_async.evaluate.sandbox.inside.warm import START as FORK
 from pace_async.evaluate.sandbox.python_files import (
+    PythonAccess,
     PythonFiles,
-    Reached,
     extended,
     locate,
     outside,
@@ -154,7 +154,7 @@ class Rlimits(Tier):
         python = extended(locate(), (*limits.readable, *limits.libraries))
         uid = _fresh_uid() if os.getuid() == 0 else None
         alone = uid is not None
-        reached = reached_by_others(python) if alone else Reached(python.executable, python.imports, ())
+        reached = reached_by_others(python) if alone else PythonAccess(python.executable, python.imports, ())
         confinement: dict[str, Any] = {
             "limits": _resource_limits(limits, PROCESSES if alone else PROCESSES + _tasks_of_user()),
             "drop_capabilities": True,

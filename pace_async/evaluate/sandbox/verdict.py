@@ -1,7 +1,7 @@
 """How a candidate's run ended, and the outcome that follows. Pure.
 
-Only `Ended` says why a run ended, and `judge` chooses the outcome by that reason alone. `doubt` says whether the end
-may have another cause.
+Only `JobResult` says why a run ended, and `judge` chooses the outcome by that reason alone. `doubt` says whether the
+end may have another cause.
 
 Invariants: a candidate can never cause `infrastructure_error`. It is given only if the sandbox was ended from outside,
 or if the driver had not yet reported that it was about to load the program. After that every end is the program's own,
@@ -70,7 +70,7 @@ Doubt = Literal["starved", "killed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class JobResult:
     """The supervisor's observations. `calls` are the seconds of each output in `answers`, `echoes` those of each echo.
     `exit_code` is negative for a signal. `survivors`: a process still held the candidate's pipes a second after its
     group was killed. `stopped`: the supervisor ended the run. `out_of_time`: the processor time was used up, by all
@@ -146,14 +146,14 @@ class Verdict:
     outputs: tuple[bytes, ...] = ()
 
 
-def judge(ended: Ended) -> Verdict:
+def judge(ended: JobResult) -> Verdict:
     """The outcome of one run, before scoring."""
     reason = ended.reason
     outputs = tuple(ended.answers.outputs) if reason == "answered" else ()
     return Verdict(OUTCOMES[reason], _detail(ended, reason), outputs)
 
 
-def doubt(ended: Ended, share: float) -> Doubt | None:
+def doubt(ended: JobResult, share: float) -> Doubt | None:
     """Why a program may not be to blame for its end: it timed out and was kept from its `share` of a processor, or an
     unknown sender killed it. None if the end is accepted at once."""
     if ended.answers.failure is not None or ended.answers.complete:
@@ -176,7 +176,7 @@ def one_line(text: str) -> str:
     return line if len(line) <= DETAIL_CHARACTERS else line[: DETAIL_CHARACTERS - 1] + "…"
 
 
-def _detail(ended: Ended, reason: EndReason) -> str:
+def _detail(ended: JobResult, reason: EndReason) -> str:
     match reason:
         case "lost":
             return one_line(": ".join(ended.lost or ()))
@@ -204,7 +204,7 @@ def _detail(ended: Ended, reason: EndReason) -> str:
             return one_line(f"{detail}: {last}" if last else detail)
 
 
-def _never_ready(ended: Ended) -> str:
+def _never_ready(ended: JobResult) -> str:
     reason = (
         "the sandbox was not ready in time" if ended.timed_out else f"the sandbox ended ({_ending(ended.exit_code)})"
     )

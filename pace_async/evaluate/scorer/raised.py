@@ -13,7 +13,7 @@ LONGEST_TRACEBACK = 8000
 PLACES_KEPT = 100
 
 
-class Raised:
+class ErrorReporter:
     """Reports errors raised in the files of one task's folder."""
 
     def __init__(self, folder: Path) -> None:

@@ -53,7 +53,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ScorerResult:
     """`score` is None if the outputs, or the score, were not allowed. Then `invalid` gives the reason, and `raised` the
     place of an error in the evaluator itself, if there was one."""
 
@@ -135,7 +135,7 @@ class Scorer:
             self._instances[seed, stage] = reply["instances"]
         return self._instances[seed, stage]
 
-    async def score(self, outputs: Outputs, *, so_far: bool = False) -> Scored:
+    async def score(self, outputs: Outputs, *, so_far: bool = False) -> ScorerResult:
         """Score the outputs, or `so_far` those of the first instances. Raises OverBound, EvaluatorFailed if the
         evaluator itself failed, and InfrastructureFault if the scorer died."""
         request = {
@@ -153,8 +153,8 @@ class Scorer:
         if "fault" in reply:
             raise EvaluatorFailed(str(reply["fault"]))
         if "invalid" in reply:
-            return Scored(None, {}, str(reply["invalid"]), str(reply["raised"]))
-        return Scored(reply["score"], reply["metrics"])
+            return ScorerResult(None, {}, str(reply["invalid"]), str(reply["raised"]))
+        return ScorerResult(reply["score"], reply["metrics"])
 
     @property
     def _out_of_memory(self) -> bool:

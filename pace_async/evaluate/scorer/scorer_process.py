@@ -40,7 +40,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from pace_async.evaluate.scorer.raised import Raised
+from pace_async.evaluate.scorer.raised import ErrorReporter
 from pace_async.evaluate.scorer.strict_json import Invalid, parse_all
 from pace_async.outside import LARGEST, is_bounded, sound
 
@@ -55,7 +55,7 @@ def main(evaluator: Path, settings: Mapping[str, Any], stages: Sequence[str], bo
 
     die_with_parent()
     requests, replies = _take_over_pipes()
-    raised = Raised(evaluator.parent)
+    raised = ErrorReporter(evaluator.parent)
     try:
         _bound(bounds)
         make, score, practice, so_far = _load(evaluator)
@@ -152,7 +152,7 @@ def _check_stages(stages: Sequence[str], make: Callable[..., object]) -> None:
 
 
 def _score(
-    score: Callable[[Any, Any], object], instances: list[Any], outputs: list[Any], raised: Raised
+    score: Callable[[Any, Any], object], instances: list[Any], outputs: list[Any], raised: ErrorReporter
 ) -> dict[str, Any]:
     if len(outputs) != len(instances):
         raise Invalid(f"there must be one output for each of the {len(instances)} instances")
@@ -167,7 +167,7 @@ def _score(
     return {"score": number, "metrics": metrics}
 
 
-def _fault(error: BaseException, raised: Raised) -> dict[str, Any]:
+def _fault(error: BaseException, raised: ErrorReporter) -> dict[str, Any]:
     if isinstance(error, FileNotFoundError) and error.errno is None:  # the evaluator's own message for the user
         message = str(error)[:LONGEST_REASON]
         return {"fault": message, "missing": message}

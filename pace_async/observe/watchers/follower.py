@@ -23,7 +23,7 @@ from pace_async.observe.watchers.base import LogFailed, LoggedRun, Record, Watch
 from pace_async.observe.watchers.records import record_of
 from pace_async.population.reading.following import Following
 from pace_async.population.reading.reader import Reader, open_readonly
-from pace_async.population.reading.said import Said, said_of
+from pace_async.population.reading.said import RolloutAnswers, said_of
 
 BATCH = 1000
 LAST_S = 2.0
@@ -70,7 +70,7 @@ class Writing:
             if batch:
                 self._write(batch)
 
-    def _said_of(self, leases: Sequence[int]) -> Mapping[int, Said]:
+    def _said_of(self, leases: Sequence[int]) -> Mapping[int, RolloutAnswers]:
         return self._reader.ask(said_of, leases)
 
     def _write(self, batch: list[Record]) -> None:

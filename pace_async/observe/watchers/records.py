@@ -11,12 +11,12 @@ from pace_async.events import Evaluated, GroupEnded, GroupShipped
 from pace_async.observe.base import Event
 from pace_async.observe.model import RunView
 from pace_async.observe.watchers.base import Completion, Record
-from pace_async.population.reading.said import Said
+from pace_async.population.reading.said import RolloutAnswers
 
 LONGEST = 20_000
 """Characters of a completion. A logger does not need more: the rows have all of it."""
 
-SaidFor = Callable[[Sequence[int]], Mapping[int, Said]]
+SaidFor = Callable[[Sequence[int]], Mapping[int, RolloutAnswers]]
 """What was said for these leases, as far as it is known."""
 
 
@@ -71,9 +71,9 @@ def _finite(values: Mapping[str, float | None]) -> dict[str, float]:
     return {name: float(value) for name, value in values.items() if value is not None and math.isfinite(value)}
 
 
-def completions_of(group: GroupShipped, rollouts: Mapping[int, Said]) -> tuple[Completion, ...]:
+def completions_of(group: GroupShipped, rollouts: Mapping[int, RolloutAnswers]) -> tuple[Completion, ...]:
     """A row for each rollout of a group. Unknown values are empty."""
-    nothing = Said((), None)
+    nothing = RolloutAnswers((), None)
     heard = [rollouts.get(lease, nothing) for lease in group.leases]
     advantages = group.advantages or (None,) * len(group.leases)
     return tuple(

@@ -31,11 +31,11 @@ from pace_async.population.journal.bodies import body_of, value_of
 from pace_async.population.journal.stored import Blobs, CallBody, Lookup, call_of
 from pace_async.search.bandit import Result
 from pace_async.search.edit_bandit import Arm, Tries
-from pace_async.search.results import KnownIdea, Results, TriedOut
-from pace_async.search.state import Course, Island, Member, Shown
+from pace_async.search.results import ExperimentResult, KnownIdea, Results
+from pace_async.search.state import Course, Island, Member, VisiblePool
 from pace_async.staleness.rollback import Health
-from pace_async.state.memory import Ended
-from pace_async.state.run_state import Rollout, RunState, Terms, Turn, Underway
+from pace_async.state.memory import EndedRollout
+from pace_async.state.run_state import OpenRollout, Rollout, RunState, Terms, Turn
 from pace_async.state.steering import NOTHING_SAID, Steering
 
 PLAIN = (
@@ -65,9 +65,9 @@ class _Member(msgspec.Struct, array_like=True, frozen=True):
 
 
 class _Open(msgspec.Struct, array_like=True, frozen=True):
-    """An `Underway`. `rest` has no facts with long texts, which stand here, and a place for its migrant."""
+    """An `OpenRollout`. `rest` has no facts with long texts, which stand here, and a place for its migrant."""
 
-    rest: Underway
+    rest: OpenRollout
     advice: str | None
     tries: tuple[str, ...]
     stages: tuple[str, ...]
@@ -88,7 +88,7 @@ class _Remembered(msgspec.Struct, array_like=True, frozen=True):
     """What was put into a `Results`."""
 
     ideas: tuple[KnownIdea, ...]
-    tested: tuple[TriedOut, ...]
+    tested: tuple[ExperimentResult, ...]
 
 
 class _State(msgspec.Struct, frozen=True):
@@ -117,14 +117,14 @@ class _State(msgspec.Struct, frozen=True):
     complete: tuple[_Complete, ...]
     training: tuple[_Complete, ...]
     elites: dict[int, int]
-    pools: dict[int, Shown]
+    pools: dict[int, VisiblePool]
     results: dict[int, Result]
     edits: tuple[tuple[Arm, Tries], ...]
     memory: dict[int, _Remembered]
     scores: dict[int, float]
-    ended: dict[int, Ended]
+    ended: dict[int, EndedRollout]
     given: tuple[KnownIdea, ...] = ()
-    first: TriedOut | None = None
+    first: ExperimentResult | None = None
     confirmed: dict[int, float] = {}
     repeated: dict[int, tuple[float, ...]] = {}
     repeats: int = 0
@@ -132,7 +132,7 @@ class _State(msgspec.Struct, frozen=True):
     newest_given: int = 0
     front: tuple[int, ...] = ()
     steering: Steering = NOTHING_SAID
-    banned: dict[int, TriedOut] = {}
+    banned: dict[int, ExperimentResult] = {}
     left: dict[int, tuple[IdeasLeft, ...]] = {}
     earlier: LearnedBefore | None = None
 
@@ -263,7 +263,7 @@ def _island(island: Island, member: Callable[[Member], Member]) -> Island:
     return replace(island, members=tuple(member(each) for each in island.members), course=course)
 
 
-def _open(underway: Underway, programs: _Programs) -> _Open:
+def _open(underway: OpenRollout, programs: _Programs) -> _Open:
     nothing: dict[str, Any] = dict.fromkeys(("advice", "claim", "practice", "base", "given"))
     without = {**nothing, "tries": (), "stages": (), "answers": ()}
     return _Open(
@@ -333,7 +333,7 @@ def _members(stored: Sequence[_Member], reading: Reading) -> list[Member]:
     return members
 
 
-def _underway(stored: _Open, migrant: Member | None, reading: Reading) -> Underway:
+def _underway(stored: _Open, migrant: Member | None, reading: Reading) -> OpenRollout:
     lease = stored.rest.lease.lease
     content, whole = reading.contents(lease), lease in reading.whole
     unread: Mapping[str, Any] = {} if whole else {"calls": ()}

@@ -15,7 +15,7 @@ READ = 2_000
 """Candidates of which the metrics are read, besides those that were better than all before them."""
 
 
-class Measured(NamedTuple):
+class CandidateMetrics(NamedTuple):
     """A candidate with a score, and its metrics by name. `completed` counts the candidates before it. `improved`: it
     was better than all before it."""
 
@@ -26,7 +26,7 @@ class Measured(NamedTuple):
     metrics: Mapping[str, float]
 
 
-def measured_of(connection: Connection, run_id: int, most: int = READ) -> tuple[Measured, ...]:
+def measured_of(connection: Connection, run_id: int, most: int = READ) -> tuple[CandidateMetrics, ...]:
     """About `most` candidates at even distances, and all that improved."""
     every = select(func.count()).where(CandidateRow.run_id == run_id)
     apart = max(1, -(-connection.execute(every).scalar_one() // most))
@@ -40,5 +40,6 @@ def measured_of(connection: Connection, run_id: int, most: int = READ) -> tuple[
         .order_by(placed.c.place)
     )
     return tuple(
-        Measured(place, candidate, score, bool(better), metrics) for place, candidate, score, better, metrics in rows
+        CandidateMetrics(place, candidate, score, bool(better), metrics)
+        for place, candidate, score, better, metrics in rows
     )

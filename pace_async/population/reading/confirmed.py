@@ -26,7 +26,7 @@ SHARED = "shared"
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class ConfirmedProgram:
     """A program with its score, and the confirmed one."""
 
     candidate: int
@@ -43,7 +43,7 @@ class Equals:
     candidates: tuple[int, ...]
 
 
-def equals_of(best: int, programs: tuple[Tried, ...], fitness: Fitness) -> Equals:
+def equals_of(best: int, programs: tuple[ConfirmedProgram, ...], fitness: Fitness) -> Equals:
     """Pure. `programs` are all confirmed ones."""
     noise = median(abs(program.score - program.confirmed) for program in programs) if programs else None
     own = next((program.confirmed for program in programs if program.candidate == best), None)
@@ -70,7 +70,7 @@ def best_candidate(connection: Connection, run_id: int) -> int | None:
     return connection.execute(best.order_by(CandidateRow.merit.desc(), CandidateRow.candidate).limit(1)).scalar()
 
 
-def tried_of(connection: Connection, run_id: int) -> tuple[Tried, ...]:
+def tried_of(connection: Connection, run_id: int) -> tuple[ConfirmedProgram, ...]:
     """The programs with a confirmed score, by the evaluator in force, in order."""
     rows = connection.execute(
         select(CandidateRow.candidate, CandidateRow.score, FreshScoreRow.score.label("confirmed"))
@@ -86,9 +86,9 @@ def tried_of(connection: Connection, run_id: int) -> tuple[Tried, ...]:
         )
         .order_by(CandidateRow.candidate, FreshScoreRow.number)
     )
-    programs: dict[int, Tried] = {}
+    programs: dict[int, ConfirmedProgram] = {}
     for row in rows:
-        programs.setdefault(row.candidate, Tried(row.candidate, row.score, row.confirmed))
+        programs.setdefault(row.candidate, ConfirmedProgram(row.candidate, row.score, row.confirmed))
     return tuple(programs.values())
 
 

@@ -19,7 +19,7 @@ NEWEST = 200
 
 
 @dataclass(frozen=True)
-class Saved:
+class PruningTotals:
     """How many evaluations of candidates were stopped early, how many ran to a score, and the seconds of these and of
     all."""
 
@@ -91,7 +91,7 @@ def curves_of(connection: Connection, run_id: int) -> dict[int, tuple[Curve, boo
     return {lease: (_curve(curve), outcome == "ok") for lease, curve, outcome in connection.execute(rows)}
 
 
-def saved_by(connection: Connection, run_id: int) -> Saved:
+def saved_by(connection: Connection, run_id: int) -> PruningTotals:
     """What the early ends of a run's evaluations saved."""
     row = CandidateRow
     rows = connection.execute(
@@ -101,7 +101,7 @@ def saved_by(connection: Connection, run_id: int) -> Saved:
     )
     sums = {outcome: (amount, seconds) for outcome, amount, seconds in rows}
     pruned, complete = sums.get("pruned", (0, 0.0)), sums.get("ok", (0, 0.0))
-    return Saved(*pruned, *complete, sum(seconds for _, seconds in sums.values()))
+    return PruningTotals(*pruned, *complete, sum(seconds for _, seconds in sums.values()))
 
 
 _OF_SCORE: tuple[ColumnElement[bool], ...] = (

@@ -18,7 +18,7 @@ from pace_async.events import Evaluated, RunHeader
 from pace_async.population.journal.bodies import Recorded
 from pace_async.population.models import CandidateRow
 from pace_async.population.reading.epochs import in_force_of
-from pace_async.population.reading.journal import DamagedJournal, Entered, entries_of
+from pace_async.population.reading.journal import DamagedJournal, JournalEntry, entries_of
 from pace_async.population.reading.load import header_of
 from pace_async.population.reading.snapshots import newest_snapshot
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Follows")
 
 
-def facts_of(connection: Connection, run_id: int, after: int = 0, *, texts: bool = False) -> Iterator[Entered]:
+def facts_of(connection: Connection, run_id: int, after: int = 0, *, texts: bool = False) -> Iterator[JournalEntry]:
     """The facts whose number is greater than `after`, with their long texts and tokens if `texts`. Raises UsageError if
     the journal is damaged."""
     scores = _scores_in_force(connection, run_id)
@@ -53,7 +53,7 @@ class Follows(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Taken(Generic[F]):
+class ResumedFollower(Generic[F]):
     """A follower as of the fact `seq`, the last `since` of which were not in its snapshot."""
 
     follower: F
@@ -72,7 +72,7 @@ def begun(connection: Connection, run_id: int, begin: Callable[[RunHeader, bytes
     return begin(header, None), 0
 
 
-def taken_up(connection: Connection, run_id: int, begin: Callable[[RunHeader, bytes | None], F]) -> Taken[F]:
+def taken_up(connection: Connection, run_id: int, begin: Callable[[RunHeader, bytes | None], F]) -> ResumedFollower[F]:
     """A follower that took in all facts of a run, begun as `begun` says. Raises UsageError if the journal is
     damaged."""
     follower, after = begun(connection, run_id, begin)
@@ -80,7 +80,7 @@ def taken_up(connection: Connection, run_id: int, begin: Callable[[RunHeader, by
     for entry in facts_of(connection, run_id, after):
         follower.take(entry.fact)
         seq = entry.seq
-    return Taken(follower, seq, seq - after)
+    return ResumedFollower(follower, seq, seq - after)
 
 
 def both_views(
@@ -121,7 +121,7 @@ class Following:
         self._reader, self._texts = reader, texts
         self._mark = ""
 
-    def news(self) -> Generator[Entered]:
+    def news(self) -> Generator[JournalEntry]:
         """The facts since the last one. Raises UsageError if they cannot be read. Those not given yet are given by the
         next call."""
         mark = self._reader.mark()

@@ -98,7 +98,7 @@ class GivenIdea:
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
+class InboxItem:
     """An entry of the inbox: `what` it is, and its words, or with `says` the word about what is there. A program that
     was taken in is the candidate `lease`. What else was taken in has `after`, the newest lease then."""
 
@@ -111,7 +111,7 @@ class Put:
     after: int | None
 
 
-def put_in(connection: Connection, run_id: int, most: int) -> Sequence[Put]:
+def put_in(connection: Connection, run_id: int, most: int) -> Sequence[InboxItem]:
     """The newest entries of the inbox, those that were taken in too, the newest first."""
     row, idea, program, word = InboxRow, GivenIdeaRow, GivenProgramRow, SteeringRow
     entries = connection.execute(
@@ -133,7 +133,7 @@ def put_in(connection: Connection, run_id: int, most: int) -> Sequence[Put]:
         return "program" if is_program else f"idea {GIVEN + entry}"
 
     return [
-        Put(
+        InboxItem(
             entry,
             what(entry, subject, number, is_program),
             one_line(_text(text)),
@@ -147,7 +147,7 @@ def put_in(connection: Connection, run_id: int, most: int) -> Sequence[Put]:
 
 
 @dataclass(frozen=True, slots=True)
-class Untried:
+class UntriedIdea:
     """An idea of the advisor that no candidate has tried, and the lease that proposed it."""
 
     number: int
@@ -155,7 +155,7 @@ class Untried:
     lease: int
 
 
-def latest_untried(connection: Connection, run_id: int, most: int) -> Sequence[Untried]:
+def latest_untried(connection: Connection, run_id: int, most: int) -> Sequence[UntriedIdea]:
     """The newest of them, the newest first."""
     idea, experiment = IdeaRow, ExperimentRow
     rows = connection.execute(
@@ -165,7 +165,7 @@ def latest_untried(connection: Connection, run_id: int, most: int) -> Sequence[U
         .order_by(idea.idea.desc())
         .limit(most)
     )
-    return [Untried(number, one_line(_text(text)), lease) for number, text, lease in rows]
+    return [UntriedIdea(number, one_line(_text(text)), lease) for number, text, lease in rows]
 
 
 def untaken(connection: Connection, run: str, after: int = 0) -> Sequence[Entry]:

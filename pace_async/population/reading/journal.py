@@ -47,7 +47,7 @@ content."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entered:
+class JournalEntry:
     """A fact with its number in the run's journal, from 1, and its time in seconds since the epoch."""
 
     seq: int
@@ -70,7 +70,7 @@ def has_journal(connection: Connection, run_id: int) -> bool:
     return connection.execute(select(JournalRow.seq).where(JournalRow.run_id == run_id).limit(1)).first() is not None
 
 
-def entries_of(connection: Connection, run_id: int, after: int = 0, *, texts: bool = True) -> Iterator[Entered]:
+def entries_of(connection: Connection, run_id: int, after: int = 0, *, texts: bool = True) -> Iterator[JournalEntry]:
     """The facts whose number is greater than `after`, whether the run has a journal or not. Without `texts` no long
     text and no tokens are read from a journal. Raises DamagedJournal, in words, for a gap, and for a body or a blob
     that does not read, and PaceBug for rows that no run can have written."""
@@ -78,10 +78,10 @@ def entries_of(connection: Connection, run_id: int, after: int = 0, *, texts: bo
         yield from _stored(connection, run_id, after, texts)
     else:
         for seq, (at, fact) in enumerate(inferred_facts(connection, run_id, after), start=after + 1):
-            yield Entered(seq, at, fact)
+            yield JournalEntry(seq, at, fact)
 
 
-def _stored(connection: Connection, run_id: int, after: int, texts: bool) -> Iterator[Entered]:
+def _stored(connection: Connection, run_id: int, after: int, texts: bool) -> Iterator[JournalEntry]:
     contents = Contents(connection, run_id)
     while rows := _rows(connection, run_id, after):
         for seq, at, kind, lease, body in rows:
@@ -91,7 +91,7 @@ def _stored(connection: Connection, run_id: int, after: int, texts: bool) -> Ite
                 fact = fact_of(kind, body, contents.of(lease) if texts else None)
             except ValueError as error:
                 raise DamagedJournal(f"fact {seq}: {error}") from None
-            yield Entered(seq, at, fact)
+            yield JournalEntry(seq, at, fact)
             after = seq
 
 

@@ -10,7 +10,7 @@ LOCAL = "this machine"
 """The name of the machine in rows that name none."""
 
 
-class Attempted(NamedTuple):
+class MachineAttempt(NamedTuple):
     """One attempt of an evaluation, in seconds since the epoch. `queue_seconds` were spent waiting for a slot. A `lost`
     attempt ended with the machine, not with the program."""
 
@@ -21,7 +21,7 @@ class Attempted(NamedTuple):
     lost: bool
 
 
-def attempts_of(connection: Connection, run_id: int) -> tuple[Attempted, ...]:
+def attempts_of(connection: Connection, run_id: int) -> tuple[MachineAttempt, ...]:
     """Every attempt of a run, in the order of their beginnings."""
     row = EvaluationAttemptRow
     rows = connection.execute(
@@ -29,7 +29,7 @@ def attempts_of(connection: Connection, run_id: int) -> tuple[Attempted, ...]:
     )
     return tuple(
         sorted(
-            Attempted(node or LOCAL, began, ended, waited, outcome == "infrastructure_error")
+            MachineAttempt(node or LOCAL, began, ended, waited, outcome == "infrastructure_error")
             for began, ended, waited, outcome, node in rows
         )
     )

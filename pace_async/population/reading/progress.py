@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Subquery, and_, func, select
 
-from pace_async.events.causes import FEW_SCORED, Answered, Cause, answers_of, cause_of
+from pace_async.events.causes import FEW_SCORED, CandidateAnswers, Cause, answers_of, cause_of
 from pace_async.population.models import (
     CandidateRow,
     ExperimentRow,
@@ -35,7 +35,7 @@ class Improvement:
     fresh: float | None
 
 
-def recent_answers(connection: Connection, run_id: int) -> tuple[Answered, ...]:
+def recent_answers(connection: Connection, run_id: int) -> tuple[CandidateAnswers, ...]:
     """What became of the answers of the last RECENT candidates, oldest first."""
     rows = connection.execute(
         select(CandidateRow.candidate, CandidateRow.outcome, DETAIL)
@@ -43,7 +43,9 @@ def recent_answers(connection: Connection, run_id: int) -> tuple[Answered, ...]:
         .order_by(CandidateRow.at.desc(), CandidateRow.candidate.desc())
         .limit(RECENT)
     ).all()
-    return tuple(Answered(number, answers_of(outcome, detail or "")) for number, outcome, detail in reversed(rows))
+    return tuple(
+        CandidateAnswers(number, answers_of(outcome, detail or "")) for number, outcome, detail in reversed(rows)
+    )
 
 
 def outcomes_of(connection: Connection, run_id: int) -> dict[str, int]:

@@ -28,7 +28,7 @@ from pace_async.population.models import RunRow
 from pace_async.population.reading import questions, stream
 from pace_async.population.reading.browse import Page, Selection, browse
 from pace_async.population.reading.following import Follows, both_views, facts_of
-from pace_async.population.reading.journal import Entered
+from pace_async.population.reading.journal import JournalEntry
 from pace_async.population.reading.load import find_run, header_of, load_record, load_standing
 from pace_async.population.reading.news import News
 from pace_async.population.reading.record import RunRecord, Standing
@@ -68,7 +68,7 @@ class Reader:
         with self._open() as connection:
             return tuple(connection.execute(select(RunRow.name).order_by(RunRow.run_id)).scalars())
 
-    def facts(self, after: int = 0, run: str | None = None, *, texts: bool = False) -> Iterator[Entered]:
+    def facts(self, after: int = 0, run: str | None = None, *, texts: bool = False) -> Iterator[JournalEntry]:
         """See `following.facts_of`."""
         with self._open() as connection:
             yield from facts_of(connection, find_run(connection, run or self._run), after, texts=texts)

@@ -10,7 +10,7 @@ from pace_async.population.reading.candidates import same_rollout
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class RolloutAnswers:
     """`answers` are the texts of the advisor's calls, in order. `experiment` is None if they could not be parsed.
     `outcome` and `score` are those of the candidate, empty and None before there is one."""
 
@@ -20,7 +20,7 @@ class Said:
     score: float | None = None
 
 
-def said_of(connection: Connection, run_id: int, leases: Collection[int]) -> dict[int, Said]:
+def said_of(connection: Connection, run_id: int, leases: Collection[int]) -> dict[int, RolloutAnswers]:
     """What was said for these leases, by lease. A lease without an advisor's decision is left out."""
     answers: dict[int, list[str]] = {}
     call = AdvisorCallRow
@@ -33,6 +33,6 @@ def said_of(connection: Connection, run_id: int, leases: Collection[int]) -> dic
         .where(ExperimentRow.run_id == run_id, ExperimentRow.lease.in_(leases))
     )
     return {
-        lease: Said(tuple(answers.get(lease, ())), experiment, outcome or "", score)
+        lease: RolloutAnswers(tuple(answers.get(lease, ())), experiment, outcome or "", score)
         for lease, experiment, outcome, score in connection.execute(decided)
     }

@@ -29,7 +29,7 @@ class Place(NamedTuple):
     usd: float
 
 
-class Better(NamedTuple):
+class BestScore(NamedTuple):
     """A score of the best program from `place` on. None if that program was not tried on fresh instances."""
 
     place: Place
@@ -45,14 +45,14 @@ class Trajectory:
     trained group, and `rewards` those of each group. `unpriced`: the price of some calls is not known."""
 
     standing: Standing
-    scores: tuple[Better, ...]
-    fresh: tuple[Better, ...]
+    scores: tuple[BestScore, ...]
+    fresh: tuple[BestScore, ...]
     end: Place
     entropy: tuple[float, ...]
     grad_norm: tuple[float, ...]
     rewards: tuple[RewardsOfGroup, ...]
     unpriced: bool = False
-    fronts: tuple[Better, ...] = ()
+    fronts: tuple[BestScore, ...] = ()
 
 
 def trajectory_of(connection: Connection, run: str | None) -> Trajectory:
@@ -68,7 +68,9 @@ def trajectory_of(connection: Connection, run: str | None) -> Trajectory:
     last = connection.execute(select(func.max(CandidateRow.at)).where(CandidateRow.run_id == run_id)).scalar()
     ends = [] if last is None else [(standing.candidates, last, None)]
     *placed, end = (
-        _points(connection, run_id, [*scores, *fresh, *fronts, *ends]) if ends else [Better(Place(0, 0.0, 0.0), None)]
+        _points(connection, run_id, [*scores, *fresh, *fronts, *ends])
+        if ends
+        else [BestScore(Place(0, 0.0, 0.0), None)]
     )
     trained = connection.execute(
         select(GroupRow.entropy, GroupRow.grad_norm)
@@ -112,10 +114,10 @@ def _confirmed(connection: Connection, run_id: int, fitness: Fitness) -> list[_A
     return records
 
 
-def _points(connection: Connection, run_id: int, rows: Sequence[_At]) -> list[Better]:
+def _points(connection: Connection, run_id: int, rows: Sequence[_At]) -> list[BestScore]:
     spans = driven_spans(connection, run_id)
     paid = paid_until(connection, run_id, [at for _, at, _ in rows])
     return [
-        Better(Place(place, sum(max(0.0, min(at, until) - since) for since, until in spans) / 3600, usd), score)
+        BestScore(Place(place, sum(max(0.0, min(at, until) - since) for since, until in spans) / 3600, usd), score)
         for (place, at, score), usd in zip(rows, paid, strict=True)
     ]

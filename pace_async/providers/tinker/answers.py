@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from pace_async.errors import InfrastructureFault
 from pace_async.providers.redact import redact
-from pace_async.providers.tinker.service import SampledTokens, Saved
+from pace_async.providers.tinker.service import SampledTokens, VersionAddresses
 
 
 def logprobs(result: Any, lengths: Sequence[tuple[int, int]]) -> list[tuple[float, ...]]:
@@ -60,13 +60,13 @@ def name(training: Any) -> str:
         return model_id
 
 
-def saved(listed: Any, version: str) -> Saved | None:
+def saved(listed: Any, version: str) -> VersionAddresses | None:
     """The addresses of a version among all that a run has saved. None unless both parts are there."""
     with _reading("a list of checkpoints"):
         paths = [_text(checkpoint.tinker_path) for checkpoint in listed.checkpoints]
     states = [path for path in paths if path.endswith(f"/weights/{version}")]
     snapshots = [path for path in paths if path.endswith(f"/sampler_weights/{version}")]
-    return Saved(states[0], snapshots[0]) if states and snapshots else None
+    return VersionAddresses(states[0], snapshots[0]) if states and snapshots else None
 
 
 @contextmanager

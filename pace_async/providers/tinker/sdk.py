@@ -22,7 +22,14 @@ from pace_async.errors import GaveUp, InfrastructureFault, NotHere
 from pace_async.installing import install_line, missing
 from pace_async.providers.redact import redact
 from pace_async.providers.tinker import answers
-from pace_async.providers.tinker.service import Adam, SampledTokens, Sampler, Saved, TrainingRun, WeightedCall
+from pace_async.providers.tinker.service import (
+    Adam,
+    SampledTokens,
+    Sampler,
+    TrainingRun,
+    VersionAddresses,
+    WeightedCall,
+)
 from pace_async.providers.tinker.versions import refuse_unless_understood
 
 KEY = "TINKER_API_KEY"
@@ -147,7 +154,7 @@ class SdkService:
             await self.calls.result(lambda: training.load_state_with_optimizer(state))
         return run
 
-    async def saved(self, run: str, name: str) -> Saved | None:
+    async def saved(self, run: str, name: str) -> VersionAddresses | None:
         rest = await self.calls.blocking(self.client.create_rest_client)
 
         async def listing() -> Any:
@@ -201,10 +208,10 @@ class _SdkRun:
         )
         return answers.metrics(await self.calls.result(lambda: self.training.optim_step(parameters)))
 
-    async def save(self, name: str) -> Saved:
+    async def save(self, name: str) -> VersionAddresses:
         state = await self.calls.result(lambda: self.training.save_state(name))
         snapshot = await self.calls.result(lambda: self.training.save_weights_for_sampler(name))
-        return Saved(answers.address(state), answers.address(snapshot))
+        return VersionAddresses(answers.address(state), answers.address(snapshot))
 
     def _datum(self, prompt: Sequence[int], answer: Sequence[int], **inputs: Sequence[float]) -> Any:
         """All tokens but the last predict all but the first."""

@@ -35,7 +35,7 @@ class Adam:
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class VersionAddresses:
     """Addresses of one saved version: its state, and its snapshot."""
 
     state: str
@@ -81,7 +81,7 @@ class TrainingRun(Protocol):
         """Take one step on the gradient, and forget it. Returns what the service measured, by its own names."""
         ...
 
-    async def save(self, name: str) -> Saved:
+    async def save(self, name: str) -> VersionAddresses:
         """Save the state and a snapshot. A name is given once in a run."""
         ...
 
@@ -94,7 +94,7 @@ class TrainingService(Protocol):
         its optimizer."""
         ...
 
-    async def saved(self, run: str, name: str) -> Saved | None:
+    async def saved(self, run: str, name: str) -> VersionAddresses | None:
         """What the run of this name has saved under `name`. None unless both parts are complete."""
         ...
 

@@ -275,7 +275,7 @@ def _in_prose(config: Config, task: Task) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class RoleVerdict:
     """Whether the named advisor or the named implementer can serve a task. `found` is a sentence. `ok` False: a run
     refuses it. `doubtful`: a run begins and says the same sentence, because many of its experiments may fail."""
 
@@ -286,7 +286,7 @@ class Served:
     doubtful: bool = False
 
 
-def served_by(config: Config, task: Task) -> tuple[Served, Served]:
+def served_by(config: Config, task: Task) -> tuple[RoleVerdict, RoleVerdict]:
     """What a run would say at its start of the advisor and of the implementer, without running or asking either.
 
     What a run refuses is not ok. What a run only warns of is doubtful: the names of a catalogue stand in the programs
@@ -297,9 +297,9 @@ def served_by(config: Config, task: Task) -> tuple[Served, Served]:
         refuse_unless_possible(implementer, task)
         refuse_missing_mechanisms(implementer, task)
         refuse_unused_block(implementer, task)
-        implementer_verdict = Served("implementer", implementer, True, "it can be made for this task")
+        implementer_verdict = RoleVerdict("implementer", implementer, True, "it can be made for this task")
     except UsageError as error:
-        implementer_verdict = Served("implementer", implementer, False, str(error))
+        implementer_verdict = RoleVerdict("implementer", implementer, False, str(error))
     try:
         chosen = with_advisor(config, task)
         model = chosen.advisor.model
@@ -307,6 +307,6 @@ def served_by(config: Config, task: Task) -> tuple[Served, Served]:
         fit = _fit(model, task)
         sentence = in_words(chosen, task, chosen=advisor_of(config.advisor.model).chosen_for_task)
         doubtful = fit == "lacks" or (fit == "any" and _in_prose(chosen, task) != "")
-        return Served("advisor", model, fit != "unable", sentence, doubtful), implementer_verdict
+        return RoleVerdict("advisor", model, fit != "unable", sentence, doubtful), implementer_verdict
     except UsageError as error:
-        return Served("advisor", config.advisor.model, False, str(error)), implementer_verdict
+        return RoleVerdict("advisor", config.advisor.model, False, str(error)), implementer_verdict

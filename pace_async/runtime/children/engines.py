@@ -42,7 +42,7 @@ from pace_async.state.run_state import RunState
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class RunningEngine:
     """An engine that is up and serves the newest complete weights."""
 
     client: Engine
@@ -51,7 +51,7 @@ class Served:
 
 
 EngineFactory = Callable[
-    [Config, RunPaths, Path, RunState, Probing, Training | None], AbstractAsyncContextManager[Served]
+    [Config, RunPaths, Path, RunState, Probing, Training | None], AbstractAsyncContextManager[RunningEngine]
 ]
 """Serves for as long as it is open. Arguments as of `serving`."""
 
@@ -67,14 +67,14 @@ def refuse_unless_served(engine: str) -> None:
 @asynccontextmanager
 async def serving(
     config: Config, paths: RunPaths, folder: Path, state: RunState, probing: Probing, training: Training | None = None
-) -> AsyncGenerator[Served]:
+) -> AsyncGenerator[RunningEngine]:
     """The engine that the configuration names. `folder` is version 0's directory. `training` is the learner's
     side, for a transport that takes versions from its memory. One that another process kills while it starts is started
     again, as long as patience lasts. Raises UsageError, GaveUp, InfrastructureFault."""
     factory = engine_of(config.advisor.engine).load()
     async with AsyncExitStack() as stack:
 
-        async def start() -> Served:
+        async def start() -> RunningEngine:
             return await stack.enter_async_context(factory(config, paths, folder, state, probing, training))
 
         yield await again_if_killed(start, config.faults, probing.tell)
@@ -99,7 +99,7 @@ class _Embedded:
 @asynccontextmanager
 async def embedded(
     config: Config, paths: RunPaths, folder: Path, state: RunState, probing: Probing, training: Training | None
-) -> AsyncGenerator[Served]:
+) -> AsyncGenerator[RunningEngine]:
     """The server in the package."""
     delivery = Delivery(numbered=True, transport=config.advisor.transport, phase_s=config.advisor.push_timeout_s)
     engine = EngineHandle(
@@ -112,7 +112,7 @@ async def embedded(
         managed_engine(engine, _newest(state, folder), state.learner) as handle,
         _replica(config, folder, handle.url, probing, delivery) as replica,
     ):
-        yield Served(replica, replica, _Embedded(handle, replica, state, folder))
+        yield RunningEngine(replica, replica, _Embedded(handle, replica, state, folder))
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ def vllm_settings(config: Config, folder: Path, gpus: Sequence[str]) -> VllmSett
 @asynccontextmanager
 async def vllm(
     config: Config, paths: RunPaths, folder: Path, state: RunState, probing: Probing, training: Training | None
-) -> AsyncGenerator[Served]:
+) -> AsyncGenerator[RunningEngine]:
     """vLLM, started by the run."""
     build, chosen, memory = vllm_build(), config.advisor, memory_of(training)
     settings = vllm_settings(config, folder, cards_of(config).engine)
@@ -199,13 +199,13 @@ async def vllm(
             await process.label()
         except PushFailed as failed:
             raise await handle.killed() or failed from failed
-        yield Served(replica, KillsWhatItLeftUnknown(replica, handle), process)
+        yield RunningEngine(replica, KillsWhatItLeftUnknown(replica, handle), process)
 
 
 @asynccontextmanager
 async def servers(
     config: Config, paths: RunPaths, folder: Path, state: RunState, probing: Probing, training: Training | None
-) -> AsyncGenerator[Served]:
+) -> AsyncGenerator[RunningEngine]:
     """Servers by URL, which run already."""
     model = serve_from(folder, paths.served_model)
     policy = FleetPolicy(probing.tell, config.faults.backoff, wait_s=config.advisor.timeout_s)
@@ -221,7 +221,7 @@ async def servers(
         replicas = [await stack.enter_async_context(_replica(config, folder, url, probing, delivery)) for url in urls]
         fleet = await stack.enter_async_context(fleet_of(replicas, state.learner, _newest(state, model), policy))
         await _first_push(config, fleet)
-        yield Served(fleet, fleet, fleet)
+        yield RunningEngine(fleet, fleet, fleet)
 
 
 async def _first_push(config: Config, fleet: Fleet) -> None:

@@ -31,7 +31,7 @@ from pace_async.providers.tinker.service import TrainingService
 from pace_async.publish.base import PushFailed, Receipt
 from pace_async.runtime.children.advisor_choice import context_of
 from pace_async.runtime.children.advisor_folder import advisor_folder
-from pace_async.runtime.children.engines import Served
+from pace_async.runtime.children.engines import RunningEngine
 from pace_async.runtime.children.replica import Probing
 from pace_async.runtime.children.training import Training
 from pace_async.runtime.run_paths import RunPaths
@@ -92,7 +92,7 @@ class _Snapshots:
 @asynccontextmanager
 async def engine(
     config: Config, paths: RunPaths, folder: Path, state: RunState, probing: Probing, training: Training | None
-) -> AsyncGenerator[Served]:
+) -> AsyncGenerator[RunningEngine]:
     """The sampling clients of the service, one for each version."""
     if training is None or training.service is None:
         raise UsageError("--engine tinker serves what learner.trainer tinker trains: leave it out.")
@@ -102,7 +102,7 @@ async def engine(
     text = TextFormat(special_token_ids(folder), chat_format_of(config.advisor, folder))
     client = HttpEngine("http://tinker", text=text, timeout_s=config.advisor.timeout_s, transport=transport)
     async with client:
-        yield Served(client, publisher, publisher)
+        yield RunningEngine(client, publisher, publisher)
 
 
 class PaidAdvisor:

@@ -78,16 +78,16 @@ def each_bears_out(claimed: Costs, own: Costs, fresh: Costs, own_fresh: Costs) -
     return all(baseline - new >= SHARE * (before - now) - SLACK for now, before, new, baseline in sides if now < before)
 
 
-Told = tuple[EvaluationAttempted, ...]
-Remember = Callable[[tuple[FreshScore, ...], Told], Awaitable[None]]
+AttemptFacts = tuple[EvaluationAttempted, ...]
+Remember = Callable[[tuple[FreshScore, ...], AttemptFacts], Awaitable[None]]
 """Commits the tries so far, and attempts that are not recorded yet."""
 
 
-async def _nothing(tries: tuple[FreshScore, ...], attempts: Told) -> None:
+async def _nothing(tries: tuple[FreshScore, ...], attempts: AttemptFacts) -> None:
     """Record no tries. A resume then repeats them."""
 
 
-def claimed_evaluation(claim: Claimed, attempts: Told = ()) -> Evaluation:
+def claimed_evaluation(claim: Claimed, attempts: AttemptFacts = ()) -> Evaluation:
     """The evaluation on the hidden instances from which a claim was made. `attempts` are not recorded yet."""
     return Evaluation(
         "ok",
@@ -130,7 +130,7 @@ class FreshInstances:
     _one: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def confirmed(
-        self, claim: Claimed, attempts: Told = (), remember: Remember = _nothing
+        self, claim: Claimed, attempts: AttemptFacts = (), remember: Remember = _nothing
     ) -> tuple[Evaluation, tuple[FreshScore, ...]]:
         """The final evaluation, and the tries. If one try holds, it is the claim's evaluation, else "suspicious",
         without a score. The claim's own tries, none of which held, are not repeated. `attempts` are those of its
@@ -150,7 +150,7 @@ class FreshInstances:
             )
         return evaluation, tuple(tries)
 
-    async def _try(self, claim: Claimed, number: int) -> tuple[FreshScore, Told]:
+    async def _try(self, claim: Claimed, number: int) -> tuple[FreshScore, AttemptFacts]:
         own, before = await self._own_score(number)
         try:
             evaluation = await self._evaluate(claim.lease, claim.program, number)
@@ -170,7 +170,7 @@ class FreshInstances:
         )
         return trial, (*before, *evaluation.attempts)
 
-    async def _own_score(self, number: int) -> tuple[float | None, Told]:
+    async def _own_score(self, number: int) -> tuple[float | None, AttemptFacts]:
         """The score of the task's own program, and the attempts that were made now."""
         async with self._one:
             if number in self.known:

@@ -17,7 +17,7 @@ import anyio
 from pace_async.context.notes import notes_question
 from pace_async.context.notes_page import page_in
 from pace_async.context.pools import changes_in, pool_question
-from pace_async.context.questions import Prompts, Rendered
+from pace_async.context.questions import Prompts, RenderedQuestion
 from pace_async.errors import BudgetReached, CandidateFault, InfrastructureFault, PaceBug
 from pace_async.events import IdeasLeft, NotesPage
 from pace_async.implement.notes_writer import NotesWriter
@@ -27,7 +27,7 @@ from pace_async.state.notes import candidates_seen, group_to_see, is_due, next_p
 from pace_async.state.pools import pool, view_of
 from pace_async.state.stop_rules import STOP_RULES
 
-Asking = tuple[Rendered, int, Callable[[str], NotesPage | IdeasLeft]]
+Asking = tuple[RenderedQuestion, int, Callable[[str], NotesPage | IdeasLeft]]
 """A question, the newest candidate that its model knows, and what makes the fact of an answer."""
 
 

@@ -111,7 +111,7 @@ EVALUATE = Stage(
 )
 
 
-class Lost(Exception):
+class LeaseLost(Exception):
     """The lease is to be aborted for `fault`. `facts` are committed with that, so that a process that is killed
     repeatedly still makes progress."""
 
@@ -142,7 +142,7 @@ class Patience:
         self, stage: Stage, lease: int, work: Callable[[], Awaitable[T]], *, ran: Callable[[T], bool] = lambda _: True
     ) -> T:
         """The result of `work`. `ran`: whether the result shows that the stage works (a remembered score does not).
-        Raises Lost, LeftOpen, GaveUp, and other errors of `work`."""
+        Raises LeaseLost, LeftOpen, GaveUp, and other errors of `work`."""
         gate, tries = self._gates[stage.name], 0
         retries = self.core.config.faults.retries if stage.retried else 0
         began = 0.0
@@ -165,7 +165,7 @@ class Patience:
                 patience_s = self.core.config.faults.patience_s
                 step = after_failure(gate.breaker, tries, retries=retries, now=now, patience_s=patience_s)
                 if step == "abort" or isinstance(fault, Voided):
-                    raise Lost(fault, facts) from None
+                    raise LeaseLost(fault, facts) from None
                 await self.core.record(*facts)
                 if step == "give_up":
                     raise GaveUp(

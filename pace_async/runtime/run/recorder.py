@@ -117,7 +117,7 @@ class ClaimedPlace:
             state.claimed.money.pop(number, None)
 
 
-class Settled:
+class SettlementSignal:
     """Wakes the tasks that wait until a call is settled."""
 
     def __init__(self) -> None:
@@ -143,14 +143,14 @@ class BudgetLedger:
         clock: Clock,
         budget: float | None,
         caller: Caller = IMPLEMENTER,
-        settled: Settled | None = None,
+        settled: SettlementSignal | None = None,
     ) -> None:
         self._recorder = recorder
         self._state = recorder.state
         self._clock = clock
         self._budget = budget
         self._caller = caller
-        self._settled = settled or Settled()
+        self._settled = settled or SettlementSignal()
 
     def of(self, caller: Caller) -> "BudgetLedger":
         """The same budget for another who asks."""

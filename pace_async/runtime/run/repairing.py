@@ -26,7 +26,7 @@ from pace_async.events import (
     StageChanged,
     TryEvaluated,
 )
-from pace_async.implement.base import Experiment, Implemented, Unusable
+from pace_async.implement.base import Experiment, ImplementedProgram, Unusable
 from pace_async.implement.repair import asks_again
 from pace_async.implement.shares import parse_shares
 from pace_async.population.reading.curves import curves_before
@@ -59,9 +59,9 @@ def chosen_implementer(
 
 async def implemented_and_evaluated(
     core: Core, patience: Patience, island: int, decision: Decision, experiment: Experiment
-) -> tuple[Implemented, Evaluation]:
+) -> tuple[ImplementedProgram, Evaluation]:
     """The last program and its evaluation on the hidden instances. If the machine failed the evaluation, the same
-    program is evaluated again. Raises CandidateFault if the last answer is not a program, Lost, LeftOpen,
+    program is evaluated again. Raises CandidateFault if the last answer is not a program, LeaseLost, LeftOpen,
     BudgetReached, GaveUp."""
     limits, begun, passed = core.config.implementer.repair, decision.implemented, decision.passed
     underway = core.state.running[experiment.lease]
@@ -95,7 +95,7 @@ async def implemented_and_evaluated(
         begun = None
 
 
-async def _implemented(core: Core, island: int, parent: Member, experiment: Experiment) -> Implemented:
+async def _implemented(core: Core, island: int, parent: Member, experiment: Experiment) -> ImplementedProgram:
     """A program. Raises CandidateFault if the last allowed answer gives none."""
     underway, limits = core.state.running[experiment.lease], core.config.implementer.repair
     while True:
@@ -103,7 +103,7 @@ async def _implemented(core: Core, island: int, parent: Member, experiment: Expe
         if tries and tries[-1].evaluation is None:
             last = tries[-1]
             if last.outcome == "ok" and last.program is not None:
-                return Implemented(last.program, tried=last)
+                return ImplementedProgram(last.program, tried=last)
             if not asks_again(tries, limits):
                 raise Unusable(last)
         core.show(StageChanged(island, experiment.lease, "implement"))
@@ -121,7 +121,7 @@ class _Evaluating:
 
     core: Core
     lease: int
-    made: Implemented
+    made: ImplementedProgram
     passed: list[CascadeScore]
 
     async def evaluated(self) -> Evaluation:

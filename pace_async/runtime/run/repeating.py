@@ -21,7 +21,7 @@ from pace_async.evaluate.base import HIDDEN, Evaluation, EvaluationId, Evaluatio
 from pace_async.events import EvaluationAttempted, MeasuredAgain
 from pace_async.population.reading.confirmed import newest_attempt
 from pace_async.runtime.run.core import Core
-from pace_async.runtime.run.patience import EVALUATE, Lost, Patience
+from pace_async.runtime.run.patience import EVALUATE, LeaseLost, Patience
 from pace_async.search.state import Member
 from pace_async.state.notes import group_to_see
 from pace_async.task import FULL
@@ -31,7 +31,7 @@ async def measured_again(
     core: Core, patience: Patience, lease: int, program: str, first: Evaluation, claims: Callable[[float], bool]
 ) -> Evaluation:
     """The evaluation with the mean score of all, or as it was found where nothing is repeated. `claims`: whether a
-    score would be a new best. Raises Lost, LeftOpen, GaveUp."""
+    score would be a new best. Raises LeaseLost, LeftOpen, GaveUp."""
     repeats = core.config.evaluation.repeats
     if not repeats or first.score is None or not claims(first.score) or not _affordable(core):
         return first
@@ -72,7 +72,7 @@ async def measured_as_parent(core: Core, patience: Patience, lease: int, parent:
             newest = await newest_attempt(core.recorder.population, core.run, candidate)
             if newest is not None:
                 return await _measured(core, patience, lease, parent, newest)
-        except Lost as lost:
+        except LeaseLost as lost:
             await core.record(*lost.facts)
         finally:
             core.measuring.discard(candidate)

@@ -35,11 +35,11 @@ from pace_async.events import (
     deviation_of,
 )
 from pace_async.implement.advisor_edit import read_edit
-from pace_async.implement.base import Experiment, Implemented
+from pace_async.implement.base import Experiment, ImplementedProgram
 from pace_async.programs.compiled import hash_off_loop
 from pace_async.runtime.run.core import Core
 from pace_async.runtime.run.fresh import claimed_evaluation, claims_best
-from pace_async.runtime.run.patience import ADVISE, ASK, EVALUATE, LeftOpen, Lost, Patience
+from pace_async.runtime.run.patience import ADVISE, ASK, EVALUATE, LeaseLost, LeftOpen, Patience
 from pace_async.runtime.run.recorder import ClaimedPlace
 from pace_async.runtime.run.repairing import chosen_implementer, implemented_and_evaluated
 from pace_async.runtime.run.repeating import measured_again, measured_as_parent, scores_of
@@ -52,10 +52,10 @@ from pace_async.state.apply import member_of, rollout_of, shows_at_once
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class LeaseResult:
     """The result of a lease: the program, if one was made, its evaluation, and its tries on fresh instances."""
 
-    implemented: Implemented | None
+    implemented: ImplementedProgram | None
     evaluation: Evaluation
     fresh: tuple[FreshScore, ...] = ()
 
@@ -70,7 +70,7 @@ async def search_thread(core: Core, patience: Patience, island: int) -> None:
         try:
             await _try_out(core, patience, work, work.decision or await _decision(core, patience, work))
             patience.aborted = 0
-        except Lost as lost:
+        except LeaseLost as lost:
             lease, fault, now = work.lease.lease, lost.fault, core.stages.clock.now()
             await core.record(*lost.facts, LeaseAborted(lease, island, fault.kind, fault.detail, now))
             patience.aborts(fault)
@@ -90,7 +90,7 @@ async def _decision(core: Core, patience: Patience, work: LeaseWork) -> Decision
         return await _decide(core, patience, work)
     now = core.stages.clock.now()
     await core.record(Advised(fact.lease, work.island, seed.candidate, (), (), None, fact.experiment, now))
-    return Decision(seed, "", fact.experiment, implemented=Implemented(fact.program))
+    return Decision(seed, "", fact.experiment, implemented=ImplementedProgram(fact.program))
 
 
 async def _decide(core: Core, patience: Patience, work: LeaseWork) -> Decision:
@@ -144,8 +144,8 @@ async def _advice(
 
 
 async def _ask(core: Core, lease: int, context: SearchContext, questions: Questions | None) -> Advice:
-    """The advisor's answer, once the engine is up. Raises InfrastructureFault, and Lost for a prompt that is too long
-    in its shortest form, because a retry would fail again."""
+    """The advisor's answer, once the engine is up. Raises InfrastructureFault, and LeaseLost for a prompt that is too
+    long in its shortest form, because a retry would fail again."""
     if not core.engine_up:
         await core.wait_until(lambda: core.engine_up)
     served, answers = core.state.served, core.state.running[lease].answers
@@ -176,7 +176,7 @@ async def _ask(core: Core, lease: int, context: SearchContext, questions: Questi
     except PromptTooLong as fault:
         no_room = InfrastructureFault(fault.kind, _no_room(fault))
         fact = FaultSeen(ADVISE.name, no_room.kind, no_room.detail, lease, core.stages.clock.now())
-        raise Lost(no_room, (fact,)) from None
+        raise LeaseLost(no_room, (fact,)) from None
     oldest = advice.oldest_version
     if oldest < served:
         raise InfrastructureFault("old_weights", f"version {oldest} answered after {served} was published")
@@ -193,12 +193,12 @@ def _no_room(fault: PromptTooLong) -> str:
 async def _try_out(core: Core, patience: Patience, work: LeaseWork, decision: Decision) -> None:
     """Implement and evaluate the decided experiment. The rollout is complete afterwards."""
     lease = work.lease.lease
-    implemented: Implemented | None = None
+    implemented: ImplementedProgram | None = None
     fresh: tuple[FreshScore, ...] = ()
     if work.claim is not None:
         core.show(StageChanged(work.island, lease, "evaluate"))
         implemented, evaluation, fresh = await _confirm(core, patience, work.claim)
-        await _complete(core, work, decision, Tried(implemented, evaluation, fresh))
+        await _complete(core, work, decision, LeaseResult(implemented, evaluation, fresh))
         return
     try:
         if decision.experiment is None:
@@ -217,7 +217,7 @@ async def _try_out(core: Core, patience: Patience, work: LeaseWork, decision: De
         outcome = _outcome(fault)
         detail = fault.detail if outcome == fault.kind else str(fault)
         evaluation = Evaluation(outcome=outcome, score=None, seconds=0.0, detail=detail)
-    await _complete(core, work, decision, Tried(implemented, evaluation, fresh))
+    await _complete(core, work, decision, LeaseResult(implemented, evaluation, fresh))
 
 
 def _briefing(core: Core, work: LeaseWork, decision: Decision, experiment: str) -> Briefing | None:
@@ -238,7 +238,9 @@ def _stopped_by(lease: int, evaluation: Evaluation, now: float) -> tuple[Cascade
     return (CascadeStageEnded(lease, len(scores), scores[-1], None, None, now),)
 
 
-def _claim(core: Core, work: LeaseWork, implemented: Implemented, evaluation: Evaluation, score: float) -> Claimed:
+def _claim(
+    core: Core, work: LeaseWork, implemented: ImplementedProgram, evaluation: Evaluation, score: float
+) -> Claimed:
     return Claimed(
         lease=work.lease.lease,
         island=work.island,
@@ -256,10 +258,10 @@ def _claim(core: Core, work: LeaseWork, implemented: Implemented, evaluation: Ev
 
 async def _confirm(
     core: Core, patience: Patience, claim: Claimed, attempts: tuple[EvaluationAttempted, ...] = ()
-) -> tuple[Implemented, Evaluation, tuple[FreshScore, ...]]:
+) -> tuple[ImplementedProgram, Evaluation, tuple[FreshScore, ...]]:
     """The result of a claim after its tries, from the first try that is not recorded yet. `attempts` are those of the
     claim itself, not recorded yet."""
-    implemented = Implemented(claim.program, claim.mechanism)
+    implemented = ImplementedProgram(claim.program, claim.mechanism)
     fresh = core.fresh
     if fresh is None:
         return implemented, claimed_evaluation(claim, attempts), claim.tries
@@ -287,7 +289,7 @@ def _claims_best(core: Core, island: int, score: float) -> bool:
     return claims_best(score, members, spec.fitness, None if spec.repeats else state.confirmed)
 
 
-async def _complete(core: Core, work: LeaseWork, decision: Decision, result: Tried) -> None:
+async def _complete(core: Core, work: LeaseWork, decision: Decision, result: LeaseResult) -> None:
     """Record the end of the rollout. Other islands see it from the request of its commit on."""
     state, lease, now = core.state, work.lease.lease, core.stages.clock.now()
     ended = await _evaluation_fact(core, work, decision, result, now)
@@ -302,7 +304,9 @@ async def _complete(core: Core, work: LeaseWork, decision: Decision, result: Tri
         await core.record(*facts)
 
 
-async def _evaluation_fact(core: Core, work: LeaseWork, decision: Decision, result: Tried, now: float) -> Evaluated:
+async def _evaluation_fact(
+    core: Core, work: LeaseWork, decision: Decision, result: LeaseResult, now: float
+) -> Evaluated:
     spec, evaluation, implemented = core.task.spec, result.evaluation, result.implemented
     state, lease, rule, seed = core.state, work.lease.lease, core.reward, core.state.seed_program
     if seed is None:

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pace_async.errors import PaceBug
 from pace_async.events import Advised, CascadeScore, CascadeStageEnded, Claimed, ImplementerChosen, ProgramGiven
 from pace_async.frozen_values import fast_init
-from pace_async.implement.base import Implemented
+from pace_async.implement.base import ImplementedProgram
 from pace_async.search.state import Island, Member
 from pace_async.staleness.gate import Lease
 from pace_async.state.pools import newest_words
-from pace_async.state.run_state import RunState, Underway
+from pace_async.state.run_state import OpenRollout, RunState
 
 
 @fast_init
@@ -31,7 +31,7 @@ class Decision:
     experiment: str | None
     detail: str = ""
     chosen: ImplementerChosen | None = None
-    implemented: Implemented | None = None
+    implemented: ImplementedProgram | None = None
     passed: tuple[CascadeScore, ...] = ()
 
 
@@ -64,7 +64,7 @@ def unfinished(state: RunState) -> list[LeaseWork]:
     ]
 
 
-def _decision(state: RunState, underway: Underway) -> Decision | None:
+def _decision(state: RunState, underway: OpenRollout) -> Decision | None:
     advice, island = underway.advice, state.islands[underway.island]
     if advice is None:
         return None
@@ -77,7 +77,7 @@ def _decision(state: RunState, underway: Underway) -> Decision | None:
         )
     implemented, passed = _got_so_far(underway.stages)
     if underway.given is not None:
-        implemented = Implemented(underway.given.program)
+        implemented = ImplementedProgram(underway.given.program)
     return Decision(
         parent=parent,
         idea_text=_idea_text(state, island, advice),
@@ -100,11 +100,11 @@ def _idea_text(state: RunState, island: Island, advice: Advised) -> str:
     return newest_words(state, island.number).get(advice.idea, known.text) if known is not None else ""
 
 
-def _got_so_far(stages: Sequence[CascadeStageEnded]) -> tuple[Implemented | None, tuple[CascadeScore, ...]]:
+def _got_so_far(stages: Sequence[CascadeStageEnded]) -> tuple[ImplementedProgram | None, tuple[CascadeScore, ...]]:
     """The last tried program, and the stages it has passed, from the first on. A program that was stopped, or whose
     full evaluation ended, is complete. A stage without a program belongs to a program that was given up."""
     began = max((place for place, ended in enumerate(stages) if ended.number == 1), default=0)
     latest = stages[began:]
     if not latest or latest[-1].program is None:
         return None, ()
-    return Implemented(latest[-1].program, latest[-1].mechanism), tuple(ended.score for ended in latest)
+    return ImplementedProgram(latest[-1].program, latest[-1].mechanism), tuple(ended.score for ended in latest)

@@ -28,7 +28,7 @@ from pace_async.context.checked import first_questions
 from pace_async.context.figures import tokens_in
 from pace_async.context.notes import notes_question
 from pace_async.context.pools import pool_question
-from pace_async.context.questions import Prompts, Rendered
+from pace_async.context.questions import Prompts, RenderedQuestion
 from pace_async.errors import UsageError
 from pace_async.implement.assemble import only_edits
 from pace_async.implement.shares import models_of
@@ -214,7 +214,7 @@ def _rate(model: str, config: ProviderConfig) -> Rate | None:
     return None if price is None else (price.prompt, price.completion)
 
 
-def _of_run(prompts: Prompts, config: Config, run: str) -> dict[str, Rendered]:
+def _of_run(prompts: Prompts, config: Config, run: str) -> dict[str, RenderedQuestion]:
     """What the next candidate of the run's first island is asked, on its best program."""
     where, name = find_run_paths(run).population
     with open_readonly(where, name) as reader:
@@ -235,7 +235,7 @@ def _of_run(prompts: Prompts, config: Config, run: str) -> dict[str, Rendered]:
     return {"propose": questions.propose(prompts.budget), "select": questions.select(prompts.budget, ()), **beside}
 
 
-def _asked_question(call: str, question: Rendered) -> AskedQuestion:
+def _asked_question(call: str, question: RenderedQuestion) -> AskedQuestion:
     sections = {name: tokens_in(text) for name, text in question.sections.items()}
     return {
         "call": call,

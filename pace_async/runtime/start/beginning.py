@@ -25,7 +25,7 @@ from pace_async.task.program_files import program_text
 _WHICH = re.compile(r"best(?::([1-9]\d{0,8}))?|all")
 
 
-class Given(NamedTuple):
+class StartingProgram(NamedTuple):
     """A program that a run begins with, and what it is."""
 
     program: str
@@ -41,14 +41,14 @@ def named_run(start_from: str) -> tuple[str, int | None]:
     return run, None if which == "all" else int(match[1] or 1)
 
 
-def begun_with(search: SearchConfig, task: Task) -> tuple[Task, tuple[Given, ...]]:
+def begun_with(search: SearchConfig, task: Task) -> tuple[Task, tuple[StartingProgram, ...]]:
     """The task with the seed program of the run, and the programs that are evaluated first, in order, each once. Raises
     UsageError for a run that cannot be read or has another task, and for what is no program of the task."""
     others = [entry for path in search.start_with for entry in _own(Path(path), task)]
     if search.start_from is not None:
         first, *more = _of_run(search.start_from, task)
         task, others = replace(task, program=first.program), [*more, *others]
-    once = dict[str, Given]()
+    once = dict[str, StartingProgram]()
     for entry in others:
         once.setdefault(entry.program, entry)
     once.pop(task.program, None)
@@ -63,7 +63,7 @@ def bounds_of(start_from: str) -> tuple[float, float]:
     return header.lower, header.upper
 
 
-def _of_run(start_from: str, task: Task) -> list[Given]:
+def _of_run(start_from: str, task: Task) -> list[StartingProgram]:
     """The best programs of a run, the best first, each once."""
     run, most = named_run(start_from)
     try:
@@ -87,7 +87,7 @@ def _of_run(start_from: str, task: Task) -> list[Given]:
     if reason := refused(programs[0][1], task):
         raise UsageError(f"The best program of run {run} is no program of {task.name!r} as it is now: {reason}.")
     return [
-        Given(program, f"candidate {number} of run {header.name}, where it scored {score:.6g}")
+        StartingProgram(program, f"candidate {number} of run {header.name}, where it scored {score:.6g}")
         for number, program, score in programs
         if not refused(program, task)
     ]
@@ -101,7 +101,7 @@ def _other_kind(header: RunHeader, task: Task) -> str:
     return "programs in another language" if header.task_suffix not in (None, task.suffix) else ""
 
 
-def _own(path: Path, task: Task) -> list[Given]:
+def _own(path: Path, task: Task) -> list[StartingProgram]:
     """The program at a path, or those in a folder, by name: its files, or of a task whose programs are sets of files
     its folders that have a file of the seed program, unless it has one itself."""
     places, several = [path], bool(task.spec.files)
@@ -116,7 +116,9 @@ def _own(path: Path, task: Task) -> list[Given]:
         if not places:
             raise UsageError(f"{path} has no file that ends in {task.suffix}, so no program of {task.name!r}.")
     files = [place / task.spec.program if several and place.is_dir() else place for place in places]
-    programs = [Given(program_text(file, task.spec), place.name) for file, place in zip(files, places, strict=True)]
+    programs = [
+        StartingProgram(program_text(file, task.spec), place.name) for file, place in zip(files, places, strict=True)
+    ]
     for program, name in programs:
         if reason := refused(program, task):
             raise UsageError(f"{path}: {name} is no program of {task.name!r}: {reason}.")

@@ -26,7 +26,7 @@ from pace_async.evaluate.metrics import reported_error
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
 from pace_async.fitness import fitness_of
 from pace_async.peers.draft import draft_of, read_example, wanted_json
-from pace_async.peers.example import Example, Wanted
+from pace_async.peers.example import Example, ImportOptions
 from pace_async.peers.importers import importer_of
 from pace_async.peers.packages import missing_of
 from pace_async.peers.write import (
@@ -54,7 +54,7 @@ ALL_TRIES_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportResult:
     """`lines` say what was made of what, `left` what has no counterpart."""
 
     name: str
@@ -78,12 +78,12 @@ def import_example(
     peer: str,
     example: str,
     target: Path | None,
-    options: Wanted,
+    options: ImportOptions,
     try_seed: bool,
     *,
     install: bool = False,
     environment: Path | None = None,
-) -> Imported:
+) -> ImportResult:
     """`install`: packages that are missing here go into `environment`, or else into one beside the task. Raises
     UsageError for a project that is not known, a folder that is no such example, and a target that is there already,
     NotHere if the package that brings the example is missing, GaveUp if its packages cannot be installed."""
@@ -111,11 +111,11 @@ def import_example(
         can_try = try_seed and (install or not missing)
         draft, bounds, stages, remarks = _after_trial(draft, task_folder, prefix) if can_try else _untried(draft)
         write_settings(task_folder, draft, bounds, stages, prefix)
-    return Imported(name, goal, (*lines, *remarks), draft.example.left)
+    return ImportResult(name, goal, (*lines, *remarks), draft.example.left)
 
 
 def import_all(
-    peer: str, folder: Path, try_seed: bool, *, install: bool, say: Callable[[str, Imported | PaceError], None]
+    peer: str, folder: Path, try_seed: bool, *, install: bool, say: Callable[[str, ImportResult | PaceError], None]
 ) -> None:
     """Import every example that the project has by name, each into its own folder below `folder`, and say each as soon
     as it is made, or why it is not. One that is there is left as it is. Raises UsageError if there are no names."""
@@ -126,7 +126,7 @@ def import_all(
             continue
         try:
             imported = import_example(
-                peer, name, goal, Wanted(), try_seed, install=install, environment=folder / ENVIRONMENT
+                peer, name, goal, ImportOptions(), try_seed, install=install, environment=folder / ENVIRONMENT
             )
         except (UsageError, GaveUp) as error:
             say(name, error)
@@ -142,7 +142,7 @@ def names_of(peer: str) -> Sequence[str]:
     return names
 
 
-def _of_files(draft: Draft, options: Wanted) -> Iterator[str]:
+def _of_files(draft: Draft, options: ImportOptions) -> Iterator[str]:
     """What to say of the seed program's text, and of the files that are copied."""
     if draft.seed_note:
         yield f"seed program: {draft.seed_note}"
@@ -185,7 +185,7 @@ def _after_trial(draft: Draft, folder: Path, prefix: str) -> tuple[Draft, Bounds
     return draft, bounds, stages, [*remarks, *lowered]
 
 
-async def _draft_from(peer: str, folder: Path, name: str, options: Wanted) -> Draft:
+async def _draft_from(peer: str, folder: Path, name: str, options: ImportOptions) -> Draft:
     try:
         async with with_helpers(READ_S):
             return draft_of(await in_helper(read_example, peer, str(folder), name, wanted_json(options)), folder)

@@ -67,13 +67,13 @@ from pace_async.task import Task, task_of_run
 
 EXIT_CODES = {"done": 0, "stopped_by_budget": 3, "interrupted": 130}
 
-Shown = tuple[str, Sequence[Chosen]]
+Observers = tuple[str, Sequence[Chosen]]
 """The display, and the watchers that log the run."""
 
 SLOW_S = 10.0
 
 
-def start(config: Config, task: Task, run_dir: Path | None, observers: Shown) -> int:
+def start(config: Config, task: Task, run_dir: Path | None, observers: Observers) -> int:
     """Begin a run of a task, as `looking` gives it, and drive it to its end. Returns the exit code. Raises
     PaceError."""
     if lacks_catalogue(config.implementer.model, task) and task.spec.of_kind.hides_scorer:
@@ -85,7 +85,7 @@ def start(config: Config, task: Task, run_dir: Path | None, observers: Shown) ->
         raise interrupted(run.paths) from None
 
 
-def go_on(run: str | None, changes: Mapping[str, object], observers: Shown, *, despite_loss: bool = False) -> int:
+def go_on(run: str | None, changes: Mapping[str, object], observers: Observers, *, despite_loss: bool = False) -> int:
     """Resume a run. `despite_loss`: also where committed rows were lost. Returns the exit code. Raises PaceError,
     RunLocked if another process drives it."""
     paths = find_run_paths(run)
@@ -95,7 +95,7 @@ def go_on(run: str | None, changes: Mapping[str, object], observers: Shown, *, d
         raise interrupted(paths) from None
 
 
-async def _start(run: ResolvedRun, run_dir: Path | None, observers: Shown) -> int:
+async def _start(run: ResolvedRun, run_dir: Path | None, observers: Observers) -> int:
     """`run_dir` is the folder that was asked for."""
     config, task, paths, display = run.config, run.task, run.paths, observers[0]
     await refuse_unless_fit(config, all_up=True)
@@ -140,7 +140,7 @@ async def _start(run: ResolvedRun, run_dir: Path | None, observers: Shown) -> in
     return EXIT_CODES[state]
 
 
-async def _go_on(paths: RunPaths, changes: Mapping[str, object], observers: Shown, despite_loss: bool) -> int:
+async def _go_on(paths: RunPaths, changes: Mapping[str, object], observers: Observers, despite_loss: bool) -> int:
     where, name = paths.population
     with RunLock(paths.folder) as lock:
         async with Store.open(where, create=False) as store:
@@ -190,7 +190,7 @@ async def _go_on(paths: RunPaths, changes: Mapping[str, object], observers: Show
 
 
 async def _conduct(
-    config: Config, task: Task, paths: RunPaths, tier: Tier, store: Store, lock: RunLock, observers: Shown
+    config: Config, task: Task, paths: RunPaths, tier: Tier, store: Store, lock: RunLock, observers: Observers
 ) -> str:
     """Write the settings into the folder, and drive the run, which `store` has chosen, to its end."""
     with _writing(f"`pace resume {paths.folder}` goes on with it"):

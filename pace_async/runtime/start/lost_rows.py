@@ -42,7 +42,7 @@ _COUNTED = re.compile(rb'\{"event":"(?:' + "|".join((*_TOLD, "FaultSeen")).encod
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class MissingRows:
     """Numbers that the log tells of and the rows lack, by table."""
 
     numbers: Mapping[str, frozenset[int]]
@@ -75,7 +75,7 @@ def told(log: Path) -> dict[str, set[int]]:
     return numbers
 
 
-async def lost_rows(store: Store, log: Path) -> Lost | None:
+async def lost_rows(store: Store, log: Path) -> MissingRows | None:
     """What the log tells of and the rows of the chosen run lack, or None."""
     logged_numbers = told(log)
     run_id = store.run_id
@@ -84,7 +84,7 @@ async def lost_rows(store: Store, log: Path) -> Lost | None:
             table: without_row(connection, run_id, table, numbers) for table, numbers in logged_numbers.items()
         }
     )
-    return Lost(lost) if any(lost.values()) else None
+    return MissingRows(lost) if any(lost.values()) else None
 
 
 async def refuse_if_lost(store: Store, paths: RunPaths, objective: str) -> None:

@@ -18,7 +18,7 @@ from pace_async.implement.shares import models_of, parse_shares
 from pace_async.installing import install_line
 from pace_async.plan.driver import too_old
 from pace_async.providers.base import ADVISOR
-from pace_async.providers.preflight import Checked, check_models
+from pace_async.providers.preflight import ModelCheck, check_models
 from pace_async.registry.advisors import advisor_of, asked_model
 from pace_async.registry.evaluators import EVALUATORS
 from pace_async.registry.implementers import implementer_of
@@ -118,7 +118,7 @@ def _agent(name: str) -> Finding:
     return Finding(f"implementer {name}", missing is None, description, missing.remedy if missing else "")
 
 
-def _answers(checked: Checked) -> Finding:
+def _answers(checked: ModelCheck) -> Finding:
     role, price = checked.caller.role, checked.price
     name, costs = f"{role} {checked.model}", "price not known" if price is None else price.in_words()
     if checked.failure is not None or checked.fact is None:

@@ -39,7 +39,7 @@ from pace_async.runtime.children.catalogue_reading import refuse_unless_read
 from pace_async.runtime.children.engines import refuse_unless_served
 from pace_async.runtime.run_paths import RunPaths, new_run_paths
 from pace_async.runtime.start.asked import refuse_without_prices
-from pace_async.runtime.start.beginning import Given, begun_with, bounds_of
+from pace_async.runtime.start.beginning import StartingProgram, begun_with, bounds_of
 from pace_async.runtime.start.descriptors import ensure_descriptors
 from pace_async.runtime.start.learned_before import learned_before
 from pace_async.runtime.start.missing import note_the_rest, noted
@@ -70,7 +70,7 @@ class ResolvedRun:
     cards: Mapping[str, str]
     granted: Resources
     memory: Plan | None
-    programs: tuple[Given, ...] = ()
+    programs: tuple[StartingProgram, ...] = ()
     learned: LearnedBefore | None = None
     before: TrainedBefore | None = None
     elsewhere: str = ""

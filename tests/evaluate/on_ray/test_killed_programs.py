@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from pace_async.evaluate.base import Limits
-from pace_async.evaluate.on_ray.placed import Placed
+from pace_async.evaluate.on_ray.placed import PlacedActor
 from tests.doubles.evaluators import request
 from tests.support.ray_held import DEADLINE_S, opened, outcomes
 from tests.support.ray_nodes import NEEDS_RAY, RayNodes
@@ -39,7 +39,7 @@ Whom = Literal["program", "sandbox"]
 class Programs:
     """The processes of programs of an actor, one after another."""
 
-    def __init__(self, placed: Placed) -> None:
+    def __init__(self, placed: PlacedActor) -> None:
         self._actor = psutil.Process(placed.ready.pid)
         self._seen: set[int] = set()
 

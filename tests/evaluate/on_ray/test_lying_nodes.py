@@ -15,7 +15,7 @@ from pace_async.evaluate.on_ray.attaching import MARK, MOST_LATER, name_of
 from pace_async.evaluate.on_ray.cluster import NodeSeen
 from pace_async.evaluate.on_ray.evaluator import RayEvaluator
 from pace_async.evaluate.on_ray.fleet import Fleet
-from pace_async.evaluate.on_ray.placed import Wanted
+from pace_async.evaluate.on_ray.placed import SlotDemand
 from pace_async.evaluate.on_ray.wire import Known, Order, fingerprint
 from tests.doubles.evaluators import request
 from tests.doubles.ray_clusters import ClusterOfTests, NodeOfTests, answered
@@ -100,7 +100,7 @@ async def on_nodes(
         said.append((kind, detail))
 
     order = Order.of(make_task(folder / "task"), EvaluationConfig(warm=False), None, {})
-    wanted = Wanted("run", slots, Needs(), 60.0, 60.0, say, outlives=True)
+    wanted = SlotDemand("run", slots, Needs(), 60.0, 60.0, say, outlives=True)
     with anyio.fail_after(60.0):
         async with Fleet(cluster, order, None, wanted) as fleet, RayEvaluator(fleet, 2) as evaluator:
             yield evaluator

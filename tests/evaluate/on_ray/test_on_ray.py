@@ -23,7 +23,7 @@ from pace_async.evaluate.on_ray.evaluator import open_ray_evaluator
 from pace_async.evaluate.on_ray.fleet import Fleet
 from pace_async.evaluate.on_ray.head import own_head
 from pace_async.evaluate.on_ray.look import look, refuse_unless_there
-from pace_async.evaluate.on_ray.placed import Wanted
+from pace_async.evaluate.on_ray.placed import SlotDemand
 from pace_async.evaluate.on_ray.wire import Order, files_by_value
 from pace_async.evaluate.sandbox import leftovers
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
@@ -173,7 +173,7 @@ async def test_other_files_than_those_of_the_digest_and_a_cluster_without_room_a
     other = replace(order, digest="0" * 32)
     async with connected(cluster.address, DEADLINE_S, {}) as connection:
         files = await connection.put(files_by_value(task))
-        wanted = Wanted("test", 2, Needs(), DEADLINE_S, DEADLINE_S)
+        wanted = SlotDemand("test", 2, Needs(), DEADLINE_S, DEADLINE_S)
         with pytest.raises(UsageError, match=r"Ray cluster can evaluate: node .* not those of its digest"):
             async with Fleet(connection, other, files, wanted):
                 pass
@@ -191,8 +191,8 @@ async def test_what_one_run_has_reserved_is_no_room_for_another(cluster: RayNode
     async with connected(cluster.address, DEADLINE_S, {}) as connection:
         files = await connection.put(files_by_value(task))
         room = sum(int(node.free["CPU"]) for node in await connection.nodes())
-        first = Wanted("first", room, Needs(), DEADLINE_S, DEADLINE_S)
-        second = Wanted("second", room, Needs(), 5.0, DEADLINE_S)
+        first = SlotDemand("first", room, Needs(), DEADLINE_S, DEADLINE_S)
+        second = SlotDemand("second", room, Needs(), 5.0, DEADLINE_S)
         async with Fleet(connection, order, files, first) as fleet:
             assert len(fleet.living) == 2
             with pytest.raises(UsageError, match=r"has no room|did not start \(not within"):  # Ray's figures lag

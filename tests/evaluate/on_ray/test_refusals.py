@@ -16,7 +16,7 @@ from pace_async.evaluate.base import Needs
 from pace_async.evaluate.on_ray.attaching import HeldEvaluations
 from pace_async.evaluate.on_ray.cluster import connected
 from pace_async.evaluate.on_ray.look import look, refuse_unless_there
-from pace_async.evaluate.on_ray.placed import Placed, reserved_by_actor, reserved_by_slot, shares
+from pace_async.evaluate.on_ray.placed import PlacedActor, reserved_by_actor, reserved_by_slot, shares
 from pace_async.evaluate.on_ray.wire import Known, Order, Sandbox, files_by_value, fingerprint
 from tests.doubles.evaluators import request
 from tests.support.command_line import Shell
@@ -139,7 +139,7 @@ async def test_an_actor_of_an_earlier_process_is_used_only_for_the_same_work(tmp
 
 async def test_what_an_actor_has_is_taken_over_once_and_only_if_the_same_is_asked() -> None:
     asked = request("a program", lease=1, attempt=2)
-    placed = Placed(None, None, None, 1, alive=True)  # pyright: ignore[reportArgumentType]
+    placed = PlacedActor(None, None, None, 1, alive=True)  # pyright: ignore[reportArgumentType]
     held = HeldEvaluations()
     later = replace(asked.id, attempt=3)
     held.add(placed, [Known(one, fingerprint(asked), ended=False) for one in (asked.id, later)])

@@ -11,7 +11,7 @@ from pace_async.errors import UsageError
 from pace_async.evaluate.base import Needs
 from pace_async.evaluate.on_ray.cluster import Cluster, connected
 from pace_async.evaluate.on_ray.fleet import Fleet
-from pace_async.evaluate.on_ray.placed import Wanted
+from pace_async.evaluate.on_ray.placed import SlotDemand
 from pace_async.evaluate.on_ray.wire import Order, files_by_value
 from tests.support.evaluate_tasks import make_task
 from tests.support.ray_held import DEADLINE_S
@@ -48,7 +48,7 @@ async def test_an_actor_reserves_a_card_and_a_name_of_the_users_own_until_it_end
     try:
         async with connected(cluster.address, DEADLINE_S, {}) as connection:
             files = await connection.put(files_by_value(task))
-            wanted = Wanted("reserves", 2, Needs(gpus=1.0), DEADLINE_S, DEADLINE_S, more={"licence": 1.0})
+            wanted = SlotDemand("reserves", 2, Needs(gpus=1.0), DEADLINE_S, DEADLINE_S, more={"licence": 1.0})
             await free_there(connection, node, {"CPU": 2.0, "GPU": 1.0, "licence": 1.0})
             async with Fleet(connection, order, files, wanted) as fleet:
                 assert [(placed.node.id, placed.slots) for placed in fleet.living] == [(node, 1)]
@@ -71,7 +71,7 @@ async def test_slots_with_shares_of_two_cards_have_one_actor_which_reserves_both
     try:
         async with connected(cluster.address, DEADLINE_S, {}) as connection:
             files = await connection.put(files_by_value(task))
-            wanted = Wanted("shares", 3, Needs(gpus=0.5), DEADLINE_S, DEADLINE_S)
+            wanted = SlotDemand("shares", 3, Needs(gpus=0.5), DEADLINE_S, DEADLINE_S)
             await free_there(connection, node, {"CPU": 3.0, "GPU": 2.0})
             async with Fleet(connection, order, files, wanted) as fleet:
                 assert [(placed.node.id, placed.slots) for placed in fleet.living] == [(node, 3)]

@@ -9,7 +9,7 @@ import pytest
 
 from pace_async.evaluate.base import EvaluationRequest
 from pace_async.evaluate.on_ray import fleet
-from pace_async.evaluate.on_ray.placed import Placed
+from pace_async.evaluate.on_ray.placed import PlacedActor
 from tests.doubles.evaluators import request
 from tests.support.needed import skipped_without
 from tests.support.ray_held import DEADLINE_S, PROGRAM, Opened, opened, outcomes, process_ended
@@ -55,7 +55,7 @@ async def test_only_what_ran_on_the_head_is_lost_with_it_for_this_runtime_and_fo
 ) -> None:
     added, add = anyio.Event(), fleet.Fleet._add
 
-    def add_and_tell(self: fleet.Fleet, placed: Placed) -> None:
+    def add_and_tell(self: fleet.Fleet, placed: PlacedActor) -> None:
         add(self, placed)
         if placed.node.id == stored.nodes[0]:
             added.set()

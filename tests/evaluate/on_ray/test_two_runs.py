@@ -7,7 +7,7 @@ import pytest
 from anyio.abc import TaskStatus
 
 from pace_async.evaluate.on_ray import fleet
-from pace_async.evaluate.on_ray.placed import Placed
+from pace_async.evaluate.on_ray.placed import PlacedActor
 from tests.doubles.evaluators import request
 from tests.support.ray_held import DEADLINE_S, PROGRAM, Opened, opened, outcomes
 from tests.support.ray_nodes import NEEDS_RAY, ray_nodes
@@ -35,9 +35,9 @@ async def test_the_second_run_gets_what_is_free_and_later_the_nodes_of_the_first
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The name of the first begins that of the second, and each looks for actors that an earlier process left."""
-    added, add, ends = anyio.create_memory_object_stream[Placed](9), fleet.Fleet._add, anyio.Event()
+    added, add, ends = anyio.create_memory_object_stream[PlacedActor](9), fleet.Fleet._add, anyio.Event()
 
-    def add_and_tell(self: fleet.Fleet, placed: Placed) -> None:
+    def add_and_tell(self: fleet.Fleet, placed: PlacedActor) -> None:
         add(self, placed)
         added[0].send_nowait(placed)
 

@@ -20,7 +20,7 @@ from pace_async.evaluate.on_ray.attaching import MARK
 from pace_async.evaluate.on_ray.evaluator import RayEvaluator
 from pace_async.evaluate.on_ray.fleet import Fleet
 from pace_async.evaluate.on_ray.node import NodeEvaluator
-from pace_async.evaluate.on_ray.placed import Wanted
+from pace_async.evaluate.on_ray.placed import SlotDemand
 from pace_async.evaluate.on_ray.wire import Order, Sandbox, files_by_value, machine_here, pace_here
 from pace_async.evaluate.sandbox.tiers import Rlimits, Tier
 from pace_async.task import Task
@@ -84,7 +84,7 @@ async def on_nodes(
         said.append((kind, detail))
 
     cluster = ClusterOfTests({UNFIT: 1.0} if alone else {UNFIT: 1.0, FIT: 1.0}, made)
-    wanted = Wanted("run", 2, Needs(), DEADLINE_S, DEADLINE_S, say)
+    wanted = SlotDemand("run", 2, Needs(), DEADLINE_S, DEADLINE_S, say)
     try:
         with anyio.fail_after(DEADLINE_S):
             async with Fleet(cluster, order, files_by_value(task), wanted) as nodes:
@@ -168,7 +168,7 @@ async def test_a_node_that_is_unfit_once_its_actor_has_to_be_replaced_is_refused
 
     monkeypatch.setattr(fleet, "RESTART_S", 0.0)
     order = Order.of(make_task(tmp_path / "task"), EvaluationConfig(warm=False), None, {})
-    wanted = Wanted("run", 2, Needs(), DEADLINE_S, DEADLINE_S, say)
+    wanted = SlotDemand("run", 2, Needs(), DEADLINE_S, DEADLINE_S, say)
     cluster = ClusterOfTests({UNFIT: 1.0, FIT: 1.0}, made)
     with anyio.fail_after(DEADLINE_S):
         async with Fleet(cluster, order, None, wanted) as nodes, RayEvaluator(nodes, 1) as evaluator:

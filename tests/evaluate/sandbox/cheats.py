@@ -11,7 +11,7 @@ from pace_async.evaluate.assemble import open_evaluator
 from pace_async.evaluate.base import Evaluation, EvaluationRequest, Evaluator, evaluate
 from pace_async.evaluate.identities import InTaskEvaluator
 from pace_async.evaluate.sandbox.selfcheck import pick_tier
-from pace_async.implement.base import Experiment, Implemented
+from pace_async.implement.base import Experiment, ImplementedProgram
 from pace_async.population.store import Store
 from pace_async.runtime.run.fresh import FreshInstances, fresh_seeds
 from pace_async.runtime.start.adversarial_programs import CHEATS, ENDLESS
@@ -78,9 +78,9 @@ class Corpus:
 
     left: list[tuple[str, str]]
 
-    async def implement(self, task: Task, parent: Member, experiment: Experiment) -> Implemented:
+    async def implement(self, task: Task, parent: Member, experiment: Experiment) -> ImplementedProgram:
         name, program = self.left.pop(0)
-        return Implemented(program, mechanism=name)
+        return ImplementedProgram(program, mechanism=name)
 
 
 @dataclass

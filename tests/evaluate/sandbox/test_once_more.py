@@ -22,7 +22,7 @@ from pace_async.evaluate.sandbox.converse import Answers, Job
 from pace_async.evaluate.sandbox.launch import CandidateRunner, launch
 from pace_async.evaluate.sandbox.tiers import Bubblewrap, Limits, Rlimits, Tier
 from pace_async.evaluate.sandbox.usage import Usage, measure, starved
-from pace_async.evaluate.sandbox.verdict import Doubt, Ended, doubt
+from pace_async.evaluate.sandbox.verdict import Doubt, JobResult, doubt
 from tests.doubles.evaluators import scored
 from tests.evaluate.sandbox.tiers import BWRAP, SANDBOXES, Sandbox, run_program
 from tests.support.evaluate_tasks import DOUBLE, make_task
@@ -44,7 +44,7 @@ class Watched:
     turns: Turns
     programs: list[str] = field(default_factory=list[str])
     timeouts: list[float] = field(default_factory=list[float])
-    changes: Callable[[int, Ended], Ended] = lambda _, ended: ended
+    changes: Callable[[int, JobResult], JobResult] = lambda _, ended: ended
     meanwhile: Callable[[int], Coroutine[Any, Any, None]] | None = None
     alone: list[bool] = field(default_factory=list[bool])
 
@@ -52,7 +52,7 @@ class Watched:
     def hides_files(self) -> bool:
         return self.inner.hides_files
 
-    async def run(self, job: Job, limits: Limits) -> Ended:
+    async def run(self, job: Job, limits: Limits) -> JobResult:
         number = len(self.alone)
         self.alone.append(self.turns._held)  # pyright: ignore[reportPrivateUsage]
         if number < len(self.programs):
@@ -180,7 +180,7 @@ async def both_have(spinning: str, earlier: Collection[str], seconds: float) -> 
 async def test_a_starved_program_is_run_once_more_alone_before_its_verdict(
     second: str, limit: float, outcome: str, tmp_path: Path
 ) -> None:
-    def starve(number: int, ended: Ended) -> Ended:
+    def starve(number: int, ended: JobResult) -> JobResult:
         return replace(ended, usage=Usage(0.1, ended.seconds)) if ended.timed_out else ended
 
     settings = EvaluationConfig(warm=False, slots=1)
@@ -194,7 +194,7 @@ async def test_a_starved_program_is_run_once_more_alone_before_its_verdict(
 @pytest.mark.long
 @pytest.mark.parametrize("body", ["time.sleep(60)", "while True: pass"], ids=["sleeps", "spins"])
 async def test_a_program_that_had_its_share_or_did_not_need_it_is_not_run_again(body: str, tmp_path: Path) -> None:
-    def quiet(number: int, ended: Ended) -> Ended:
+    def quiet(number: int, ended: JobResult) -> JobResult:
         assert ended.usage is not None
         waited = 0.0 if "sleep" in body else ended.usage.waited_s  # of a machine that is busy only the spinner can tell
         used = ended.usage.processor_s if "sleep" in body else ended.seconds
@@ -224,9 +224,9 @@ def test_starved_means_less_than_half_the_share_and_time_in_the_queue(
     assert starved(usage, 20.0, share) is expected
 
 
-def ended(**changes: Any) -> Ended:
+def ended(**changes: Any) -> JobResult:
     answers = Answers("n", 1, ready=True, loaded=True)
-    seen = Ended(answers, (), (), b"", b"", 0, False, False, False, None, False, False, 20.0)
+    seen = JobResult(answers, (), (), b"", b"", 0, False, False, False, None, False, False, 20.0)
     return replace(seen, **changes)
 
 
@@ -245,7 +245,7 @@ def ended(**changes: Any) -> Ended:
         (ended(exit_code=-9, answers=Answers("n", 0, ready=True)), None),
     ],
 )
-def test_only_an_unexplained_kill_and_starvation_are_repeated(seen: Ended, expected: Doubt | None) -> None:
+def test_only_an_unexplained_kill_and_starvation_are_repeated(seen: JobResult, expected: Doubt | None) -> None:
     assert doubt(seen, 1.0) == expected
 
 

@@ -15,7 +15,7 @@ from pace_async.evaluate.sandbox import cgroup, leftovers
 from pace_async.evaluate.sandbox.converse import Job
 from pace_async.evaluate.sandbox.launch import launch
 from pace_async.evaluate.sandbox.tiers import Bubblewrap
-from pace_async.evaluate.sandbox.verdict import Ended, judge
+from pace_async.evaluate.sandbox.verdict import JobResult, judge
 from pace_async.evaluate.sandbox.warm import DRIVERS_AHEAD, WarmParent
 from pace_async.simulate.virtual import run_virtually
 from tests.doubles.evaluators import scored
@@ -49,7 +49,7 @@ async def settled(parent: WarmParent, count: int) -> list[psutil.Process]:
     return found
 
 
-async def outputs(parent: WarmParent, work: Job = IDENTITY) -> Ended:
+async def outputs(parent: WarmParent, work: Job = IDENTITY) -> JobResult:
     """One launch that goes well."""
     ended = await launch(TIER, work, LIMITS, (), parent)
     assert judge(ended).outcome == "ok", ended.stderr.decode()
@@ -69,7 +69,7 @@ async def test_the_next_candidate_runs_in_a_driver_that_was_there_before_it(pare
 
 
 async def test_more_candidates_at_once_than_drivers_ahead(parent: WarmParent) -> None:
-    ended: list[Ended] = []
+    ended: list[JobResult] = []
 
     async def one() -> None:
         ended.append(await outputs(parent))

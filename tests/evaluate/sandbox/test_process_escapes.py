@@ -18,7 +18,7 @@ from pace_async.evaluate.sandbox.inside.bundle import pack, pack_folder, unpack
 from pace_async.evaluate.sandbox.launch import launch
 from pace_async.evaluate.sandbox.selfcheck import PROBE, target_of
 from pace_async.evaluate.sandbox.tiers import Limits, Tier
-from pace_async.evaluate.sandbox.verdict import Ended, judge
+from pace_async.evaluate.sandbox.verdict import JobResult, judge
 from tests.evaluate.sandbox.hostile import EVERYWHERE, named
 from tests.evaluate.sandbox.tiers import TIERS, left_below
 from tests.support.process_tasks import needs_gcc
@@ -32,7 +32,7 @@ PATH = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 
 async def run(
     tier: Tier, process: Process, argument: object, limits: Limits = LIMITS, hidden: Path | None = None
-) -> Ended:
+) -> JobResult:
     job = Job("", "", [json.dumps(argument)], process=process)
     return await launch(tier, job, limits, [hidden] if hidden is not None else [])
 

@@ -16,7 +16,7 @@ from pace_async.evaluate.sandbox.converse import Job
 from pace_async.evaluate.sandbox.launch import launch
 from pace_async.evaluate.sandbox.python_files import PythonFiles, locate
 from pace_async.evaluate.sandbox.tiers import Bubblewrap, Limits, Rlimits, Tier
-from pace_async.evaluate.sandbox.verdict import Ended, Verdict, judge
+from pace_async.evaluate.sandbox.verdict import JobResult, Verdict, judge
 from pace_async.evaluate.sandbox.warm import WarmParent, start_warm_parent
 from tests.support.ray_nodes import RUNNING
 
@@ -88,7 +88,7 @@ async def run_program(
     limits: Limits = LIMITS,
     hidden: Sequence[Path] = (),
     timed: bool = False,
-) -> tuple[Verdict, Ended]:
+) -> tuple[Verdict, JobResult]:
     """Call `f(argument)` of the program in the sandbox."""
     work = Job(dedent(program), "f", [json.dumps(argument)], timed)
     ended = await launch(sandbox.tier, work, limits, hidden, await sandbox.parent(hidden))

@@ -19,7 +19,7 @@ from pace_async.publish.base import PushFailed, Sharer
 from pace_async.publish.ipc import IpcPublisher
 from pace_async.publish.phases import Phases
 from pace_async.runtime.children.replica import Delivery, Probing, Replica
-from pace_async.transfer import Shared, Table
+from pace_async.transfer import SharedBuffer, Table
 from pace_async.weights import checkpoint_digests
 from tests.support.engine_models import plain_logprobs
 from tests.support.learn_toys import written_groups
@@ -65,13 +65,13 @@ class Noted:
     """The learner, with what it shared and how that ended."""
 
     learner: Sharer
-    shared: list[Shared] = field(default_factory=list[Shared])
+    shared: list[SharedBuffer] = field(default_factory=list[SharedBuffer])
     ended: list[bool] = field(default_factory=list[bool])
 
     def can_send(self, version: int) -> bool:
         return self.learner.can_send(version)
 
-    async def share(self, version: int, table: Table) -> Shared:
+    async def share(self, version: int, table: Table) -> SharedBuffer:
         self.shared.append(await self.learner.share(version, table))
         return self.shared[-1]
 
@@ -92,7 +92,7 @@ class InThisProcess:
     def can_send(self, version: int) -> bool:
         return True
 
-    async def share(self, version: int, table: Table) -> Shared:
+    async def share(self, version: int, table: Table) -> SharedBuffer:
         shared = self.version.share(self.held, table)
         if self.dies:
             self.version.end(closed=False)
