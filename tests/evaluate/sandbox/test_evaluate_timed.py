@@ -119,9 +119,9 @@ async def test_the_next_instance_cannot_be_read_before_the_output_is_given(tmp_p
     program = """
 import select, sys
 def f(instance):
-    given = sys._getframe(1).f_locals["given"]
-    ready, _, _ = select.select([given.fileno()], [], [], 0.1)
-    return len(ready) + len(given.peek() if ready else b"")
+    stdin = sys._getframe(1).f_locals["stdin"]
+    ready, _, _ = select.select([stdin.fileno()], [], [], 0.1)
+    return len(ready) + len(stdin.peek() if ready else b"")
 """
     assert (await evaluate(task, program)).score == 0.0
 
