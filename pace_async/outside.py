@@ -56,7 +56,7 @@ def is_bounded(number: float) -> bool:
     return -LARGEST < number < LARGEST
 
 
-def counted(number: int) -> int:
+def bounded_count(number: int) -> int:
     """A count as the tables take it: at least 0, at most MOST_COUNTED."""
     return min(max(number, 0), MOST_COUNTED)
 

@@ -138,22 +138,22 @@ def damage(folder: Path, digests: Mapping[str, str] | None = None) -> str | None
 
 def tensors(file: Path) -> Iterator[TensorBytes]:
     """Name, type, shape and raw bytes of each tensor of a safetensors file. Raises ValueError if it is cut short."""
-    for tensor in stored(file):
+    for tensor in read_header(file):
         yield tensor.name, tensor.dtype, tensor.shape, _bytes_of(tensor)
 
 
 def contents(folder: Path) -> list[StoredTensor]:
     """The tensors of a checkpoint's weights (`model_folder`), always in the same order. Raises ValueError for a damaged
     file."""
-    return [tensor for file in weight_files(folder) for tensor in stored(file)]
+    return [tensor for file in weight_files(folder) for tensor in read_header(file)]
 
 
 def everything(folder: Path) -> list[StoredTensor]:
     """The tensors of every safetensors file in a folder that pace wrote, such as an optimizer's. Raises ValueError."""
-    return [tensor for file in sorted(folder.glob("*.safetensors")) for tensor in stored(file)]
+    return [tensor for file in sorted(folder.glob("*.safetensors")) for tensor in read_header(file)]
 
 
-def stored(file: Path) -> list[StoredTensor]:
+def read_header(file: Path) -> list[StoredTensor]:
     """The tensors that the header of a safetensors file lists. Raises ValueError if the header is damaged."""
     with file.open("rb") as stream:
         head = stream.read(8)

@@ -54,14 +54,17 @@ def web(
 
     Example: pace web circle_packing-1
     """
-    from pace_async.web.serve import LOOPBACK, bound, new_token, serve
+    from pace_async.web.serve import LOOPBACK, listening_socket, new_token, serve
 
     if not token and host not in LOOPBACK:
         raise UsageError(f"--no-token would show the runs to everybody who can reach {host}: keep the token there.")
     places = _places(runs or [])
-    from pace_async.web.runs import opened
+    from pace_async.web.runs import open_all
 
-    with opened({name: run.place for name, run in places.items()}) as open_runs, bound(host, port) as listening:
+    with (
+        open_all({name: run.place for name, run in places.items()}) as open_runs,
+        listening_socket(host, port) as listening,
+    ):
         secret = (os.environ.get(TOKEN) or new_token()) if token else None
         writing = _writing(places, secret) if write else None
         where = f"[{host}]" if ":" in host else host

@@ -29,14 +29,14 @@ def diff(
 
     Example: pace diff 3 best
     """
-    from pace_async.report.difference import counted, difference
+    from pace_async.report.difference import count_changes, difference
 
     run, a, b = without_run(run, a, b)
     with open_run(run) as (_, reader):
         second = find_candidate(reader, b or "best")
         first = _parent(reader, second) if a == "parent" else find_candidate(reader, a or "seed")
     lines = difference(_program(first), _program(second), _title(first), _title(second))
-    added, removed = counted(lines)
+    added, removed = count_changes(lines)
     if as_json:
         text = "".join(f"{line.text}\n" for line in lines)
         document: Diff = {"a": _side(first), "b": _side(second), "added": added, "removed": removed, "diff": text}

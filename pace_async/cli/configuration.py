@@ -7,7 +7,7 @@ import typer
 
 from pace_async.cli.options import CONFIG_OPTION, overrides_of
 from pace_async.cli.output import JSON_OPTION, print_json, tell
-from pace_async.observe.columns import shown
+from pace_async.observe.columns import on_one_line
 
 if TYPE_CHECKING:
     from pace_async.cli.documents import Validated
@@ -56,7 +56,7 @@ def validate(
         print_json(document)
     else:
         for line in problems:
-            tell(f"pace: {shown(line)}", err=True)
+            tell(f"pace: {on_one_line(line)}", err=True)
         if not problems:
             tell(f"{file} is valid")
     if problems:

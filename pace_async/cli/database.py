@@ -9,7 +9,7 @@ import typer
 from pace_async.cli.completing import run_names
 from pace_async.cli.output import JSON_OPTION, RUN_ARGUMENT, print_json, print_table, tell
 from pace_async.interface.opening import open_anywhere
-from pace_async.observe.columns import shown
+from pace_async.observe.columns import on_one_line
 from pace_async.runtime.run_paths import find_run_paths
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def check(run: str = _RUN, as_json: bool = JSON_OPTION) -> None:
             [{"check": result.name, "ok": "yes" if result.ok else "NO", "found": result.found} for result in results]
         )
         for line in (line for result in results for line in result.wrong):
-            tell(f"wrong: {shown(line)}")
+            tell(f"wrong: {on_one_line(line)}")
         tell("sound" if sound else "not sound: restore it from a backup, or `pace db sql` shows the rows named")
     if not sound:
         raise typer.Exit(1)

@@ -8,7 +8,7 @@ import typer
 
 from pace_async.cli.options import direction_of
 from pace_async.cli.output import JSON_OPTION, print_json, tell
-from pace_async.observe.columns import shown
+from pace_async.observe.columns import on_one_line
 
 if TYPE_CHECKING:
     from pace_async.cli.documents import NewTask
@@ -147,6 +147,6 @@ def _init_from(flags: InitFlags, target: Path) -> None:
     if not flags.as_json:
         tell(f"commit {task.revision[:12]} scores {task.score:.6g}")
         for reason in task.left_out[:MOST_LEFT_OUT]:
-            tell(f"left out: {shown(reason)}")
+            tell(f"left out: {on_one_line(reason)}")
         if (more := len(task.left_out) - MOST_LEFT_OUT) > 0:
             tell(f"left out: {more} more")

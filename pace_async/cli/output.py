@@ -11,7 +11,7 @@ from typing import Any, TextIO
 import typer
 
 from pace_async.cli.completing import run_names
-from pace_async.observe.columns import shown, table_lines
+from pace_async.observe.columns import on_one_line, table_lines
 from pace_async.outside import printable
 
 JSON_OPTION = typer.Option(False, "--json", help="Print JSON for programs.")
@@ -53,7 +53,7 @@ def print_fields(values: Mapping[str, object]) -> None:
     """Names and values, one a line, aligned."""
     width = max((len(name) for name in values), default=0)
     for name, value in values.items():
-        typer.echo(f"{name:<{width}}  {shown(value)}")
+        typer.echo(f"{name:<{width}}  {on_one_line(value)}")
 
 
 def print_table(rows: Sequence[Mapping[str, Any]]) -> None:

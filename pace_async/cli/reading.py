@@ -35,7 +35,7 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
     if as_json:
         print_json(standing)
         return
-    from pace_async.observe.formatting import SHARED_MEANS, saved  # only here: a mistake is refused without rich
+    from pace_async.observe.formatting import SHARED_MEANS, savings  # only here: a mistake is refused without rich
 
     fails = "; ".join(f"{entry['stage']}: {entry['why']}" for entry in standing["failing"])
     leases = " ".join(f"{name} {standing[name]}" for name in _CONSERVED[1:])
@@ -53,7 +53,7 @@ def status(run: str | None = RUN_ARGUMENT, as_json: bool = JSON_OPTION) -> None:
                 if standing["parse_share"]
                 else {}
             ),
-            **({"saved": saved(standing["evaluation_saved"])} if standing["evaluation_saved"] is not None else {}),
+            **({"saved": savings(standing["evaluation_saved"])} if standing["evaluation_saved"] is not None else {}),
             **({"repeats": _repeats(standing)} if standing["repeats"] else {}),
             "best score": standing["best_score"],
             **_stands(standing["best_score"], standing["best_fresh_score"], standing["best_known"], header),

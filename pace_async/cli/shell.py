@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from pace_async.cli.output import print_table, tell
-from pace_async.observe.columns import shown
+from pace_async.observe.columns import on_one_line
 from pace_async.population.reading.typed_file import not_allowed, only_reading
 from pace_async.population.sqlite import reading_uri
 
@@ -40,7 +40,7 @@ def built_in(path: Path, *, write: bool) -> None:
             except sqlite3.Error as error:
                 reason = f"{not_allowed(refused)} (readonly: --write allows changes)" if refused else error
                 refused.clear()
-                tell(f"error: {shown(reason)}", err=True)
+                tell(f"error: {on_one_line(reason)}", err=True)
 
 
 def _answer(connection: sqlite3.Connection, statement: str) -> None:

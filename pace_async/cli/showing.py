@@ -9,10 +9,10 @@ from pace_async.cli.candidates import BEST, WHICH, find_candidate, without_run
 from pace_async.cli.output import (
     JSON_OPTION,
     RUN_ARGUMENT,
+    on_one_line,
     print_fields,
     print_json,
     print_table,
-    shown,
     tell,
 )
 from pace_async.interface.opening import open_run
@@ -201,7 +201,7 @@ def _practised(practice: Mapping[str, Any] | None) -> dict[str, object]:
     if practice is None:
         return {}
     if practice["score"] is None:
-        return {"practice": shown(f"{practice['outcome']}: {practice['detail']}")}
+        return {"practice": on_one_line(f"{practice['outcome']}: {practice['detail']}")}
     return {"practice": f"{practice['score']:.10g} in {practice['seconds']:.2f} s, which counts for nothing"}
 
 
@@ -229,9 +229,9 @@ def _implementer_choice(chosen: dict[str, Any] | None) -> dict[str, object]:
 def _try_result(attempt: dict[str, Any], candidate: dict[str, Any]) -> str:
     """The result of a model's answer."""
     if attempt["outcome"] != "ok":
-        return shown(f"{attempt['outcome'].replace('_', ' ')}: {attempt['detail']}")
+        return on_one_line(f"{attempt['outcome'].replace('_', ' ')}: {attempt['detail']}")
     if attempt["evaluation"] is not None:
-        return shown(f"a program, {attempt['evaluation']}: {attempt['evaluation_detail']}")
+        return on_one_line(f"a program, {attempt['evaluation']}: {attempt['evaluation_detail']}")
     return f"a program, {candidate['outcome']}"
 
 

@@ -113,7 +113,7 @@ def simulate(flags: SimulateFlags) -> None:
     if flags.as_json:
         print_json(prediction)
         return
-    print_fields(_in_words(prediction, formatting.bound(scenario.policy, scenario.bound)))
+    print_fields(_in_words(prediction, formatting.bound_in_words(scenario.policy, scenario.bound)))
 
 
 def _like_ctrl_c(_number: int, _frame: FrameType | None) -> None:

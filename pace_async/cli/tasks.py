@@ -11,7 +11,7 @@ from pace_async.cli import new_tasks
 from pace_async.cli.completing import task_names
 from pace_async.cli.options import command_of, known_in, one_of
 from pace_async.cli.output import JSON_OPTION, print_json, print_table, tell
-from pace_async.observe.columns import shown
+from pace_async.observe.columns import on_one_line
 from pace_async.outside import indented
 from pace_async.peers.importers import IMPORTERS
 from pace_async.registry.task_groups import TASK_GROUPS
@@ -146,9 +146,9 @@ def import_task(flags: ImportFlags) -> None:
         return
     tell(f"{result.folder} is a task made of {flags.example}:")
     for line in result.lines:
-        tell(f"    {shown(line)}")
+        tell(f"    {on_one_line(line)}")
     for line in result.left:
-        tell(f"not taken over: {shown(line)}")
+        tell(f"not taken over: {on_one_line(line)}")
     where = str(result.folder) if result.folder.is_absolute() or "/" in str(result.folder) else f"./{result.folder}"
     tell("Next:")
     for line in (f"pace task check {where}", f"pace run {where} --implementer MODEL --candidates 16"):
@@ -182,7 +182,7 @@ def _import_all(flags: ImportFlags) -> None:
         else:
             failed.append(name)
         if not flags.as_json:
-            tell(f"{name}: {result.folder if isinstance(result, ImportResult) else shown(str(result))}")
+            tell(f"{name}: {result.folder if isinstance(result, ImportResult) else on_one_line(str(result))}")
 
     folder = flags.to or Path(flags.peer)
     import_all(flags.peer, folder, flags.try_seed, install=flags.install, say=say)
@@ -231,9 +231,9 @@ def check(
     def say(one: Check) -> None:
         results.append(one)
         if not as_json:
-            tell(f"{'FAIL' if not one.ok else 'warn' if one.warns else 'pass'}  {one.name}: {shown(one.found)}")
+            tell(f"{'FAIL' if not one.ok else 'warn' if one.warns else 'pass'}  {one.name}: {on_one_line(one.found)}")
             if one.remedy:
-                tell(f"      {shown(one.remedy)}")
+                tell(f"      {on_one_line(one.remedy)}")
             if one.printed:
                 tell(f"      what the evaluator printed:\n{indented(one.printed, 10)}")
 

@@ -14,7 +14,7 @@ from pace_async.context.practice import practice_levels
 from pace_async.context.questions import Frame, Prompts, RenderedQuestion
 from pace_async.context.rows import Row
 from pace_async.context.sections import Levels
-from pace_async.context.table import line_of, listed
+from pace_async.context.table import line_of, list_levels
 from pace_async.context.texts import answer_length_text, limits_text, measured_text, one_line, task_text
 from pace_async.context.value import failed_on, program_of
 from pace_async.programs.folding import changed_names, folded, mentioned_in, names_in
@@ -119,7 +119,7 @@ class Briefing:
         return beside(member.program, parent, self.prompts.task.spec, names)
 
     def _failed(self, digits: int) -> Levels:
-        return listed([line_of(row, digits) for row in self.failed])
+        return list_levels([line_of(row, digits) for row in self.failed])
 
 
 def briefing_of(

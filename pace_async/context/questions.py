@@ -14,7 +14,7 @@ from typing import Any
 from pace_async.answers import IDEAS_PER_PROPOSAL
 from pace_async.context.figures import CHARACTERS_PER_TOKEN
 from pace_async.context.levels import levels_of
-from pace_async.context.sections import FittedSections, Levels, fitted
+from pace_async.context.sections import FittedSections, Levels, fit_sections
 from pace_async.context.templates import Templates
 from pace_async.context.texts import answer_form, answer_length_text, fenced, needs_of, one_line
 from pace_async.context.value import NOT_KNOWN, Context, Surroundings, context_of
@@ -205,7 +205,7 @@ def fit_of(frames: Sequence[Frame], levels: Mapping[str, Levels], budget: int) -
     A template may need more for itself: then the sections have SHORTEST together."""
     room = budget - _size(frames, FittedSections(dict.fromkeys(levels, ""), cut=True))
     while True:
-        fit = fitted(levels, max(SHORTEST, room))
+        fit = fit_sections(levels, max(SHORTEST, room))
         over = _size(frames, fit) - budget
         if over <= 0 or room <= SHORTEST:
             return fit

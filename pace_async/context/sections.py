@@ -80,7 +80,7 @@ class FittedSections:
         return sum(map(len, self.texts.values()))
 
 
-def fitted(sections: Mapping[str, Levels], budget: int) -> FittedSections:
+def fit_sections(sections: Mapping[str, Levels], budget: int) -> FittedSections:
     """The sections within `budget` characters."""
     whole, texts, levels = max(LEAST, budget), dict[str, str](), dict[str, int]()
     for name, levels_of in sections.items():

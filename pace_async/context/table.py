@@ -13,7 +13,7 @@ from pace_async.context.sections import Levels
 from pace_async.context.texts import gist, in_short, one_line
 from pace_async.context.value import Context, OngoingTrial
 from pace_async.events import LearnedBefore
-from pace_async.search.results import ExperimentResult, KnownIdea, counted
+from pace_async.search.results import ExperimentResult, KnownIdea, most_frequent
 
 
 class Size(NamedTuple):
@@ -189,14 +189,14 @@ def _counts(context: Context, row_count: int) -> str:
     ends = f"; the run ends after {context.most}" if context.most is not None else ""
     if not context.tested:
         return f"Nothing has been tried yet{ends}{' candidates' if ends else ''}."
-    causes = ", ".join(f"{cause} {times}" for cause, times in counted(context.failures)[:6])
+    causes = ", ".join(f"{cause} {times}" for cause, times in most_frequent(context.failures)[:6])
     failed = f" Without a score: {causes}." if causes else ""
     rest = context.tested - row_count
     hidden = f", {rest} not shown" if rest > 0 else ""
     return f"{context.tested} tried in all, {context.scored} with a score{hidden}{ends}.{failed}"
 
 
-def listed(
+def list_levels(
     lines: Sequence[Callable[[int], str]],
     more: int = 0,
     what: str = "",
@@ -226,7 +226,7 @@ def listed(
 def earlier_levels(earlier: LearnedBefore | None) -> Levels:
     """What the run had tried from which this one started. Its numbers are those of no candidates here."""
     if earlier is None or not earlier.results:
-        return listed([])
+        return list_levels([])
     digits = digits_for([each.score for each in earlier.results if each.score is not None])
 
     def line(row: Row) -> Callable[[int], str]:
@@ -242,8 +242,8 @@ def earlier_levels(earlier: LearnedBefore | None) -> Levels:
         )
         for each in earlier.results
     ]
-    rows = listed(lines, earlier.tested - len(lines), "of them are not shown", "of them is not shown")
-    causes = ", ".join(f"{cause} {times}" for cause, times in counted(earlier.failures)[:6])
+    rows = list_levels(lines, earlier.tested - len(lines), "of them are not shown", "of them is not shown")
+    causes = ", ".join(f"{cause} {times}" for cause, times in most_frequent(earlier.failures)[:6])
     head = (
         f"Run {earlier.run} tried {earlier.tested} before this one began, {earlier.scored} "
         f"with a score{f' (without one: {causes})' if causes else ''}. Numbers and scores are those of that run and "
@@ -270,7 +270,7 @@ def lineage_levels(context: Context) -> Levels:
     )
     table_candidates = _in_table(context)
     others = [row for row in context.lineage if row.tested.candidate not in table_candidates]
-    rows = listed([_step_of(row) for row in others])
+    rows = list_levels([_step_of(row) for row in others])
 
     def text(level: int) -> str | None:
         if not context.lineage:
@@ -299,7 +299,7 @@ def failed_levels(context: Context, digits: int) -> Levels:
             return lambda _: f"- candidate {row.tested.candidate}: {_outcome(row, digits)}"
         return line_of(row, digits)
 
-    return listed([line(row) for row in context.failed])
+    return list_levels([line(row) for row in context.failed])
 
 
 def _in_table(context: Context) -> set[int]:
@@ -321,7 +321,7 @@ def ideas_levels(context: Context) -> Levels:
         (lambda longest, idea=idea: f"- idea {idea.number}{_whose(idea, context)}: {in_short(idea.text, longest)}")
         for idea in context.ideas
     ]
-    rows = listed(
+    rows = list_levels(
         lines,
         context.untried - len(context.ideas),
         *("untried ideas are not shown", "untried idea is not shown"),
@@ -363,7 +363,7 @@ def _whose(idea: KnownIdea, context: Context) -> str:
 def under_way_levels(context: Context) -> Levels:
     """What other threads are trying: the idea of each, in fewer words before any is left out."""
     lines = [_try_of(each) for each in context.under_way]
-    rows = listed(lines, what="under way", levels=UNDER_WAY)
+    rows = list_levels(lines, what="under way", levels=UNDER_WAY)
 
     def text(level: int) -> str | None:
         below = rows(level)

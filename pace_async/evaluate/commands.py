@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from pace_async.evaluate.base import Evaluation, EvaluationRequest, Limits
-from pace_async.evaluate.metrics import LONGEST_FILE, EvaluatorOutput, cut, read, wanted
+from pace_async.evaluate.metrics import LONGEST_FILE, EvaluatorOutput, read, result_files, shorten_feedback
 from pace_async.evaluate.sandbox import cgroup, leftovers
 from pace_async.evaluate.sandbox.converse import Command, Job
 from pace_async.evaluate.sandbox.inside import python_evaluator
@@ -79,7 +79,7 @@ class Commands(AbstractContextManager["Commands"]):
             spec.program,
             pack(files),
             spec.path,
-            wanted(spec),
+            result_files(spec),
             min(LONGEST_FILE, request.limits.output_bytes // 8),
             packages=not self._toolchain.has_python,
             removed=removed,
@@ -98,7 +98,7 @@ class Commands(AbstractContextManager["Commands"]):
             tail = _last_lines(ended.stderr) if verdict.outcome == "candidate_error" else ""
             last = tail.rpartition("\n")[2]
             detail = one_line(f"{verdict.detail}: {last}" if last else verdict.detail)
-            feedback = cut(f"{verdict.detail}\n{tail}") if spec.feedback and tail else ""
+            feedback = shorten_feedback(f"{verdict.detail}\n{tail}") if spec.feedback and tail else ""
             return Evaluation(verdict.outcome, None, ended.seconds, detail, feedback=feedback)
         try:
             left = EvaluatorOutput(_files(verdict.outputs[0]), ended.stdout)
@@ -109,7 +109,7 @@ class Commands(AbstractContextManager["Commands"]):
         reading = read(spec, left)
         if reading.score is None:
             detail = one_line(reading.wrong)
-            feedback = cut(f"{detail}\n\n{reading.feedback}".strip()) if spec.feedback else ""
+            feedback = shorten_feedback(f"{detail}\n\n{reading.feedback}".strip()) if spec.feedback else ""
             return Evaluation("invalid_score", None, ended.seconds, detail, feedback=feedback)
         return Evaluation("ok", reading.score, ended.seconds, "", reading.metrics, feedback=reading.feedback)
 

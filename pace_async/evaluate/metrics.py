@@ -59,7 +59,7 @@ class _Wrong(ValueError):
     """What an evaluator left is not what its task promises."""
 
 
-def wanted(spec: TaskSpec) -> tuple[str, ...]:
+def result_files(spec: TaskSpec) -> tuple[str, ...]:
     """The files of the folder of results that are read."""
     names = [_metrics_file(spec)] if _metrics_file(spec) else []
     if spec.valid is not None and ":" in spec.valid:
@@ -88,7 +88,7 @@ def reported_error(feedback: str) -> str:
     return f"{match[1]}: {match[2].strip()[:LONGEST_ERROR]}" if match is not None else ""
 
 
-def cut(text: str, most: int = LONGEST_FEEDBACK) -> str:
+def shorten_feedback(text: str, most: int = LONGEST_FEEDBACK) -> str:
     """At most `most` characters and a note, without the middle. Control characters become spaces."""
     clean = readable(text)
     if len(clean) <= most:
@@ -291,7 +291,7 @@ def _feedback(spec: TaskSpec, metrics: Mapping[str, Any], left: EvaluatorOutput)
         parts.append(text.strip())
     elif isinstance(text, int):
         parts.append(f"({FEEDBACK_FILE} is too long to be shown: {text} bytes)")
-    return cut("\n\n".join(part for part in parts if part))
+    return shorten_feedback("\n\n".join(part for part in parts if part))
 
 
 def _part(name: str, value: object) -> str:

@@ -24,7 +24,7 @@ import anyio.to_thread
 from pace_async.config import ImplementerConfig
 from pace_async.errors import CandidateFault, InfrastructureFault
 from pace_async.events import ImplementerTry
-from pace_async.implement.agent_folder import OUTPUT, AgentFolders, put, read_program
+from pace_async.implement.agent_folder import OUTPUT, AgentFolders, read_program, replace_file
 from pace_async.implement.agent_presets import NOT_REPORTED, ReportedCost, command_of, cost_of, failure_of
 from pace_async.implement.agent_process import AgentEnded, run_agent
 from pace_async.implement.agent_prompt import (
@@ -205,7 +205,7 @@ def _keep_output(folder: Path, texts: Path, ended: AgentEnded) -> None:
     if folder.is_symlink() or texts.is_symlink():  # the agent put a link in its place
         return
     with contextlib.suppress(OSError):
-        put(texts / OUTPUT, without_secrets(f"{ended.output}\n{ended.errors}"))
+        replace_file(texts / OUTPUT, without_secrets(f"{ended.output}\n{ended.errors}"))
 
 
 def _failure_reason(ended: AgentEnded, failure: str) -> str:

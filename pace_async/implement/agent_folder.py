@@ -54,7 +54,7 @@ class AgentFolders:
                 remove_tree(folder)
             folder.mkdir(parents=True, exist_ok=True)
             for name, text in files.items():
-                put(folder / name, text)
+                replace_file(folder / name, text)
         except OSError as error:
             raise disk_fault(error, folder) from error
         return folder
@@ -74,7 +74,7 @@ class AgentFolders:
             self.root.rmdir()
 
 
-def put(path: Path, text: str) -> None:
+def replace_file(path: Path, text: str) -> None:
     """Write a file, whatever stands there. Raises OSError."""
     if path.is_dir() and not path.is_symlink():
         remove_tree(path)

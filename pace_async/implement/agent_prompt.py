@@ -17,7 +17,7 @@ from pace_async.implement.base import Experiment
 from pace_async.implement.prompts import Messages, failure_of, one_line, said_of
 from pace_async.implement.repair import program_to_change
 from pace_async.programs.fileset import Program
-from pace_async.programs.text import is_marked, joined, marks, parted
+from pace_async.programs.text import is_marked, join_files, marks, parted
 from pace_async.search.state import Member
 from pace_async.task import Task, TaskSpec
 
@@ -45,7 +45,7 @@ def program_files(spec: TaskSpec, program: str) -> dict[str, str]:
 
 def program_of_files(spec: TaskSpec, files: Mapping[str, str]) -> str:
     """The opposite of `program_files`."""
-    return joined(files) if spec.files else files[file_of(spec)]
+    return join_files(files) if spec.files else files[file_of(spec)]
 
 
 def file_of(spec: TaskSpec) -> str:

@@ -21,7 +21,7 @@ _MAKERS: Mapping[str, Callable[..., str]] = {
 }
 
 
-def made(maker: str, text: str, parent: str, language: str, *more: str) -> dict[str, Any]:
+def make_program(maker: str, text: str, parent: str, language: str, *more: str) -> dict[str, Any]:
     """Runs in another process: the program that the maker of this name makes, or its fault. `language` is empty for a
     program of several files."""
     try:
@@ -56,7 +56,7 @@ async def made_in_folder(files: Mapping[str, str], parent: str, globs: str) -> s
 
 
 async def _program_by(maker: Callable[..., str], text: str, parent: str, language: str, *more: str) -> str:
-    result = await in_helper_or_fault(made, maker.__name__, text, parent, language, *more)
+    result = await in_helper_or_fault(make_program, maker.__name__, text, parent, language, *more)
     if language in ("", PYTHON):
         remember(str(result["program"]), result["examined"])
     return str(result["program"])

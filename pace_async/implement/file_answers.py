@@ -29,7 +29,7 @@ from pace_async.implement.git_apply import applied
 from pace_async.outside import sound
 from pace_async.programs.compiled import LONGEST_PROGRAM, compiled, program_hash
 from pace_async.programs.fileset import NotAProgram, Program, TooLong, changed_paths
-from pace_async.programs.paths import chosen, shown_path, why_refused
+from pace_async.programs.paths import is_chosen_by, shown_path, why_refused
 from pace_async.programs.text import REPLACE, SEARCH, editable, is_marked
 from pace_async.thinking import answer_proper
 
@@ -100,7 +100,7 @@ def _refuse_change(path: str, text: str | None, old: str | None, change: Sequenc
     label = shown_path(path)
     if reason := why_refused(path):
         raise CandidateFault("bad_path", reason)
-    if not chosen(path, change) or chosen(path, hide):
+    if not is_chosen_by(path, change) or is_chosen_by(path, hide):
         raise CandidateFault("file_not_open", f"{label} may not change: the task opens {', '.join(change)}")
     if text is not None and len(text) > LONGEST_PROGRAM:
         raise CandidateFault("program_too_long", f"{label} has {len(text)} characters, of {LONGEST_PROGRAM} allowed")

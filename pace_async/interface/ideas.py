@@ -21,7 +21,7 @@ def add_idea(run: str | None, text: str) -> int:
     written."""
     from pace_async.events.people import GIVEN
     from pace_async.population.reading.inbox import LONGEST_IDEA, one_line
-    from pace_async.population.writing.write_people import NewEntry, put
+    from pace_async.population.writing.write_people import NewEntry, insert_entry
 
     idea = one_line(text)
     if not idea:
@@ -31,7 +31,7 @@ def add_idea(run: str | None, text: str) -> int:
     with open_anywhere(run) as (_, reader):
         refuse_without_words(reader)
         place, run_id = reader.place, reader.run_id()
-    return GIVEN + put(place, run_id, NewEntry(idea))
+    return GIVEN + insert_entry(place, run_id, NewEntry(idea))
 
 
 def reads_words(reader: "Reader") -> bool:
@@ -58,7 +58,7 @@ def add_program(run: str | None, program: str | Path, about: str = "") -> bool:
     resumed. Raises UsageError for what is no program of the run's task, GaveUp if the database cannot be written."""
     from pace_async.evaluate.local import refused
     from pace_async.population.reading.inbox import LONGEST_PROGRAM, one_line
-    from pace_async.population.writing.write_people import NewEntry, put
+    from pace_async.population.writing.write_people import NewEntry, insert_entry
     from pace_async.task import task_of_run
     from pace_async.task.program_files import program_text
 
@@ -69,7 +69,7 @@ def add_program(run: str | None, program: str | Path, about: str = "") -> bool:
     reason = "it is too long" if len(text) > LONGEST_PROGRAM else refused(text, task)
     if reason:
         raise UsageError(f"This is no program of task {task.name!r}: {reason}.")
-    put(place, run_id, NewEntry(one_line(about), text))
+    insert_entry(place, run_id, NewEntry(one_line(about), text))
     return hears
 
 

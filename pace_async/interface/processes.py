@@ -53,7 +53,7 @@ class RunProcess:
         raise _ERRORS.get(code, PaceError)(text or f"The process of the run ended with exit code {code}.")
 
 
-def begun(
+def start_process(
     task: str | PathLike[str] | None,
     settings: Settings | None,
     config: Sequence[str | Path],

@@ -18,7 +18,7 @@ from pace_async.durable import temporary_folder
 from pace_async.errors import UsageError
 from pace_async.interface.beginning import Settings
 from pace_async.interface.following import events_of
-from pace_async.interface.processes import LINE, RunProcess, begun, resumed
+from pace_async.interface.processes import LINE, RunProcess, resumed, start_process
 from pace_async.interface.reading import Run
 
 
@@ -56,7 +56,7 @@ def run(
     follow one another that differ only in the seed, and are returned in its order. The programs in a folder of `seeds`
     are evaluated first, as those of `search.start_with`. The run is a process of its own. Ctrl-C drains
     it, and raises Interrupted when it has ended. Raises PaceError for what the command refuses, with its sentence."""
-    run = _to_its_end(begun(task, _with_advisor(settings, advisor_from), config, run_dir, seeds))
+    run = _to_its_end(start_process(task, _with_advisor(settings, advisor_from), config, run_dir, seeds))
     if not isinstance(seeds, int):
         return run
     from pace_async.runtime.series import read_series
@@ -140,7 +140,9 @@ async def start(
 ) -> AsyncGenerator[Going]:
     """Begin a run beside the event loop. Leaving the block waits for its end. Leaving it by an exception or a
     cancellation drains it first. Raises as `run` does."""
-    process = await anyio.to_thread.run_sync(begun, task, _with_advisor(settings, advisor_from), config, run_dir)
+    process = await anyio.to_thread.run_sync(
+        start_process, task, _with_advisor(settings, advisor_from), config, run_dir
+    )
     async with _beside(process) as going:
         yield going
 

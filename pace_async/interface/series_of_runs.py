@@ -34,14 +34,14 @@ def planned(config: "Config", number: int, run_dir: Path | None) -> "Series":
 
 def with_folder(config: "Config", number: int, run_dir: Path | None) -> "Series":
     """The same, and its folder is made. What the next run of it refuses is refused before. Raises UsageError."""
-    from pace_async.runtime.series import made
+    from pace_async.runtime.series import make_folder
     from pace_async.runtime.start.refusals import look
 
     series = planned(config, number, run_dir)
     left = series.unfinished()
     if left and not series.paths(left[0]).exists:
         look(series.config_of(left[0]), series.paths(left[0]).folder)
-    return made(series)
+    return make_folder(series)
 
 
 def drive(series: "Series", changes: Mapping[str, object], shown: "Observers", *, despite_loss: bool = False) -> Ended:

@@ -23,7 +23,7 @@ def mark_ideas(run: str | None, numbers: Sequence[int], mark: str, undo: bool = 
     from pace_async.context.table import MOST_PINNED
     from pace_async.interface.ideas import refuse_without_words
     from pace_async.population.reading import inbox
-    from pace_async.population.writing.write_people import NewEntry, put
+    from pace_async.population.writing.write_people import NewEntry, insert_entry
 
     with open_anywhere(run) as (_, reader):
         refuse_without_words(reader)
@@ -35,7 +35,7 @@ def mark_ideas(run: str | None, numbers: Sequence[int], mark: str, undo: bool = 
     if mark == "pin" and not undo and len(first) > MOST_PINNED:
         raise UsageError(f"At most {MOST_PINNED} untried ideas can be pinned at a time: `pace idea pin RUN N --undo`.")
     for number in numbers:
-        put(place, run_id, NewEntry("" if undo else mark, subject="idea", number=number))
+        insert_entry(place, run_id, NewEntry("" if undo else mark, subject="idea", number=number))
     return goes_on
 
 
@@ -46,7 +46,7 @@ def mark_candidates(run: str | None, numbers: Sequence[int], mark: str, undo: bo
     one without a score, for the task's own program that is to be banned, a banned one that is to be pinned, and a word
     that was not said, GaveUp if the database cannot be written."""
     from pace_async.interface.ideas import reads_words
-    from pace_async.population.writing.write_people import NewEntry, put
+    from pace_async.population.writing.write_people import NewEntry, insert_entry
 
     with open_anywhere(run) as (_, reader):
         candidates = [reader.show(number) for number in numbers]
@@ -62,7 +62,7 @@ def mark_candidates(run: str | None, numbers: Sequence[int], mark: str, undo: bo
         if mark == "pin" and each["mark"] == "ban":
             raise UsageError(f"{name} is banned: `pace candidate ban RUN {each['candidate']} --undo` takes that back.")
     for number in numbers:
-        put(place, run_id, NewEntry("" if undo else mark, subject="candidate", number=number))
+        insert_entry(place, run_id, NewEntry("" if undo else mark, subject="candidate", number=number))
     return hears
 
 
@@ -74,7 +74,7 @@ def write_note(run: str | None, text: str) -> bool:
     from pace_async.interface.ideas import refuse_without_words
     from pace_async.outside import readable
     from pace_async.population.reading.inbox import LONGEST_NOTE, page_of
-    from pace_async.population.writing.write_people import NewEntry, put
+    from pace_async.population.writing.write_people import NewEntry, insert_entry
 
     if len(readable(text).strip()) > LONGEST_NOTE:
         raise UsageError(f"A note may have {LONGEST_NOTE:,} characters at most.")
@@ -83,7 +83,7 @@ def write_note(run: str | None, text: str) -> bool:
     with open_anywhere(run) as (_, reader):
         refuse_without_words(reader)
         place, run_id, goes_on = reader.place, reader.run_id(), _goes_on(reader)
-    put(place, run_id, NewEntry(page_of(text), subject="note"))
+    insert_entry(place, run_id, NewEntry(page_of(text), subject="note"))
     return goes_on
 
 

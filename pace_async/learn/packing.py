@@ -41,7 +41,7 @@ class PackedRow:
     inputs: dict[str, Any]
 
 
-def packed(ids_BL: torch.Tensor, scored_BT: torch.Tensor, lengths: Sequence[int]) -> PackedRow:
+def pack_rows(ids_BL: torch.Tensor, scored_BT: torch.Tensor, lengths: Sequence[int]) -> PackedRow:
     """The first `lengths[b]` tokens of each row b, one row after the other. `scored_BT`: of the last T columns."""
     scored_BL = pad(scored_BT, (ids_BL.shape[1] - scored_BT.shape[1], 0))
     ids_L, scored_L = (
@@ -85,7 +85,7 @@ def _has_only_full_attention(model: Any) -> bool:
 def _keeps_calls_apart(model: Any, run: Callable[..., Any], ids_1L: torch.Tensor, eps: float) -> bool:
     """Whether a call after one of values that are not numbers is computed as it is alone."""
     first = ids_1L.shape[1] // 3
-    row = packed(ids_1L.repeat(2, 1), torch.zeros_like(ids_1L).repeat(2, 1), (first, ids_1L.shape[1]))
+    row = pack_rows(ids_1L.repeat(2, 1), torch.zeros_like(ids_1L).repeat(2, 1), (first, ids_1L.shape[1]))
 
     def spoil(_module: Any, _inputs: Any, embedded_1LH: torch.Tensor) -> torch.Tensor:
         spoiled_1LH = embedded_1LH.clone()

@@ -40,7 +40,7 @@ from pace_async.learn.head import Answers, OwnHead, chunk_of, prepared, scores
 from pace_async.learn.lengths import longest, refuse_too_long
 from pace_async.learn.movement import HALVINGS, Movement, above_noise, beyond, movement, noise_metrics, too_far
 from pace_async.learn.noise import DRAWS, dithered, is_noisy, rounding
-from pace_async.learn.packing import can_pack, packed
+from pace_async.learn.packing import can_pack, pack_rows
 from pace_async.learn.passes import in_half, products_in_float32, recompute
 from pace_async.learn.ranks import ALONE, Ranks
 from pace_async.learn.ratios import off_policy_metrics
@@ -324,7 +324,7 @@ class GroupTrainer(GRPOTrainer):
         answer_BT = torch.tensor(self._batch.answer_BT.astype(bool), device=input_ids.device)
         nothing_BT = torch.zeros(answer_BT.shape, device=input_ids.device)
         if self.packs:
-            row = packed(input_ids, answer_BT, self._batch.lengths)
+            row = pack_rows(input_ids, answer_BT, self._batch.lengths)
             scores = self._scores(model, row.ids_1L, None, row.scored_1T, row.inputs)
         else:
             scores = self._scores(model, input_ids, attention_mask, answer_BT)

@@ -18,7 +18,7 @@ def table_lines(rows: Sequence[Mapping[str, Any]], room: int | None = None) -> l
     if not rows:
         return []
     columns = list(rows[0])
-    cells = [[shown(row[column]) for column in columns] for row in rows]
+    cells = [[on_one_line(row[column]) for column in columns] for row in rows]
     widths = [max(cells_of(columns[i]), *(cells_of(line[i]) for line in cells)) for i in range(len(columns))]
     if room is not None:
         widths = fitting(widths, room)
@@ -53,7 +53,7 @@ def _cut(cell: str, width: int) -> str:
     return f"{cell}…" + " " * (width - 1 - cells_of(cell))
 
 
-def shown(value: object) -> str:
+def on_one_line(value: object) -> str:
     """A value as one printable line."""
     if value is None:
         return "-"

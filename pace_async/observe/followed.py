@@ -36,7 +36,7 @@ from pace_async.observe.model import Note, RunView
 from pace_async.observe.plain import SHOWN
 from pace_async.population.columns import clean_json
 from pace_async.population.journal.bodies import Recorded
-from pace_async.population.journal.states import opened, sealed
+from pace_async.population.journal.states import sealed, unseal
 
 
 class Followed:
@@ -64,7 +64,7 @@ class Followed:
     @classmethod
     def of(cls, body: bytes, best_known: float | None = None, beside: BaselineComparison | None = None) -> Self:
         """The run as it was encoded. Raises ValueError for bytes that this version did not write."""
-        header, parts, notes, islands = _DECODER.decode(opened(body))
+        header, parts, notes, islands = _DECODER.decode(unseal(body))
         followed = cls(header, best_known, beside)
         followed.view = changed(followed.view, **{name: getattr(parts, name) for name in parts.__struct_fields__})
         followed.shown, followed._islands = notes, islands
@@ -72,7 +72,7 @@ class Followed:
 
     def plain(self) -> object:
         """All that is encoded, as a population keeps it: texts sound, and a number that is not finite is None."""
-        return clean_json(msgspec.msgpack.decode(opened(self.encoding()())))
+        return clean_json(msgspec.msgpack.decode(unseal(self.encoding()())))
 
     def take(self, fact: Recorded) -> Note | None:
         """Fold the next fact. Returns its note, None if it has none."""

@@ -48,10 +48,10 @@ def clean(text: str, limit: int | None = None) -> str:
         visible = unicodedata.normalize("NFC", _ANSI.sub("", text[:_LONGEST]))
         characters = "".join(" " if character.isspace() else character for character in visible if _shows(character))
         line = " ".join(characters.split())
-    return line if limit is None else cut(line, limit)
+    return line if limit is None else cut_to_cells(line, limit)
 
 
-def cut(line: str, cells: int) -> str:
+def cut_to_cells(line: str, cells: int) -> str:
     """`line` in at most `cells` terminal cells, with … in place of the cut end."""
     if cell_len(line) <= cells:
         return line
@@ -154,12 +154,12 @@ def seed_program(event: Evaluated) -> str:
     )
 
 
-def saved(share: float | None) -> str:
+def savings(share: float | None) -> str:
     """The share of the seconds of evaluations that early ends saved, empty if none ended early."""
     return "" if share is None else f"about {100 * share:.0f} % of evaluation time"
 
 
-def bound(policy: str, most: int) -> str:
+def bound_in_words(policy: str, most: int) -> str:
     """What the staleness bound limits: under `soft` not the age itself."""
     return f"{'at most' if policy_of(policy).bounds_maximum else 'mean at most'} {most}"
 

@@ -33,13 +33,15 @@ async def taken_up(run_id: int, population: Population) -> ResumedFollower[Follo
     return await population.read(lambda connection: following.taken_up(connection, run_id, as_followed))
 
 
-def begun(reader: Reader, best_known: float | None, beside: BaselineComparison | None) -> tuple[Followed, int]:
+def begin_following(
+    reader: Reader, best_known: float | None, beside: BaselineComparison | None
+) -> tuple[Followed, int]:
     """A follower of the run as of its newest snapshot, and the number of the last fact in it, 0 before the first."""
 
     def begin(header: RunHeader, view: bytes | None) -> Followed:
         return Followed(header, best_known, beside) if view is None else Followed.of(view, best_known, beside)
 
-    return reader.ask(following.begun, begin)
+    return reader.ask(following.begin_at_snapshot, begin)
 
 
 def as_followed(header: RunHeader, view: bytes | None) -> Followed:

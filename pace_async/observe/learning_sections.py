@@ -9,7 +9,7 @@ from rich.text import Text
 
 from pace_async.observe import formatting
 from pace_async.observe.chart import bar, spark
-from pace_async.observe.lines import ACCENT, LABEL, QUIET, STRONG, Section, axed, figure, joined, labelled
+from pace_async.observe.lines import ACCENT, LABEL, QUIET, STRONG, Section, axed, figure, join_parts, labelled
 from pace_async.observe.model import RunView
 from pace_async.registry.objectives import objective_of
 
@@ -33,13 +33,13 @@ def learner(view: RunView, width: int, rows: int) -> Section:
         _metric("gradient", metrics.get("grad_norm")),
     ]
     room = width - LABEL
-    timed = joined([*versions, *steps])
-    lines = [labelled("groups", joined(groups))]
-    lines.append(labelled("version", timed if timed.cell_len <= room else joined(versions)))
-    if rows < 5 or joined(policy).cell_len <= room:
-        lines.append(labelled("policy", joined(policy)))
+    timed = join_parts([*versions, *steps])
+    lines = [labelled("groups", join_parts(groups))]
+    lines.append(labelled("version", timed if timed.cell_len <= room else join_parts(versions)))
+    if rows < 5 or join_parts(policy).cell_len <= room:
+        lines.append(labelled("policy", join_parts(policy)))
     else:
-        lines += [labelled("policy", joined(policy[:2])), labelled("", joined(policy[2:]))]
+        lines += [labelled("policy", join_parts(policy[:2])), labelled("", join_parts(policy[2:]))]
     ages = sorted(int(name.removeprefix("tokens_age_")) for name in metrics if name.startswith("tokens_age_"))
     if ages and rows - len(lines) >= 2:
         lines.append(labelled("usable", _usable(metrics, ages, room)))
@@ -60,13 +60,13 @@ def _usable(metrics: Mapping[str, float], ages: Sequence[int], room: int) -> Tex
     their number."""
     shares = [(age, metrics.get(f"ess_age_{age}")) for age in ages]
     percentages = [(age, "–" if share is None else f"{100 * share:.0f} %") for age, share in shares]
-    long = joined(
+    long = join_parts(
         [
             figure(share, f"of data {formatting.count(age, 'update')} old" if age else "of new data")
             for age, share in percentages
         ]
     )
-    short = joined([figure(share, f"{age} old" if age else "new") for age, share in percentages])
+    short = join_parts([figure(share, f"{age} old" if age else "new") for age, share in percentages])
     return long if long.cell_len <= room else short
 
 
@@ -91,7 +91,7 @@ def _rewards(view: RunView, width: int, rows: int) -> list[Text]:
 
 
 def _limit(view: RunView) -> str:
-    return f"updates, {formatting.bound(view.header.policy, view.header.max_staleness)}"
+    return f"updates, {formatting.bound_in_words(view.header.policy, view.header.max_staleness)}"
 
 
 def staleness(view: RunView, width: int, rows: int) -> Section:
@@ -124,5 +124,7 @@ def staleness(view: RunView, width: int, rows: int) -> Section:
 def staleness_line(view: RunView) -> Text:
     """The same in one line."""
     ages = sorted(view.staleness.items())
-    counts = joined([Text.assemble((f"{age}: ", QUIET), f"{amount:,}") for age, amount in ages]) if ages else Text("–")
+    counts = (
+        join_parts([Text.assemble((f"{age}: ", QUIET), f"{amount:,}") for age, amount in ages]) if ages else Text("–")
+    )
     return labelled("staleness", Text.assemble(counts, (f"  ({_limit(view)})", QUIET)))

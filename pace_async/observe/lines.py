@@ -75,7 +75,7 @@ def labelled(label: str, value: Text) -> Text:
     return Text.assemble((label.ljust(LABEL), QUIET), value)
 
 
-def joined(parts: Sequence[Text | str]) -> Text:
+def join_parts(parts: Sequence[Text | str]) -> Text:
     """The non-empty parts with dim dots between them."""
     line = Text()
     for part in parts:

@@ -136,7 +136,7 @@ def heading(view: RunView) -> str:
 
 def _learns(header: RunHeader) -> list[str]:
     """The shape of what is trained."""
-    bound = formatting.bound(header.policy, header.max_staleness)
+    bound = formatting.bound_in_words(header.policy, header.max_staleness)
     return [f"groups of {header.group_size}", f"staleness {bound}"]
 
 

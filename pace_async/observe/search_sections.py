@@ -10,7 +10,7 @@ from rich.text import Text
 from pace_async.events import Role
 from pace_async.observe import formatting, spending
 from pace_async.observe.few_scores import few_scores
-from pace_async.observe.lines import ACCENT, LABEL, QUIET, WARN, Section, figure, joined, labelled
+from pace_async.observe.lines import ACCENT, LABEL, QUIET, WARN, Section, figure, join_parts, labelled
 from pace_async.observe.model import RunView, Stage
 from pace_async.observe.parse_rate import alarm_of, answers_of, parse_rate
 from pace_async.observe.roofline import Roofline, short_advice
@@ -30,10 +30,10 @@ def search(view: RunView, now: float, width: int, rows: int = ALL_ROWS) -> Secti
     done = figure(f"{view.candidates:,}", "candidate" + ("" if view.candidates == 1 else "s"))
     if rows < ALL_ROWS:
         quick = f"{formatting.number(rate)}/min" if rate is not None else ""
-        lines = [labelled("finished", joined([done, quick, *outcomes_of(view)]))]
+        lines = [labelled("finished", join_parts([done, quick, *outcomes_of(view)]))]
     else:
         paced = figure(formatting.number(rate), "a minute") if rate is not None else ""
-        lines = [labelled("finished", joined([done, paced])), labelled("outcomes", joined(outcomes_of(view)))]
+        lines = [labelled("finished", join_parts([done, paced])), labelled("outcomes", join_parts(outcomes_of(view)))]
     lines.append(labelled("threads", _threads(view, room)))
     if rows >= ALL_ROWS:
         lines.append(labelled("leases", _leases(view)))
@@ -92,13 +92,13 @@ def outcomes_of(view: RunView) -> list[Text]:
     outcomes, _ = answers_of(view.header.advisor, view.outcomes, view.recent_answers)
     rate = parse_rate(outcomes)
     parsed = [figure(f"{100 * rate:.0f} %", "parsed")] if rate is not None else []
-    saved = [Text(f"{saving} saved")] if (saving := formatting.saved(view.saved.share)) else []
+    saved = [Text(f"{saving} saved")] if (saving := formatting.savings(view.saved.share)) else []
     return [figure(view.outcomes.get("ok", 0), "scored"), *parsed, *failures, *saved]
 
 
 def _leases(view: RunView) -> Text:
     leases = view.leases
-    return joined(
+    return join_parts(
         [
             figure(leases.in_flight, "in flight"),
             figure(leases.buffered, "complete"),
@@ -115,12 +115,12 @@ def _services(view: RunView, room: int) -> Text:
     total = sum(view.calls.values())
     calls = figure(f"{total:,}", "call" if total == 1 else "calls")
     forms = [
-        joined([money(view), faults, *nodes, *_calls(view)]),
-        joined([money(view), faults, *nodes, calls]),
-        joined([money(view), faults, *nodes]),
-        joined([money(view, told=False), faults, *nodes]),
-        joined([money(view, told=False), faults, calls]),
-        joined([money(view, told=False), faults]),
+        join_parts([money(view), faults, *nodes, *_calls(view)]),
+        join_parts([money(view), faults, *nodes, calls]),
+        join_parts([money(view), faults, *nodes]),
+        join_parts([money(view, told=False), faults, *nodes]),
+        join_parts([money(view, told=False), faults, calls]),
+        join_parts([money(view, told=False), faults]),
     ]
     return next((form for form in forms if form.cell_len <= room), forms[-1])
 
@@ -145,9 +145,9 @@ def _threads(view: RunView, width: int) -> Text:
     for stage, amount in counts.items():
         strip.append(STAGE_MARKS[stage] * amount, style=STAGE_STYLES[stage])
     busy: list[tuple[Stage, int]] = [(stage, amount) for stage, amount in counts.items() if amount]
-    legend = joined([figure(amount, stage, STAGE_STYLES[stage]) for stage, amount in busy])
+    legend = join_parts([figure(amount, stage, STAGE_STYLES[stage]) for stage, amount in busy])
     if strip.cell_len + 2 + legend.cell_len <= width:
         return Text.assemble(strip, "  ", legend)
     if legend.cell_len <= width:
         return legend
-    return joined([figure(amount, STAGE_SHORT[stage], STAGE_STYLES[stage]) for stage, amount in busy])
+    return join_parts([figure(amount, STAGE_SHORT[stage], STAGE_STYLES[stage]) for stage, amount in busy])

@@ -14,7 +14,7 @@ from pace_async.events import RunHeader
 from pace_async.observe import formatting
 from pace_async.observe.beside import behind, fitting, legends
 from pace_async.observe.formatting import clean
-from pace_async.observe.lines import ACCENT, GOOD, QUIET, STRONG, WARN, Section, axed, elided, joined, spread
+from pace_async.observe.lines import ACCENT, GOOD, QUIET, STRONG, WARN, Section, axed, elided, join_parts, spread
 from pace_async.observe.model import Note, NoteKind, RunView
 from pace_async.observe.progress import progress
 from pace_async.observe.standing import on_fresh, to_best_known
@@ -93,7 +93,7 @@ def stop_bar(view: RunView, now: float, width: int) -> Text:
         return Text("no stop rule: runs until it is interrupted", style=QUIET)
     first = rules[0]
     left = first.seconds_left if view.ended_at is None else None
-    label = joined(
+    label = join_parts(
         [
             Text(f"{100 * first.share:.0f} %", style=STRONG),
             first.words,
@@ -141,7 +141,7 @@ def _best_score(view: RunView, width: int) -> Text:
         (short, bare, ""),
         (short, "", ""),
     ]
-    lines = [Text.assemble(score, "  ", joined(form)) for form in forms]
+    lines = [Text.assemble(score, "  ", join_parts(form)) for form in forms]
     return next((line for line in lines if line.cell_len <= width), lines[-1])
 
 

@@ -42,7 +42,7 @@ def closing_words(view: RunView, run_dir: Path, now: float, columns: int | None 
         ("baseline", recorded_words(view)),
         ("experiment", view.best.experiment if view.best is not None else ""),
         ("candidates", _candidates(view, now)),
-        ("saved", formatting.saved(view.saved.share)),
+        ("saved", formatting.savings(view.saved.share)),
         ("learning", _learning(view)),
         ("trust", f"shared: {formatting.SHARED_MEANS}" if view.header.shares_trust else ""),
         ("speed", "" if few else _limit(view, now)),

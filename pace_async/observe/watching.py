@@ -18,7 +18,7 @@ from pace_async.events import EpochInForce
 from pace_async.observe.bus import BEAT_S
 from pace_async.observe.followed import cut_off
 from pace_async.observe.formatting import duration, score
-from pace_async.observe.history import begun
+from pace_async.observe.history import begin_following
 from pace_async.observe.keyboard import Keyboard
 from pace_async.observe.model import Note, RunView
 from pace_async.observe.output import Output
@@ -79,7 +79,7 @@ class Source:
         return ViewUpdate(replace(view, stalled=stalled), notes)
 
     def _begin(self) -> None:
-        self._followed, after = begun(self._reader, self._best_known, self._beside)
+        self._followed, after = begin_following(self._reader, self._best_known, self._beside)
         self._following = Following(self._reader, after)
         self._first = True
 

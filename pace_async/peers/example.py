@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal, cast
 
 from pace_async.errors import UsageError
-from pace_async.programs.languages import LANGUAGES, named
+from pace_async.programs.languages import LANGUAGES, language_called
 from pace_async.programs.parsed import NOT_PYTHON, parsed
 from pace_async.yaml_text import parsed as parsed_yaml
 
@@ -220,7 +220,7 @@ def language_of_program(program: str, language_name: str) -> str:
     suffix = Path(program).suffix[1:].lower()
     by_suffix = next((item.name for item in LANGUAGES.values() if item.suffix.lower() == suffix), None)
     if language_name:
-        known = named(language_name)
+        known = language_called(language_name)
         return (
             known.name
             if known is not None

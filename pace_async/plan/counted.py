@@ -23,7 +23,7 @@ class NotCounted(UsageError):
     """The step of a model was not counted. The model may work all the same."""
 
 
-def counted(shape: StepShape) -> StepBytes:
+def count_step(shape: StepShape) -> StepBytes:
     """The bytes of a step. Raises UsageError for a model that cannot be built, NotCounted if the count fails."""
     if missing("learn"):
         raise NotCounted(
@@ -33,7 +33,7 @@ def counted(shape: StepShape) -> StepBytes:
     child = _child.get()
     if child is None:
         with one_child():
-            return counted(shape)
+            return count_step(shape)
     answer: dict[str, Any] = json.loads(child.answer(shape))
     if "refused" in answer:
         raise UsageError(f"{answer['refused']}: transformers cannot build this model.")

@@ -47,10 +47,10 @@ def cards_of_driver(gpus: Sequence[str]) -> Mapping[str, CardMemory]:
         done = subprocess.run([command, *_QUERY], capture_output=True, text=True, timeout=DEADLINE_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return {}
-    return told(done.stdout, gpus)
+    return cards_in(done.stdout, gpus)
 
 
-def told(table: str, gpus: Sequence[str]) -> Mapping[str, CardMemory]:
+def cards_in(table: str, gpus: Sequence[str]) -> Mapping[str, CardMemory]:
     """The cards of nvidia-smi's table (number, UUID, MiB in all, MiB used) that these names mean."""
     known: dict[str, CardMemory] = {}
     for line in table.splitlines():

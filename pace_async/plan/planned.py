@@ -9,7 +9,7 @@ from typing import cast
 
 from pace_async.config import Config
 from pace_async.configure import flat, resolve
-from pace_async.plan.counted import counted, one_child
+from pace_async.plan.counted import count_step, one_child
 from pace_async.plan.needs import GIB, Owner, RunNeeds, longest_call, longest_prompt, needs_of, shape_of
 from pace_async.plan.places import Capacity, CardMemory, Owned, Place, faults, places_of
 from pace_async.plan.served import served_model
@@ -63,7 +63,13 @@ class Plan:
 
 
 def plan_of(
-    config: Config, model: Model, owned: Owned, capacity: Capacity, count: Counter = counted, *, remedies: bool = True
+    config: Config,
+    model: Model,
+    owned: Owned,
+    capacity: Capacity,
+    count: Counter = count_step,
+    *,
+    remedies: bool = True,
 ) -> Plan:
     """The plan of a run whose learner and engine own these cards. Where it does not fit, further settings are counted,
     unless no `remedies` are wanted. Raises UsageError for a model that cannot be built."""

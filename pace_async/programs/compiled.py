@@ -100,7 +100,7 @@ _sent: _Memo[tuple[Part, ...]] = _Memo(REMEMBERED)
 """Code that another process has made of files."""
 
 
-def known(program: str) -> CompileResult | None:
+def cached_result(program: str) -> CompileResult | None:
     """The cached result of a text."""
     return _programs.get(program)
 
@@ -148,12 +148,12 @@ def compiled(program: str, most: int | None = None, language: str = PYTHON) -> C
     has to be compiled as a whole to find its error. Of a set of files (`fileset`) only the digest is made: a file that
     does not compile may have been there before."""
     if is_fileset(program):
-        result = known(program) or _compiled_set(program, most)
+        result = cached_result(program) or _compiled_set(program, most)
         _programs.put(program, result, 0)
         return result
     if language != PYTHON:
         return CompileResult(_digest(f"{language}\n{program.rstrip()}"))
-    result = known(program)
+    result = cached_result(program)
     if result is None:
         result = _compiled(program, most)
         _programs.put(program, result, 0)
@@ -231,7 +231,7 @@ async def compiled_off_loop(program: str, language: str = PYTHON) -> CompileResu
     """As `compiled`, without blocking the event loop. Raises InfrastructureFault if no process can be started."""
     if language != PYTHON and not is_fileset(program):
         return compiled(program, language=language)
-    if (result := known(program)) is not None:
+    if (result := cached_result(program)) is not None:
         return result
     if not helpers_run():
         return compiled(program)

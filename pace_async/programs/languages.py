@@ -123,7 +123,7 @@ COMMENTS = tuple(dict.fromkeys((*(language.comment for language in _ALL), "--", 
 """What may stand before a mark."""
 
 
-def named(name: str) -> Language | None:
+def language_called(name: str) -> Language | None:
     """The language of the table that a user means by its name, or by the name of a code block."""
     key = name.lower()
     return next((language for language in _ALL if key == language.name or key in language.fences), None)

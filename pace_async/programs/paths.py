@@ -82,7 +82,7 @@ def shown_path(path: str) -> str:
     return repr(path if len(path) <= 120 else f"{path[:119]}…")
 
 
-def chosen(path: str, globs: Sequence[str]) -> bool:
+def is_chosen_by(path: str, globs: Sequence[str]) -> bool:
     """Whether the globs choose a path: the last one that matches it decides."""
     for glob in reversed(globs):
         if _pattern(glob.removeprefix("!")).fullmatch(path) is not None:

@@ -39,7 +39,7 @@ Change = tuple[str, int, int, int, int]
 """As of `SequenceMatcher.get_opcodes`: (equal, replace, delete or insert, start and end in each text)."""
 
 
-def joined(files: Mapping[str, str]) -> str:
+def join_files(files: Mapping[str, str]) -> str:
     """One text of these files, in order."""
     return "".join(f"# FILE: {name}\n{text.removesuffix(LINE_END)}{LINE_END}" for name, text in files.items())
 

@@ -24,7 +24,7 @@ import anyio.to_thread
 from pace_async.config import ProviderConfig
 from pace_async.errors import StageFault
 from pace_async.installing import refuse_without_litellm
-from pace_async.outside import LARGEST, counted, sound
+from pace_async.outside import LARGEST, bounded_count, sound
 from pace_async.providers.base import ChatAnswer
 from pace_async.providers.failures import CallFailed, failure_of
 from pace_async.providers.prices import Price, listed_price
@@ -136,8 +136,8 @@ class LitellmChat:
             text=sound(reply.text),
             finish=sound(reply.finish),
             refused=reply.refused,
-            prompt_tokens=counted(reply.prompt_tokens),
-            completion_tokens=counted(reply.completion_tokens),
+            prompt_tokens=bounded_count(reply.prompt_tokens),
+            completion_tokens=bounded_count(reply.completion_tokens),
             cost_usd=self._cost(reply, response),
             seconds=seconds,
         )

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pace_async.report.markup import Content, Markup, joined, tag
+from pace_async.report.markup import Content, Markup, join, tag
 
 LEFT, RIGHT, TOP, BOTTOM = 52.0, 12.0, 10.0, 34.0
 
@@ -85,7 +85,7 @@ def plot(
         x, _ = frame.at(value / scale_x, frame.y[0])
         grid.append(tag("text", label, x=x, y=frame.height - BOTTOM + 15, class_="tick middle"))
     grid.append(tag("text", label_x, x=frame.width - RIGHT, y=frame.height - 4, class_="label end"))
-    return drawing(frame.width, frame.height, label_y, joined(grid), *content, role=role)
+    return drawing(frame.width, frame.height, label_y, join(grid), *content, role=role)
 
 
 def drawing(width: float, height: float, name: str, *content: Content, role: str = "img") -> Markup:

@@ -11,7 +11,7 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from pace_async.report.comparison import Arm, By, ComparedRun, Estimate, arms_of, common, difference, reaches, verdict
-from pace_async.report.diagnostics import reached
+from pace_async.report.diagnostics import place_reaching
 from pace_async.report.durations import hours_in_words
 
 
@@ -268,9 +268,9 @@ class Comparison:
     def plot(self, path: str | Path | None = None) -> Any:
         """The mean curve of each arm with its interval as a matplotlib figure, written to `path`, .svg or .png, if one
         is given. Raises UsageError without matplotlib, for another kind of file, and if it cannot be written."""
-        from pace_async.report.comparison_plot import drawn, write
+        from pace_async.report.comparison_plot import draw_comparison, write
 
-        figure = drawn(self)
+        figure = draw_comparison(self)
         if path is not None:
             write(figure, Path(path))
         return figure
@@ -297,7 +297,7 @@ class Comparison:
             "length": run.length,
             "fresh_score": run.fresh_after(self.place),
             "hypervolume": run.front_after(self.place),
-            "reaches_first": None if final is None else reached(run.curve, final.value, run.fitness),
+            "reaches_first": None if final is None else place_reaching(run.curve, final.value, run.fitness),
             "entropy_spikes": run.diagnostics.entropy_spikes,
             "grad_norm_spikes": run.diagnostics.grad_norm_spikes,
             "groups_trained": run.diagnostics.trained,

@@ -6,7 +6,7 @@ from itertools import starmap
 from pace_async.report.axes import Frame, path, plot, spread, stairs
 from pace_async.report.comparison import Arm, By, ComparedRun, Estimate, band
 from pace_async.report.durations import HOURS, unit_of
-from pace_async.report.markup import Markup, joined, tag
+from pace_async.report.markup import Markup, join, tag
 
 WIDTH, HEIGHT = 960.0, 360.0
 COLOURS = 6
@@ -47,7 +47,7 @@ def _arm(frame: Frame, arm: Arm, end: float, number: int) -> Markup:
         "g",
         about,
         _band(frame, mean),
-        joined(thin),
+        join(thin),
         path(line, "mean") if line else None,
         ends,
         class_=f"arm{number % COLOURS}",

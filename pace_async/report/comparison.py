@@ -17,7 +17,7 @@ from typing import Literal, get_args
 
 from pace_async.fitness import Fitness
 from pace_async.registry.objectives import trains
-from pace_async.report.diagnostics import NO_DIAGNOSTICS, Diagnostics, reached
+from pace_async.report.diagnostics import NO_DIAGNOSTICS, Diagnostics, place_reaching
 
 LEVEL = 0.95
 _NOT_OF_THE_ARM = ("seed", "population.url")
@@ -242,7 +242,11 @@ def band(arm: Arm, end: float) -> list[tuple[float, Estimate]]:
 def reaches(arm: Arm, other: Arm, end: float, fitness: Fitness) -> float | None:
     """The place at which the arm's mean curve is first as good as the other's mean at the end, None if it never is."""
     final = other.mean(end)
-    return None if final is None else reached([(at, mean.value) for at, mean in band(arm, end)], final.value, fitness)
+    return (
+        None
+        if final is None
+        else place_reaching([(at, mean.value) for at, mean in band(arm, end)], final.value, fitness)
+    )
 
 
 def sampled(curve: Sequence[tuple[float, Estimate]], points: int, end: float) -> list[float | None]:

@@ -26,7 +26,7 @@ def refuse_unless_drawable(path: Path | None = None) -> None:
     _matplotlib("figure")
 
 
-def drawn(comparison: "Comparison") -> Any:
+def draw_comparison(comparison: "Comparison") -> Any:
     """A figure: the mean curve of each arm with the band of its interval, each of its runs thin behind it, and what the
     best programs score at fresh seeds as diamonds at the end. The legend is below the axes. Raises UsageError without
     matplotlib."""

@@ -62,6 +62,6 @@ def diagnostics_of(entropy: Sequence[float], grad_norm: Sequence[float], spreads
     )
 
 
-def reached(curve: Sequence[tuple[float, float]], score: float, fitness: Fitness) -> float | None:
+def place_reaching(curve: Sequence[tuple[float, float]], score: float, fitness: Fitness) -> float | None:
     """The first place of a curve of (place, score) at which its score is as good as `score`, None if it never is."""
     return next((place for place, value in curve if fitness.reaches(value, score)), None)

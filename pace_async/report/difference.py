@@ -46,7 +46,7 @@ def _of_texts(a: str, b: str, name_a: str, name_b: str, context: int) -> list[Di
     return lines
 
 
-def counted(lines: Sequence[DiffLine]) -> tuple[int, int]:
+def count_changes(lines: Sequence[DiffLine]) -> tuple[int, int]:
     """(lines added, lines removed)."""
     return _count(lines, "added"), _count(lines, "removed")
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pace_async.population.reading.timeline import Timeline
 from pace_async.report.axes import labelled, ticks
 from pace_async.report.durations import unit_of
-from pace_async.report.markup import Markup, joined, tag
+from pace_async.report.markup import Markup, join, tag
 
 WIDTH, LANE, LEFT, RIGHT, FOOT = 960.0, 44.0, 110.0, 12.0, 36.0
 BINS = 160
@@ -38,7 +38,7 @@ def fault_timeline(timeline: Timeline) -> Markup:
     return tag(
         "svg",
         tag("title", f"Faults by stage over {length / seconds:.3g} {unit}"),
-        joined(drawn),
+        join(drawn),
         _scale(length / seconds, height, f"{unit} since the run began"),
         viewBox=f"0 0 {WIDTH:g} {height:g}",
         role="img",
@@ -58,7 +58,7 @@ def _lane(name: str, bins: Mapping[int, Counter[str]], top: float, most: int, le
         place_x, wide = LEFT + place * step, max(2.0, step - 0.6)
         marks.append(tag("rect", title, x=place_x, y=foot - high, width=wide, height=high, class_="fault"))
     label = tag("text", name[:16], x=LEFT - 8, y=foot - 6, class_="end")
-    return joined([tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=foot, y2=foot, class_="grid"), label, *marks])
+    return join([tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=foot, y2=foot, class_="grid"), label, *marks])
 
 
 def _scale(length: float, height: float, label: str) -> Markup:
@@ -72,4 +72,4 @@ def _scale(length: float, height: float, label: str) -> Markup:
         )
         for value, tick_label in labelled(ticks(0.0, length, about=8))
     ]
-    return joined([*drawn, tag("text", label, x=WIDTH - RIGHT, y=height - 4, class_="label end")])
+    return join([*drawn, tag("text", label, x=WIDTH - RIGHT, y=height - 4, class_="label end")])

@@ -10,9 +10,9 @@ from pace_async.observe import formatting
 from pace_async.population.reading.account import CompletedCandidate
 from pace_async.report.axes import Frame, path, plot, spread, stairs
 from pace_async.report.facts import Facts
-from pace_async.report.markup import Content, Markup, joined, tag
+from pace_async.report.markup import Content, Markup, join, tag
 from pace_async.report.parts import card, scrolling, table
-from pace_async.search.actions import why
+from pace_async.search.actions import reason_in_words
 
 WIDTH, HEIGHT = 460.0, 190.0
 NEWEST = 200
@@ -47,7 +47,7 @@ def islands(facts: Facts, actions: Sequence[IslandActed], link: Link) -> Markup:
     rows = [_row(link, number, by_number[number]) for number in sorted(by_number)]
     marked = " Vertical lines: it went back or crossed over." if actions else ""
     newest = [_action(link, action) for action in reversed(actions[-NEWEST:])]
-    return joined(
+    return join(
         [
             tag(
                 "p", f"The best score that each island itself has found, in the order of the run.{marked}", class_="sub"
@@ -94,7 +94,7 @@ def _drawing(
     places = {row.candidate: row.completed for row in rows}
     lines = [_mark(frame, action, places) for action in actions if action.island == number and action.lease in places]
     title = f"Best score of island {number}"
-    return plot(frame, "candidates complete", title, joined([*lines, *dots]), path(points, "best") if points else None)
+    return plot(frame, "candidates complete", title, join([*lines, *dots]), path(points, "best") if points else None)
 
 
 def _mark(frame: Frame, acted: IslandActed, places: dict[int, int]) -> Markup:
@@ -122,7 +122,7 @@ def _action(link: Link, acted: IslandActed) -> dict[str, Content]:
         "island": acted.island,
         "what": _words(acted),
         "from": link(acted.candidate),
-        "why": why(acted),
+        "why": reason_in_words(acted),
     }
 
 

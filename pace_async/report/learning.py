@@ -8,7 +8,7 @@ from pace_async.population.reading.rewards import RewardsOfGroup
 from pace_async.report.axes import Frame, path, plot, spread, stairs
 from pace_async.report.durations import HOURS, unit_of
 from pace_async.report.facts import Facts
-from pace_async.report.markup import Markup, joined, tag
+from pace_async.report.markup import Markup, join, tag
 from pace_async.report.progress_axis import MOST, Axis, thinned
 
 WIDTH, HEIGHT = 460.0, 190.0
@@ -116,7 +116,7 @@ def _line(frame: Frame, points: Points, class_: str = "measure", point: str = "p
     places = [frame.at(x, y) for x, y in thinned(points)]
     dots = places if len(places) <= 60 else []
     marks = [tag("circle", cx=x, cy=y, r=2, class_=point) for x, y in dots]
-    return joined([path(places, class_) if len(places) > 1 else Markup(), *marks])
+    return join([path(places, class_) if len(places) > 1 else Markup(), *marks])
 
 
 def _rewards(rows: Sequence[tuple[float, RewardsOfGroup]], axis: Axis) -> Markup:

@@ -5,9 +5,9 @@ from itertools import pairwise
 
 from pace_async.observe import formatting
 from pace_async.population.reading.account import CompletedCandidate
-from pace_async.report.difference import counted, difference
+from pace_async.report.difference import count_changes, difference
 from pace_async.report.facts import Facts
-from pace_async.report.markup import Content, Markup, joined, tag
+from pace_async.report.markup import Content, Markup, join, tag
 from pace_async.report.parts import linked, scrolling
 from pace_async.report.syntax import line_of
 
@@ -20,7 +20,7 @@ _NUMBERS = ("candidate", "score", "parent", "island")
 
 def candidates(facts: Facts) -> Markup:
     """Every candidate in the order of completion, or the best of a long run."""
-    every, rows = facts.account.candidates, listed(facts)
+    every, rows = facts.account.candidates, listed_rows(facts)
     caption = (
         f"The {len(rows):,} best of {len(every):,}."
         if len(rows) < len(every)
@@ -33,10 +33,10 @@ def candidates(facts: Facts) -> Markup:
     head = tag("tr", *(tag("th", name, class_="number" if name in _NUMBERS else None) for name in names))
     body = [_row(row, numbers) for row in rows]
     table = tag("table", tag("thead", head), tag("tbody", *body), class_="sortable")
-    return joined([tag("p", caption, class_="sub"), scrolling("Candidates", table)])
+    return join([tag("p", caption, class_="sub"), scrolling("Candidates", table)])
 
 
-def listed(facts: Facts) -> Sequence[CompletedCandidate]:
+def listed_rows(facts: Facts) -> Sequence[CompletedCandidate]:
     """The candidates that have a row."""
     if len(facts.account.candidates) <= LISTED:
         return facts.account.candidates
@@ -74,7 +74,7 @@ def steps(facts: Facts) -> Markup:
         if old is None or new is None:
             continue
         lines = difference(old, new, f"candidate {before.candidate}", f"candidate {row.candidate}")
-        added, removed = counted(lines)
+        added, removed = count_changes(lines)
         score = "–" if row.score is None else formatting.score(row.score)
         summary = f"#{row.candidate}, score {score}: {formatting.count(added, 'line')} added, {removed} removed"
         cut = [tag("span", f"… and {len(lines) - LONGEST:,} more", class_="note")] if len(lines) > LONGEST else []
@@ -82,4 +82,4 @@ def steps(facts: Facts) -> Markup:
             "pre", *[tag("span", line_of(diff_line), class_=diff_line.kind) for diff_line in lines[:LONGEST]], *cut
         )
         parts.append(tag("details", tag("summary", summary), scrolling(f"Step to candidate {row.candidate}", excerpt)))
-    return joined(parts)
+    return join(parts)

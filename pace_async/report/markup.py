@@ -48,10 +48,10 @@ def tag(name: str, /, *content: Content, **attributes: Content) -> Markup:
     listed = "".join(
         [f' {_name(key)}="{text(_short(value))}"' for key, value in attributes.items() if value is not None]
     )
-    return Markup(f"<{name}{listed}>" if name in _VOID else f"<{name}{listed}>{joined(content)}</{name}>")
+    return Markup(f"<{name}{listed}>" if name in _VOID else f"<{name}{listed}>{join(content)}</{name}>")
 
 
-def joined(parts: Iterable[Content]) -> Markup:
+def join(parts: Iterable[Content]) -> Markup:
     """The parts, concatenated."""
     return Markup("".join([text(part) for part in parts]))
 

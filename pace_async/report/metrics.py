@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pace_async.observe import formatting
 from pace_async.population.reading.candidate_metrics import CandidateMetrics
 from pace_async.report.axes import Frame, path, plot, spread, stairs
-from pace_async.report.markup import Markup, joined, tag
+from pace_async.report.markup import Markup, join, tag
 from pace_async.report.parts import card
 
 WIDTH, HEIGHT = 460.0, 190.0
@@ -33,7 +33,7 @@ def metrics(rows: Sequence[CandidateMetrics], candidates: int) -> Markup:
     notes = ["Dots: candidates. Line: the program that had the best score then."]
     if len(names) > MOST:
         notes.append(f"{formatting.count(len(names) - MOST, 'metric')} more are not drawn.")
-    return joined([tag("p", " ".join(notes), class_="sub"), tag("div", *drawn, class_="pair")])
+    return join([tag("p", " ".join(notes), class_="sub"), tag("div", *drawn, class_="pair")])
 
 
 def _card(name: str, points: _Points, candidates: int) -> Markup:

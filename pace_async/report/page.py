@@ -52,7 +52,7 @@ def _digest(text: str) -> str:
 
 
 def _sections(facts: Facts) -> list[Markup]:
-    numbers = {row.candidate for row in listing.listed(facts)}
+    numbers = {row.candidate for row in listing.listed_rows(facts)}
 
     def link(number: int, mark: Markup | None = None) -> Content:
         return listing.anchor(number, numbers, mark)

@@ -9,7 +9,7 @@ from pace_async.observe import formatting
 from pace_async.population.reading.account import CompletedCandidate
 from pace_async.report.axes import Frame, path, plot, spread, stairs
 from pace_async.report.facts import Facts
-from pace_async.report.markup import Markup, joined, tag
+from pace_async.report.markup import Markup, join, tag
 
 WIDTH, HEIGHT = 960.0, 320.0
 DRAWN = 2_000
@@ -36,7 +36,7 @@ def curve(facts: Facts) -> tuple[Markup, int]:
     dots = _dots(frame, rows)
     rings = [_ring(frame, row) for row in facts.lineage if row.score is not None]
     steps = _steps(frame, rows)
-    drawn = (*marks, *_recorded(frame, facts.beside), *dots, steps, joined(rings))
+    drawn = (*marks, *_recorded(frame, facts.beside), *dots, steps, join(rings))
     return plot(frame, "candidates complete", "Best score so far", *drawn), below
 
 

@@ -13,10 +13,10 @@ from pace_async.registry.objectives import trains
 from pace_async.report import learning, progress
 from pace_async.report.comparison_text import spread_in_words
 from pace_async.report.diagnostics import FEWEST, diagnostics_of
-from pace_async.report.difference import counted, difference
+from pace_async.report.difference import count_changes, difference
 from pace_async.report.facts import Facts, Row
 from pace_async.report.islands import Link
-from pace_async.report.markup import Content, Markup, joined, tag
+from pace_async.report.markup import Content, Markup, join, tag
 from pace_async.report.parts import card, scrolling, table
 from pace_async.report.progress_axis import By, axis_of
 from pace_async.report.reproduce import command, versions
@@ -170,7 +170,7 @@ def learner(facts: Facts, by: By = "candidates") -> Markup:
     if facts.status["rollbacks"]:
         note += f" The advisor {formatting.went_back(len(facts.status['rollbacks']))}: its answers could not be parsed."
     caption = f"{_diagnostics(facts)}{note}"
-    return joined([tag("p", caption, class_="sub") if caption else Markup(), tag("div", *cards, class_="pair")])
+    return join([tag("p", caption, class_="sub") if caption else Markup(), tag("div", *cards, class_="pair")])
 
 
 def _diagnostics(facts: Facts) -> str:
@@ -282,10 +282,10 @@ def against_seed(facts: Facts) -> Markup:
     )
     if not lines:
         return card(tag("p", "The best program is the seed program.", class_="sub"))
-    added, removed = counted(lines)
+    added, removed = count_changes(lines)
     spans = [tag("span", line_of(line), class_=line.kind) for line in lines]
     caption = f"{formatting.count(added, 'line')} added, {formatting.count(removed, 'line')} removed."
-    return joined([tag("p", caption, class_="sub"), scrolling("Difference", tag("pre", *spans))])
+    return join([tag("p", caption, class_="sub"), scrolling("Difference", tag("pre", *spans))])
 
 
 def again(facts: Facts) -> Markup:

@@ -8,7 +8,7 @@ import re
 from keyword import kwlist
 
 from pace_async.report.difference import DiffLine
-from pace_async.report.markup import Content, Markup, joined, tag
+from pace_async.report.markup import Content, Markup, join, tag
 
 MOST = 100_000
 """Characters of a text that is coloured. A longer one is shown without colours."""
@@ -29,7 +29,7 @@ _PARTS = re.compile(
 def coloured(text: str) -> Markup:
     """`text` with its comments, strings, numbers and keywords marked."""
     if len(text) > MOST:
-        return joined([text])
+        return join([text])
     parts: list[Markup | str] = []
     at = 0
     for match in _PARTS.finditer(text):
@@ -42,14 +42,14 @@ def coloured(text: str) -> Markup:
             continue
         parts += [text[at : match.start()], tag("i", token, class_=kind)]
         at = match.end()
-    return joined([*parts, text[at:]])
+    return join([*parts, text[at:]])
 
 
 def line_of(line: DiffLine) -> Content:
     """A line of a diff, its sign without a colour."""
     if line.kind not in ("same", "added", "removed"):
         return line.text
-    return joined([line.text[:1], coloured(line.text[1:])])
+    return join([line.text[:1], coloured(line.text[1:])])
 
 
 def _divides(text: str, at: int) -> bool:

@@ -137,7 +137,7 @@ def _same(series: Series, other: Series) -> bool:
     return series.number == other.number and series.config == other.config
 
 
-def made(series: Series) -> Series:
+def make_folder(series: Series) -> Series:
     """Make the folder of the series, or that of the next free name if another process was faster. Raises UsageError
     and InfrastructureFault."""
     while not series.file.exists():

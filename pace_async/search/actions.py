@@ -174,7 +174,7 @@ def progress_of(island: Island, rules: Rules) -> float:
     return rules.fitness.covered(start.score, best.score)
 
 
-def why(acted: IslandActed) -> str:
+def reason_in_words(acted: IslandActed) -> str:
     """The reason in words."""
     rival = "no other island has made progress" if acted.rival is None else f"best other {acted.rival:.2f}"
     return (

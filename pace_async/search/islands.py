@@ -76,7 +76,7 @@ def _moved_on(course: Course, before: Member, best: Member, ideas: Pool, rules: 
     """Momentum and history, given the best member before this rollout and after it, and the ideas after it."""
     gained = gain(before.score, best.score, rules.fitness)
     return Course(
-        momentum=moved(course.momentum, gained, rules.decay),
+        momentum=next_momentum(course.momentum, gained, rules.decay),
         updates=course.updates + 1,
         since=course.since + 1,
         history=remembered(course.history, snapshot_of(best, ideas), rules.room) if gained > 0.0 else course.history,
@@ -92,7 +92,7 @@ def gain(old: float, new: float, fitness: Fitness) -> float:
     return fitness.covered(old, new) if fitness.better(new, old) else 0.0
 
 
-def moved(momentum: float, gained: float, decay: float) -> float:
+def next_momentum(momentum: float, gained: float, decay: float) -> float:
     """m after one more rollout, whatever its outcome."""
     return decay * momentum + (1.0 - decay) * gained
 

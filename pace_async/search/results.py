@@ -342,6 +342,6 @@ def gain_of(fitness: Fitness, score: float | None, parent: float | None) -> floa
     return fitness.gain(score, parent)
 
 
-def counted(failures: Mapping[str, int]) -> Sequence[tuple[str, int]]:
+def most_frequent(failures: Mapping[str, int]) -> Sequence[tuple[str, int]]:
     """Causes with their counts, the most frequent first."""
     return sorted(failures.items(), key=lambda each: (-each[1], each[0]))

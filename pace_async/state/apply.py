@@ -52,7 +52,7 @@ from pace_async.staleness.gate import Lease
 from pace_async.state import pools
 from pace_async.state.bans import ban, measured, unban
 from pace_async.state.memory import confirmation_of
-from pace_async.state.notes import taken
+from pace_async.state.notes import with_page
 from pace_async.state.run_state import OpenRollout, Rollout, RunState, Terms, Turn, counts_of
 
 
@@ -215,7 +215,7 @@ def _learned_before(state: RunState, fact: LearnedBefore) -> None:
     if state.memory.active:
         state.memory.inherit(fact)
     if fact.notes:
-        state.notes = taken(state.notes, NotesPage(0, 0, None, fact.notes))
+        state.notes = with_page(state.notes, NotesPage(0, 0, None, fact.notes))
     for kind, option, gains, others in fact.edits:
         state.visible.edits[kind, option] = Tries(gains, others)
 
@@ -297,9 +297,9 @@ def _implementer_called(state: RunState, fact: ImplementerCalled) -> None:
     if fact.reservation is not None:
         state.reserved.pop(fact.reservation, None)
     if fact.notes is not None:
-        state.notes = taken(state.notes, fact.notes)
+        state.notes = with_page(state.notes, fact.notes)
     if fact.left is not None:
-        pools.left(state, fact.left)
+        pools.remove_ideas(state, fact.left)
     underway = state.running.get(fact.lease)
     if underway is not None and fact.answered is not None:
         purpose = fact.answered.purpose

@@ -112,7 +112,7 @@ class Memory:
                 score=fact.score,
                 gain=gain_of(self.fitness, fact.score, self.scores.get(advice.parent)),
                 cause="" if scored else cause_of(fact),
-                told="" if scored else told_of(fact),
+                told="" if scored else safe_cause_of(fact),
                 seconds=round(fact.seconds, 3),
                 metrics=fact.metrics if scored else {},
                 deviation=fact.deviation,
@@ -253,7 +253,7 @@ def cause_of(fact: Evaluated) -> str:
     return UNCONFIRMED if fact.outcome == "suspicious" else " ".join(fact.detail.split())[:LONGEST_CAUSE]
 
 
-def told_of(fact: Evaluated) -> str:
+def safe_cause_of(fact: Evaluated) -> str:
     """The same without a word that a program wrote while it saw hidden instances."""
     if fact.outcome == "suspicious":
         return UNCONFIRMED

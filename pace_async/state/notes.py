@@ -15,7 +15,7 @@ KEPT = 2
 """The newest pages that are kept: behind a barrier the newest may not be seen yet."""
 
 
-def taken(pages: Mapping[int, NotesPage], page: NotesPage) -> dict[int, NotesPage]:
+def with_page(pages: Mapping[int, NotesPage], page: NotesPage) -> dict[int, NotesPage]:
     """The pages with one more, without those that nobody will see again."""
     known = {**pages, page.number: page}
     return {number: known[number] for number in sorted(known)[-KEPT:]}

@@ -60,10 +60,10 @@ def crossed(state: RunState, island: int, partner: int) -> None:
     known: Collection[int] = state.memory.view(island).ideas
     for fact in state.left.get(partner, ()):
         if new := tuple(each for each in fact.ideas if each[0] not in known):
-            left(state, replace(fact, island=island, ideas=new))
+            remove_ideas(state, replace(fact, island=island, ideas=new))
 
 
-def left(state: RunState, fact: IdeasLeft) -> None:
+def remove_ideas(state: RunState, fact: IdeasLeft) -> None:
     """Ideas have left the pool of an island."""
     state.left[fact.island] = (*state.left.get(fact.island, ()), fact)
 

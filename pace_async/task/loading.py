@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from pace_async.durable import refuse_unless_utf8
 from pace_async.errors import UsageError
 from pace_async.outside import why_refused
-from pace_async.programs.text import joined, marks
+from pace_async.programs.text import join_files, marks
 from pace_async.task.files import digest_of, read_text
 from pace_async.task.finding import find_task, task_folders
 from pace_async.task.several_files import program_at
@@ -73,7 +73,7 @@ def load_task(name: str) -> Task:
         return Task(spec=spec, folder=folder, program=program, digest=digest_of(folder, spec))
     program = read_text(folder / spec.program)
     if spec.files:
-        program = joined({name: read_text(folder / name) for name in (spec.program, *spec.files)})
+        program = join_files({name: read_text(folder / name) for name in (spec.program, *spec.files)})
     try:
         spec.of_kind.parts(program)
     except ValueError:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pace_async.errors import UsageError
 from pace_async.programs.reading import text_of
-from pace_async.programs.text import joined, parted
+from pace_async.programs.text import join_files, parted
 from pace_async.task.several_files import program_at
 from pace_async.task.spec import TaskSpec
 
@@ -20,4 +20,4 @@ def program_text(file: Path, spec: TaskSpec) -> str:
     beside = {name: file.with_name(name) for name in spec.files if file.with_name(name).exists()}
     if not beside or parted(program)[0][0]:
         return program
-    return joined({spec.program: program, **{name: text_of(path) for name, path in beside.items()}})
+    return join_files({spec.program: program, **{name: text_of(path) for name, path in beside.items()}})

@@ -13,7 +13,7 @@ from pace_async.errors import UsageError
 from pace_async.outside import is_sound
 from pace_async.programs.compiled import LONGEST_PROGRAM
 from pace_async.programs.fileset import NotAProgram, Program, changed_paths, is_fileset
-from pace_async.programs.paths import chosen, shown_path, why_no_glob, why_refused
+from pace_async.programs.paths import is_chosen_by, shown_path, why_no_glob, why_refused
 from pace_async.task.files import every_file, unreadable
 
 
@@ -57,11 +57,11 @@ class FileFields(BaseModel):
 
     def may_change(self, path: str) -> bool:
         """Whether a program may have another file of this path than its parent, or a new one, or none."""
-        return chosen(path, self.change) and not chosen(path, self.hide)
+        return is_chosen_by(path, self.change) and not is_chosen_by(path, self.hide)
 
     def is_shown(self, path: str) -> bool:
         """Whether a file of this path is part of the program."""
-        return not chosen(path, self.hide) and (chosen(path, self.change) or chosen(path, self.show))
+        return not is_chosen_by(path, self.hide) and (is_chosen_by(path, self.change) or is_chosen_by(path, self.show))
 
     def refuse_file_fields(self) -> None:
         """Raises ValueError if a field that only a task of several files has is given."""

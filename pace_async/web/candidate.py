@@ -5,8 +5,8 @@ from typing import Any
 
 from pace_async.observe import formatting
 from pace_async.programs.fileset import Program, changed_paths
-from pace_async.report.difference import counted, difference
-from pace_async.report.markup import Content, Markup, joined, tag
+from pace_async.report.difference import count_changes, difference
+from pace_async.report.markup import Content, Markup, join, tag
 from pace_async.report.parts import card, scrolling, table
 from pace_async.report.syntax import coloured, line_of
 from pace_async.web.shell import address, document
@@ -52,7 +52,7 @@ def _origin(name: str, row: Row) -> list[Markup]:
     if row["parent"] is not None:
         made_from = tag("a", f"candidate {row['parent']}", href=address(name, candidate=row["parent"]))
     pairs = [("Idea", row["idea"]), ("Experiment", row["experiment"]), ("Made from", made_from)]
-    return [tag("dl", *[joined([tag("dt", term), tag("dd", value)]) for term, value in pairs if value], class_="card")]
+    return [tag("dl", *[join([tag("dt", term), tag("dd", value)]) for term, value in pairs if value], class_="card")]
 
 
 def _outcome(row: Row) -> list[Markup]:
@@ -107,7 +107,7 @@ def _compared(row: Row, other: Row | None, label: str) -> list[Markup]:
     heading = tag("h2", f"Against {label}")
     if not lines:
         return [heading, card(tag("p", "The two programs are equal.", class_="sub"))]
-    added, removed = counted(lines)
+    added, removed = count_changes(lines)
     caption = f"{formatting.count(added, 'line')} added, {formatting.count(removed, 'line')} removed."
     listing = tag("pre", *[tag("span", line_of(line), class_=line.kind) for line in lines])
     box = scrolling(f"Difference to {label}", listing)
@@ -181,7 +181,7 @@ def _ages(spans: Sequence[tuple[int, int, int]], update: int | None) -> Markup:
         )
     view = f"0 0 {STRIP:g} 8"
     strip = tag("svg", *parts, viewBox=view, role="img", aria_label="; ".join(captions), class_="strip")
-    return joined([strip, tag("p", " · ".join(captions), class_="sub")])
+    return join([strip, tag("p", " · ".join(captions), class_="sub")])
 
 
 def _words(row: Row) -> str:

@@ -9,7 +9,7 @@ from starlette.datastructures import QueryParams
 
 from pace_async.observe import formatting
 from pace_async.population.reading.browse import COLUMNS, Page, Selection
-from pace_async.report.markup import Markup, joined, tag
+from pace_async.report.markup import Markup, join, tag
 from pace_async.report.parts import scrolling
 from pace_async.report.rows import csv_line
 from pace_async.web.shell import address, document
@@ -114,7 +114,7 @@ def _turns(view: View, last: int) -> Markup:
         for word, number in (("Page before", view.page - 1), ("Next page", view.page + 1))
         if 1 <= number <= last
     ]
-    return joined([Markup(" · "), *[joined([link, " "]) for link in links]]) if links else Markup()
+    return join([Markup(" · "), *[join([link, " "]) for link in links]]) if links else Markup()
 
 
 def _rows(name: str, view: View, page: Page) -> Markup:

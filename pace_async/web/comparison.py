@@ -6,7 +6,7 @@ from functools import partial
 
 from pace_async.errors import UsageError
 from pace_async.observe import formatting
-from pace_async.observe.columns import shown
+from pace_async.observe.columns import on_one_line
 from pace_async.observe.spending import cell_usd
 from pace_async.report.compared import Comparison, in_words, share_in_words
 from pace_async.report.compared_curves import curves
@@ -105,7 +105,11 @@ def _plain(rows: Sequence[Mapping[str, object]]) -> list[dict[str, Content]]:
     """The rows of a text as those of a page. Only settings and names of runs may be broken."""
     return [
         {
-            name: "–" if value is None else shown(value) if name in _LONG else tag("span", shown(value), class_="term")
+            name: "–"
+            if value is None
+            else on_one_line(value)
+            if name in _LONG
+            else tag("span", on_one_line(value), class_="term")
             for name, value in row.items()
         }
         for row in rows

@@ -14,7 +14,7 @@ from pace_async.errors import UsageError
 from pace_async.population.reading.inbox import InboxItem, UntriedIdea, latest_untried, put_in
 from pace_async.population.reading.load import GOES_ON, state_of_run
 from pace_async.population.reading.reader import Reader
-from pace_async.report.markup import Content, Markup, joined, tag, typed_text
+from pace_async.report.markup import Content, Markup, join, tag, typed_text
 from pace_async.report.parts import scrolling, table
 from pace_async.web.candidates import moment
 from pace_async.web.shell import address, document
@@ -156,7 +156,7 @@ def _input(place: str, name: str, definition: Field, refused: RefusedAction | No
         required = None if definition.optional else ""
         text = tag("textarea", typed_text(typed), rows=definition.rows, required=required, **attributes)
         written = text if definition.rows else tag("input", type="text", value=typed, required=required, **attributes)
-    return joined([tag("label", definition.label, for_=place), written])
+    return join([tag("label", definition.label, for_=place), written])
 
 
 def _entry(name: str, entry: InboxItem) -> Mapping[str, Content]:

@@ -106,7 +106,7 @@ class OpenRun:
 
 
 @contextmanager
-def opened(places: Mapping[str, tuple[Place | str, str | None]]) -> Generator[dict[str, OpenRun]]:
+def open_all(places: Mapping[str, tuple[Place | str, str | None]]) -> Generator[dict[str, OpenRun]]:
     """The runs by the names that addresses have: `places` gives for each where its population is, and which run of it.
     Raises UsageError for one that cannot be read."""
     with ExitStack() as stack:

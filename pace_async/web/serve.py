@@ -26,7 +26,7 @@ def new_token() -> str:
     return secrets.token_urlsafe(18)
 
 
-def bound(host: str, port: int | None) -> socket.socket:
+def listening_socket(host: str, port: int | None) -> socket.socket:
     """A socket that listens, at the first free port from PORT on where `port` is None. Raises UsageError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     reason = ""

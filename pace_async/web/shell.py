@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from urllib.parse import quote, urlencode
 
 from pace_async.report.islands import Link
-from pace_async.report.markup import Content, Markup, joined, tag
+from pace_async.report.markup import Content, Markup, join, tag
 from pace_async.report.parts import linked
 
 PAGES = {
@@ -47,14 +47,14 @@ def axes(choices: Sequence[str], by: str, runs: Sequence[str] = ()) -> Markup:
     for axis in choices:
         query = urlencode([*(("run", name) for name in runs), ("by", axis)])
         label = "USD" if axis == "usd" else axis
-        links.append(joined([" ", tag("a", label, href=f"?{query}", aria_current="true" if axis == by else None)]))
+        links.append(join([" ", tag("a", label, href=f"?{query}", aria_current="true" if axis == by else None)]))
     return tag("p", "Over ", *links, class_="sub choices")
 
 
 def document(title: str, *body: Content, run: str | None = None, page: str | None = None, wide: bool = False) -> str:
     """A whole page. `page` is the one of PAGES, or COMPARE or RUNS, that is marked as the present one. It is renewed
     after a commit of its run, or of any where it shows several."""
-    head = joined(
+    head = join(
         [
             Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
             tag("title", f"{title} · pace"),

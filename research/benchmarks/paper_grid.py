@@ -29,7 +29,7 @@ import numpy as np
 from pace_async.config import Config
 from pace_async.configure import resolve
 from pace_async.fitness import fitness_of
-from pace_async.report.diagnostics import diagnostics_of, quarters, reached
+from pace_async.report.diagnostics import diagnostics_of, place_reaching, quarters
 from research.benchmarks import paper_costs
 from research.benchmarks.bench_runs import (
     Wanted,
@@ -247,7 +247,7 @@ def _reached(traces: Sequence[Trace], others: Sequence[Trace]) -> str:
     length = min(len(trace.best) for trace in (*traces, *others))
     final = float(np.mean([trace.best[length - 1] for trace in others]))
     means = np.mean([trace.best[:length] for trace in traces], axis=0)
-    place = reached([(float(at), float(mean)) for at, mean in enumerate(means, 1)], final, HIGHER)
+    place = place_reaching([(float(at), float(mean)) for at, mean in enumerate(means, 1)], final, HIGHER)
     return "never" if place is None else f"{100 * place / length:.0f} % ({place:.0f} of {length})"
 
 

@@ -86,10 +86,10 @@ def _status(name: str) -> float:
 
 def predicted(model: Path, case: Case) -> float:
     """Gradient and passes, counted in a child process."""
-    from pace_async.plan.counted import counted
+    from pace_async.plan.counted import count_step
     from pace_async.plan.step import StepShape
 
-    step = counted(
+    step = count_step(
         StepShape(str(model), 1, case.tokens, case.answer, "fp32", case.saving, case.lora, head_chunk=case.head_chunk)
     )
     return float(step.gradient + step.passes)

@@ -24,7 +24,7 @@ from pace_async.configure import dump, resolve
 from pace_async.errors import PaceError
 from pace_async.gpus import find_cards, in_words, visible_gpus
 from pace_async.learn.settings import TrainerConfig
-from pace_async.plan.counted import counted
+from pace_async.plan.counted import count_step
 from pace_async.plan.needs import shape_of
 from pace_async.population.reading.reader import open_readonly
 from pace_async.runtime.children.advisor_choice import context_of, with_advisor
@@ -67,7 +67,7 @@ def step(config: Config, cards: Cards) -> list[Row]:
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     memory = NO_CARD
     if found["peak"] is not None:
-        peak, count = found["peak"], counted(shape).peak
+        peak, count = found["peak"], count_step(shape).peak
         memory = f"{peak / count:.3f} ({peak / 2**30:.1f} over {count / 2**30:.1f} GiB)"
     return rows_of("step", memory, f"{found['tokens'] / found['seconds']:,.0f}")
 

@@ -19,7 +19,7 @@ from pace_async.learn.replayed import repeats
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.share import SharedVersion
 from pace_async.learn.trainer import GroupTrainer, load_trainer
-from pace_async.plan.counted import counted
+from pace_async.plan.counted import count_step
 from pace_async.plan.step import StepShape
 from pace_async.replay.group import Group, TrainedCall, TrainedRollout
 from pace_async.transfer import Table
@@ -62,7 +62,7 @@ def steps(shape: Path, room: Path, lengths: Sequence[tuple[int, int]]) -> Figure
             yield told | {"failed": (done.stderr.strip().splitlines() or ["no message"])[-1][:300]}
             continue
         measured: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-        count = counted(step).peak
+        count = count_step(step).peak
         yield told | {
             "tokens_a_second": round(measured["tokens"] / measured["seconds"], 1),
             "counted_gib": round(count / 2**30, 2),

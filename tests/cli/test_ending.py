@@ -16,7 +16,7 @@ from pace_async.errors import UsageError
 from pace_async.population.lock import RunLock
 from pace_async.runtime import ending
 from pace_async.runtime.run_index import indexed_runs, remember_run
-from pace_async.runtime.series import Series, made
+from pace_async.runtime.series import Series, make_folder
 from tests.support.command_line import PACE, Shell
 
 DRIVER = """
@@ -140,7 +140,7 @@ def test_a_run_that_cannot_be_read_can_be_removed(shell: Shell, run: Path) -> No
 def series(shell: Shell, run: Path) -> Series:
     """Two runs of three."""
     config = resolve(None, {"stop.candidates": 2}, {})
-    begun = made(Series(shell.folder / "runs" / "mine", 3, config))
+    begun = make_folder(Series(shell.folder / "runs" / "mine", 3, config))
     for seed in (0, 1):
         shutil.copytree(run, begun.paths(seed).folder)
     return begun

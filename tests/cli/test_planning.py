@@ -36,7 +36,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def once() -> Callable[[StepShape], StepBytes]:
-    return cache(counting.counted)
+    return cache(counting.count_step)
 
 
 @pytest.fixture(autouse=True)

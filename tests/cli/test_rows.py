@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pace_async.population.reading.stream import Kind
-from pace_async.report.difference import counted, difference
+from pace_async.report.difference import count_changes, difference
 from pace_async.report.parquet import TYPES
 from pace_async.report.rows import write_rows_as_parquet
 from pace_async.report.visible import visible
@@ -296,5 +296,5 @@ def test_a_difference_leads_from_one_program_to_the_other(a: str, b: str) -> Non
         new = [line.text[1:] for line in body if line.kind != "removed"]
         assert old == [visible(line) for line in a.removesuffix("\n").split("\n")] or a == ""
         assert new == [visible(line) for line in b.removesuffix("\n").split("\n")] or b == ""
-        added, removed = counted(lines)
+        added, removed = count_changes(lines)
         assert added - removed == len(new) - len(old)

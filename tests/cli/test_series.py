@@ -18,10 +18,10 @@ from pace_async.configure import resolve
 from pace_async.context.bill import CallBill, in_words
 from pace_async.errors import Interrupted, SeedProgramFails, UsageError
 from pace_async.interface.beginning import Asked, begin, read
-from pace_async.interface.processes import begun
+from pace_async.interface.processes import start_process
 from pace_async.population.lock import RunLock
 from pace_async.runtime.run_paths import find_run_paths
-from pace_async.runtime.series import Series, find_series, made, planned_series, read_series
+from pace_async.runtime.series import Series, find_series, make_folder, planned_series, read_series
 from pace_async.runtime.start import launch
 from pace_async.runtime.start.signals import _asked_nothing_more, ends_as_by_ctrl_c
 from pace_async.task import load_task
@@ -74,7 +74,7 @@ def test_each_run_has_its_seed_and_an_equal_share_of_the_budget(tmp_path: Path) 
 
 
 def test_what_is_written_of_a_series_is_read_back(place: Path) -> None:
-    begun = made(series(2, Path("mine"), stop__budget=1.0, evaluation__settings={"count": 3}))
+    begun = make_folder(series(2, Path("mine"), stop__budget=1.0, evaluation__settings={"count": 3}))
     assert read_series(Path("mine")) == find_series("mine") == begun
     begun.file.write_text("{}")
     with pytest.raises(UsageError, match="cannot be read"):
@@ -85,7 +85,7 @@ def test_what_is_written_of_a_series_is_read_back(place: Path) -> None:
 @pytest.mark.long
 def test_the_same_command_goes_on_with_an_unfinished_series_and_begins_anew_after_its_end(place: Path) -> None:
     config = series(2, place).config
-    begun = made(planned_series(config, TASK, 2, None, ()))
+    begun = make_folder(planned_series(config, TASK, 2, None, ()))
     assert begun.folder == Path("runs", "circle_packing-1")
     finished(begun, 0)
     assert begun.unfinished() == [1]
@@ -99,7 +99,7 @@ def test_the_same_command_goes_on_with_an_unfinished_series_and_begins_anew_afte
 
 
 def test_a_folder_with_another_series_or_a_run_is_refused(place: Path) -> None:
-    made(series(2, Path("mine")))
+    make_folder(series(2, Path("mine")))
     other = series(2, Path("mine"), stop__candidates=5).config
     with pytest.raises(UsageError, match="series with other settings"):
         planned_series(other, TASK, 2, Path("mine"), ())
@@ -111,11 +111,11 @@ def test_a_folder_with_another_series_or_a_run_is_refused(place: Path) -> None:
 def test_a_name_that_another_process_took_meanwhile_is_left_to_it(place: Path) -> None:
     planned = planned_series(series(2, place).config, TASK, 2, None, ())
     (planned.folder / "theirs").mkdir(parents=True)
-    assert made(planned).folder.name == "circle_packing-2"
+    assert make_folder(planned).folder.name == "circle_packing-2"
 
 
 def test_runs_of_a_series_are_found_by_name_and_listed(shell: Shell, place: Path) -> None:
-    begun = made(series(2, Path("runs", "mine")))
+    begun = make_folder(series(2, Path("runs", "mine")))
     for seed in begun.seeds:
         finished(begun, seed)
     assert find_run_paths("mine-s1").folder == Path("runs", "mine", "mine-s1")
@@ -237,8 +237,8 @@ def test_python_gets_the_runs_of_a_series_in_the_order_of_their_seeds(place: Pat
 
 def test_from_python_a_series_has_a_run_and_a_folder_before_its_process_begins(place: Path) -> None:
     with pytest.raises(UsageError, match="at least one run"):
-        begun(TASK, FEW, (), None, 0)
-    process = begun(TASK, FEW, (), "mine", 2)
+        start_process(TASK, FEW, (), None, 0)
+    process = start_process(TASK, FEW, (), "mine", 2)
     assert read_series(process.folder).number == 2
     asked = read(process.document.decode())
     assert isinstance(asked, Asked)

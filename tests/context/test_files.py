@@ -10,7 +10,7 @@ from pace_async.context.beside import beside
 from pace_async.context.checked import first_questions
 from pace_async.context.files import files_levels, files_text, may_change_text
 from pace_async.context.questions import Prompts
-from pace_async.context.sections import FILES_SHARE, Levels, fitted
+from pace_async.context.sections import FILES_SHARE, Levels, fit_sections
 from pace_async.context.templates import Templates
 from pace_async.context.texts import size_text
 from pace_async.programs.fileset import Program
@@ -97,7 +97,7 @@ def test_a_question_keeps_room_for_the_rest(budget: int) -> None:
         return lambda level: text if level == 0 else None
 
     program = files_levels(CHANGED.text, SEED.text, SPEC, "head")
-    found = fitted({"task": told("task " * 20), "results": told("r" * 400), "program": program}, budget)
+    found = fit_sections({"task": told("task " * 20), "results": told("r" * 400), "program": program}, budget)
     assert found.size <= budget
     least = len(program(7) or "")
     assert len(found.texts["program"]) <= max(budget * FILES_SHARE, least)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pace_async.context.levels import levels_of
-from pace_async.context.sections import CUT, LEAST, ORDER, SHARES, Levels, fitted, without_middle
+from pace_async.context.sections import CUT, LEAST, ORDER, SHARES, Levels, fit_sections, without_middle
 from pace_async.context.value import NOT_KNOWN, context_of
 from pace_async.task import load_task
 from tests.support.mid_run import mid_run
@@ -27,12 +27,12 @@ def sections(draw: st.DrawFn) -> dict[str, Levels]:
 
 @given(sections(), st.integers(0, 20_000))
 def test_the_budget_is_never_exceeded(made: dict[str, Levels], budget: int) -> None:
-    assert fitted(made, budget).size <= budget
+    assert fit_sections(made, budget).size <= budget
 
 
 @given(sections(), st.integers(0, 20_000))
 def test_the_parent_is_never_cut_before_the_rest(made: dict[str, Levels], budget: int) -> None:
-    texts = fitted(made, budget).texts
+    texts = fit_sections(made, budget).texts
     whole = made["program"](0) or ""
     if texts["program"] != whole:
         assert not any(texts[name] for name in ORDER)
@@ -43,8 +43,8 @@ def test_the_parent_is_never_cut_before_the_rest(made: dict[str, Levels], budget
 
 def test_sections_have_shares_only_beside_a_program() -> None:
     results = levels([9000, 1000])
-    assert len(fitted({"results": results, "program": levels([13_000])}, 20_000).texts["results"]) == 1000
-    assert len(fitted({"results": results}, 20_000).texts["results"]) == 9000
+    assert len(fit_sections({"results": results, "program": levels([13_000])}, 20_000).texts["results"]) == 1000
+    assert len(fit_sections({"results": results}, 20_000).texts["results"]) == 9000
 
 
 def test_what_a_short_question_leaves_goes_to_results_and_ideas_in_turn() -> None:
@@ -54,21 +54,21 @@ def test_what_a_short_question_leaves_goes_to_results_and_ideas_in_turn() -> Non
         "other": levels([9000, 90]),
     }
     for program, shown in ((13_000, (1000, 600)), (8000, (4000, 600)), (6000, (5000, 2000)), (100, (6000, 5000))):
-        texts = fitted({**made, "program": levels([program])}, 56_000).texts
+        texts = fit_sections({**made, "program": levels([program])}, 56_000).texts
         assert (len(texts["results"]), len(texts["ideas"]), len(texts["other"])) == (*shown, 90)
 
 
 def test_before_them_the_best_program_has_it() -> None:
     made = {"results": levels([4000, 1000]), "ideas": levels([600]), "best": levels([9000, 3000, 2000, 90])}
     for program, shown in ((13_000, (1000, 90)), (9000, (1000, 2000)), (5500, (4000, 3000)), (100, (1000, 9000))):
-        texts = fitted({**made, "program": levels([program])}, 56_000).texts
+        texts = fit_sections({**made, "program": levels([program])}, 56_000).texts
         assert (len(texts["results"]), len(texts["best"])) == shown
 
 
 @given(st.lists(st.integers(0, 3000), min_size=1, max_size=30))
 def test_a_section_shows_all_that_its_share_allows(sizes: list[int]) -> None:
     limit = LEAST * SHARES["results"]
-    texts = fitted({"results": levels(sizes), "program": levels([54_000])}, 56_000).texts
+    texts = fit_sections({"results": levels(sizes), "program": levels([54_000])}, 56_000).texts
     assert len(texts["results"]) == max((size for size in sizes if size <= limit), default=0)
 
 

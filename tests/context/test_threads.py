@@ -6,7 +6,7 @@ import pytest
 
 from pace_async.config import PromptsConfig
 from pace_async.context.questions import Prompts
-from pace_async.context.table import listed
+from pace_async.context.table import list_levels
 from pace_async.context.templates import Templates
 from pace_async.context.value import context_of
 from pace_async.events import LeaseOpened
@@ -69,8 +69,10 @@ def test_a_list_that_is_cut_counts_the_rest_in_a_sentence() -> None:
         return "- item"
 
     lines = [item] * 14
-    assert (listed(lines)(0) or "").endswith("- item\n2 more.")
-    assert (listed(lines, 1, "untried ideas are not shown")(0) or "").endswith("3 more untried ideas are not shown.")
+    assert (list_levels(lines)(0) or "").endswith("- item\n2 more.")
+    assert (list_levels(lines, 1, "untried ideas are not shown")(0) or "").endswith(
+        "3 more untried ideas are not shown."
+    )
 
 
 def test_an_idea_that_is_tried_out_or_covered_elsewhere_is_no_untried_one_and_is_not_counted() -> None:

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pace_async.evaluate.metrics import LONGEST_FEEDBACK, LONGEST_FILE, EvaluatorOutput, Reading, cut, read, wanted
+from pace_async.evaluate.metrics import (
+    LONGEST_FEEDBACK,
+    LONGEST_FILE,
+    EvaluatorOutput,
+    Reading,
+    read,
+    result_files,
+    shorten_feedback,
+)
 from pace_async.task import TaskSpec
 
 
@@ -144,11 +152,11 @@ def test_feedback_is_what_the_evaluator_means_for_the_author_and_only_where_the_
     told = reading(metrics, files).feedback
     assert told.split("\n\n") == ["text_feedback:\ntoo slow", "log:\n12 of 30", "worst:\n[1, 2]", "try 4"]
     assert reading(metrics, files, feedback=False).feedback == ""
-    assert wanted(spec(feedback=False)) == ("metrics.json",)
+    assert result_files(spec(feedback=False)) == ("metrics.json",)
 
 
 def test_long_feedback_loses_its_middle_and_control_characters() -> None:
-    told = cut("begin" + "\x1b[31m" + "x" * 20_000 + "end")
+    told = shorten_feedback("begin" + "\x1b[31m" + "x" * 20_000 + "end")
     assert told.startswith("begin [31m")
     assert told.endswith("end")
     assert "characters left out" in told

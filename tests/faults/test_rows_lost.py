@@ -19,7 +19,7 @@ from pace_async.population.store import Store
 from pace_async.runtime.run_paths import RunPaths
 from pace_async.runtime.start import launch
 from pace_async.runtime.start.launch import header_of
-from pace_async.runtime.start.lost_rows import accept_loss, lost_rows, refuse_if_lost, told
+from pace_async.runtime.start.lost_rows import accept_loss, lost_rows, numbers_in_log, refuse_if_lost
 from pace_async.task import load_task
 from pace_async.weights import COMPLETE
 from tests.support.command_line import Shell
@@ -169,12 +169,12 @@ async def test_a_loss_is_found_in_every_table_and_on_every_database(tmp_path: Pa
 
 def test_a_log_that_is_missing_torn_or_of_another_program_tells_of_nothing(tmp_path: Path) -> None:
     paths = RunPaths(tmp_path)
-    assert not any(told(paths.events).values())
+    assert not any(numbers_in_log(paths.events).values())
     lines = ["", "{", '{"event":"Evaluated","at":1.0,"lease":"7"}', '{"event":"Evaluated","at":1.0,"lea', "\0\0"]
     lines += ['{"event":"LeaseOpened","at":1.0}', '{"event":"Other","lease":7}', '{"event":"Evaluated","lease":0}']
     paths.events.write_text("\n".join(lines))
-    assert not any(told(paths.events).values())
+    assert not any(numbers_in_log(paths.events).values())
     log(paths, [opened(3)])
-    assert not any(told(paths.events).values())  # on the torn line
+    assert not any(numbers_in_log(paths.events).values())  # on the torn line
     log(paths, [opened(3)])
-    assert told(paths.events)["leases"] == {3}
+    assert numbers_in_log(paths.events)["leases"] == {3}

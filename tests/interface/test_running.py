@@ -14,7 +14,7 @@ import pytest
 import pace_async as pace
 from pace_async.errors import GaveUp, Interrupted, PaceError, RunLocked, UsageError
 from pace_async.interface.beginning import Asked, AskedOn, read
-from pace_async.interface.processes import RunProcess, begun, resumed
+from pace_async.interface.processes import RunProcess, resumed, start_process
 from pace_async.population.lock import RunLock
 from tests.support.finished_runs import copy_run, make_run
 
@@ -106,7 +106,7 @@ def test_a_run_that_another_process_drives_is_refused_with_the_command_s_words(p
 
 def test_what_is_asked_reaches_the_process_as_it_is(place: Path) -> None:
     settings = {"stop.minutes": 1e-05, "advisor.api_base": None, "advisor.options": {"a: b": [1, "x=y", "\n"]}}
-    process = begun("circle_packing", settings, (), "here")
+    process = start_process("circle_packing", settings, (), "here")
     assert process.folder == place / "here"
     assert read(process.document.decode()) == Asked(
         settings={**settings, "task": "circle_packing"}, files=[], logs=[], run_dir=str(place / "here")
@@ -121,7 +121,7 @@ def test_a_resume_reaches_the_process_as_it_is(place: Path) -> None:
 
 
 def test_runs_that_begin_at_once_have_a_folder_each_and_a_refused_one_leaves_none(place: Path) -> None:
-    first, second = (begun("circle_packing", {}, (), None) for _ in range(2))
+    first, second = (start_process("circle_packing", {}, (), None) for _ in range(2))
     assert [process.folder.name for process in (first, second)] == ["circle_packing-1", "circle_packing-2"]
     with pytest.raises(UsageError, match="no key"):
         first.ended(2, io.BytesIO(b"no key\n"))

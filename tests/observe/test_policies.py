@@ -25,7 +25,7 @@ def test_drop_alone_waits_neither_for_what_would_be_too_old_nor_for_the_learner(
     policy: str, bound: str, waits: bool
 ) -> None:
     header = under(policy)
-    assert formatting.bound(header.policy, header.max_staleness).startswith(bound)
+    assert formatting.bound_in_words(header.policy, header.max_staleness).startswith(bound)
     limits = Ledger(rollouts=(1.0, 9.0), evaluations=(1.0, 8.0), learning=0.5).limits(header)
     assert limits is not None
     assert ("staleness" in limits.terms) == ("learner" in limits.terms) == waits

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from pace_async.observe import formatting
-from pace_async.observe.formatting import clean, cut
+from pace_async.observe.formatting import clean, cut_to_cells
 
 HOSTILE = st.text(
     st.characters() | st.sampled_from("\x1b\x9b\x07\r\n\t\b\x00\u202e\u2066\u200f\ufeff\u0301[]m0;2J中あ😀"),
@@ -57,9 +57,9 @@ def test_rich_reads_no_markup_in_a_text() -> None:
 
 
 def test_a_cut_line_ends_in_an_ellipsis() -> None:
-    assert cut("candidate 17 scored", 12) == "candidate 1…"
-    assert cut("中中中中", 5) == "中中…"
-    assert cut("short", 5) == "short"
+    assert cut_to_cells("candidate 17 scored", 12) == "candidate 1…"
+    assert cut_to_cells("中中中中", 5) == "中中…"
+    assert cut_to_cells("short", 5) == "short"
 
 
 @pytest.mark.parametrize(

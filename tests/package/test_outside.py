@@ -15,7 +15,7 @@ from pace_async.evaluate.metrics import EvaluatorOutput, read
 from pace_async.evaluate.scorer.scorer_process import read_score
 from pace_async.evaluate.scorer.strict_json import Invalid
 from pace_async.implement.agent_folder import read_program
-from pace_async.outside import LARGEST, MOST_COUNTED, MOST_METRICS, counted, is_bounded, sound, sound_file
+from pace_async.outside import LARGEST, MOST_COUNTED, MOST_METRICS, bounded_count, is_bounded, sound, sound_file
 from pace_async.population.models import Base
 from pace_async.programs.parsed import statements_of
 from pace_async.programs.reading import text_of
@@ -62,7 +62,7 @@ def test_the_bound_is_that_of_every_table_that_has_one() -> None:
     assert checks
     assert all(f"< {'1e308'}" in check for check in checks)
     assert float("1e308") == LARGEST
-    assert [counted(number) for number in (-1, 7, 10**30)] == [0, 7, MOST_COUNTED]
+    assert [bounded_count(number) for number in (-1, 7, 10**30)] == [0, 7, MOST_COUNTED]
 
 
 @BEYOND

@@ -14,7 +14,7 @@ from pace_async.learn.replayed import repeats
 from pace_async.learn.settings import TrainerConfig
 from pace_async.learn.trainer import load_trainer
 from pace_async.plan.count import _phase_bytes, count
-from pace_async.plan.counted import counted
+from pace_async.plan.counted import count_step
 from pace_async.plan.drawn_out import COUNTED, LONG, LONGER, FewLayers, Layers, PhaseBytes, drawn_out
 from pace_async.plan.live import LiveBytes
 from pace_async.plan.step import StepShape
@@ -271,7 +271,7 @@ def test_a_published_model_is_planned_from_few_of_its_layers(
 @pytest.mark.nightly
 def test_a_child_process_counts(toy: Path) -> None:
     shape = StepShape(str(toy), 1, 64, 10)
-    assert counted(shape) == count(shape)
+    assert count_step(shape) == count(shape)
 
 
 @pytest.mark.usefixtures("children_here")
@@ -280,5 +280,5 @@ def test_a_model_that_cannot_be_built_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         UsageError, match=r"config\.json: .*no_such_model.*transformers cannot build this model"
     ) as said:
-        counted(StepShape(str(tmp_path), 1, 64, 10))
+        count_step(StepShape(str(tmp_path), 1, 64, 10))
     assert "\n" not in str(said.value)

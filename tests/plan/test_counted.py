@@ -9,7 +9,7 @@ import pytest
 
 from pace_async.plan import counted as counting
 from pace_async.plan.count import count
-from pace_async.plan.counted import NotCounted, counted, one_child
+from pace_async.plan.counted import NotCounted, count_step, one_child
 from pace_async.plan.step import StepBytes, StepShape
 from scripts.benchmarks.toys import write_llama
 
@@ -46,7 +46,7 @@ def test_one_child_counts_what_each_of_several_would(tmp_path: Path, monkeypatch
     monkeypatch.setattr(counting._Child, "_started", seen)
     shapes = [StepShape(str(toy), 1, tokens, 10, lora_rank=rank) for tokens in (64, 4096) for rank in (None, 4)]
     with one_child():
-        found = [counted(shape) for shape in shapes]
+        found = [count_step(shape) for shape in shapes]
     assert found == [count(shape) for shape in shapes]
     assert len(started) == 1
 
@@ -59,12 +59,12 @@ def test_a_child_that_ends_is_reported_by_its_last_line_and_another_one_is_start
     shape = StepShape("model", 1, 64, 10)
     with one_child():
         with pytest.raises(NotCounted, match="The memory of model could not be counted: out of something"):
-            counted(shape)
-        assert [counted(shape), counted(shape)] == [ANSWER, ANSWER]
+            count_step(shape)
+        assert [count_step(shape), count_step(shape)] == [ANSWER, ANSWER]
 
 
 def test_a_child_that_says_nothing_is_ended_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     runs_instead(monkeypatch, [sys.executable, "-c", "import time; time.sleep(600)"])
     monkeypatch.setattr(counting, "DEADLINE_S", 0.2)
     with one_child(), pytest.raises(NotCounted, match="The memory of model was not counted after 0 s"):
-        counted(StepShape("model", 1, 64, 10))
+        count_step(StepShape("model", 1, 64, 10))

@@ -12,7 +12,7 @@ from pace_async.population.base import Population
 from pace_async.population.memory import MemoryPopulation
 from pace_async.population.reading.inbox import named_in, note_given, untaken
 from pace_async.population.store import Store
-from pace_async.population.writing.write_people import NewEntry, inserted, put
+from pace_async.population.writing.write_people import NewEntry, insert_entry, inserted
 from tests.doubles.populations import Interrupting
 from tests.support.population_facts import HEADER, evaluated, fresh, opened, populations_on, rollout, seed_program
 
@@ -61,7 +61,7 @@ async def test_what_people_put_in_is_read_once_and_a_banned_candidate_has_no_ran
         NewEntry("ban", subject="candidate", number=0),
     ):
         if isinstance(population, Store):
-            put(population.place, 1, new)
+            insert_entry(population.place, 1, new)
         else:
             await population.read(lambda connection, new=new: inserted(connection, 1, new))
     named = await named_in(population, HEADER.name, [2, 7], HEADER.fitness)

@@ -3,7 +3,7 @@
 import pytest
 
 from pace_async.programs.block_use import why_unused
-from pace_async.programs.text import joined
+from pace_async.programs.text import join_files
 from pace_async.task import load_task, task_folders
 
 
@@ -174,7 +174,7 @@ def test_of_a_program_that_others_use_in_any_way_only_names_bound_again_are_foun
 )
 def test_a_block_in_another_file_is_reached_by_what_is_imported_of_it(first: str, found: str) -> None:
     moves = program(G, "def h(x):\n    return x\n")
-    assert why_unused(joined({"initial.py": first, "moves.py": moves}), "f") == found
+    assert why_unused(join_files({"initial.py": first, "moves.py": moves}), "f") == found
 
 
 @pytest.mark.parametrize("name", sorted(task_folders()))

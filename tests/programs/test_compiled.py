@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pace_async.evaluate.sandbox.inside.driver import PROGRAM as SHOWN
-from pace_async.evaluate.sandbox.inside.driver import placed
+from pace_async.evaluate.sandbox.inside.driver import shift_lines
 from pace_async.programs.compiled import compiled, parts_of, program_hash
 from pace_async.task import load_task
 
@@ -172,7 +172,7 @@ def lines_of(codes: Iterable[CodeType]) -> set[int]:
 
 def run_of(text: str) -> list[CodeType]:
     compiled(text)
-    return [placed(marshal.loads(part.code), part.above) for part in parts_of(text)]
+    return [shift_lines(marshal.loads(part.code), part.above) for part in parts_of(text)]
 
 
 @given(SOME)

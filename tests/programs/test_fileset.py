@@ -15,7 +15,7 @@ from pace_async.programs.fileset import (
     from_manifest,
     is_fileset,
 )
-from pace_async.programs.paths import MOST_FILES, chosen, why_no_glob, why_not_together, why_refused
+from pace_async.programs.paths import MOST_FILES, is_chosen_by, why_no_glob, why_not_together, why_refused
 
 NAMES = st.from_regex(r"[a-z]{1,8}(/[a-z]{1,8}){0,2}\.[a-z]{1,3}", fullmatch=True)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=200)
@@ -140,7 +140,7 @@ def test_a_damaged_text_is_no_program(text: str) -> None:
     ],
 )
 def test_the_last_glob_that_matches_decides(path: str, globs: list[str], is_chosen: bool) -> None:
-    assert chosen(path, globs) is is_chosen
+    assert is_chosen_by(path, globs) is is_chosen
 
 
 @pytest.mark.parametrize("glob", ["/etc/*", "../**", "!", "a\\b"])

@@ -134,7 +134,7 @@ async def test_an_answer_is_read_and_applied_in_another_process(compiled_here: l
             await made_of("```python\nx = (\n```", f"{BLOCK_START}\ny = 1\n{BLOCK_END}\n")
         made = await made_of("```python\ny = 2\n```", f"{BLOCK_START}\ny = 1\n{BLOCK_END}\n")
         assert made == f"{BLOCK_START}\ny = 2\n{BLOCK_END}\n"
-        assert programs.known(made) is not None and len(parts_of(made)) == 1
+        assert programs.cached_result(made) is not None and len(parts_of(made)) == 1
         with pytest.raises(CandidateFault, match="program_too_long"):
             await made_of("```python\ny = 2\n```", f"{BLOCK_START}\ny = 1\n{BLOCK_END}\n{'#' * LONGEST_PROGRAM}\n")
     assert compiled_here == []

@@ -3,7 +3,7 @@
 import pytest
 
 from pace_async.implement.catalogue import MechanismEdit, apply_edit
-from pace_async.programs.languages import LANGUAGES, first_error, language_of, named
+from pace_async.programs.languages import LANGUAGES, first_error, language_called, language_of
 from pace_async.programs.text import assigned, assignments, editable, is_marked, marks, split_block
 
 LINES = {
@@ -105,5 +105,5 @@ def test_a_program_without_marks_may_change_as_a_whole_and_one_with_half_of_them
 
 
 def test_a_language_is_found_by_its_name_and_by_that_of_its_code_blocks() -> None:
-    assert [named(name) is LANGUAGES["c++"] for name in ("c++", "C++", "cpp")] == [True] * 3
-    assert named("cobol") is None
+    assert [language_called(name) is LANGUAGES["c++"] for name in ("c++", "C++", "cpp")] == [True] * 3
+    assert language_called("cobol") is None

@@ -16,7 +16,7 @@ from pace_async.evaluate.base import Evaluation
 from pace_async.evaluate.sandbox.tiers import Tier
 from pace_async.implement.edits import program_of
 from pace_async.programs.compiled import compiled, program_hash
-from pace_async.programs.text import joined, parted
+from pace_async.programs.text import join_files, parted
 from pace_async.task import Task, load_task
 from tests.doubles.evaluators import scored
 from tests.evaluate.sandbox.tiers import TIERS
@@ -43,7 +43,7 @@ def several(folder: Path) -> Task:
 
 @given(names=names, texts=texts)
 def test_files_joined_and_parted_are_the_same_text(names: list[str], texts: list[str]) -> None:
-    program = joined(dict(zip(names, texts, strict=False)))
+    program = join_files(dict(zip(names, texts, strict=False)))
     parts = parted(program)
     assert [name for name, _ in parts] == names
     assert "".join(text for _, text in parts) == program
@@ -51,16 +51,16 @@ def test_files_joined_and_parted_are_the_same_text(names: list[str], texts: list
 
 
 def test_the_same_program_is_the_same_files_with_the_same_content() -> None:
-    program = joined(
+    program = join_files(
         {"a.py": "from __future__ import annotations\nx = 1\n", "b.py": "from __future__ import annotations\n"}
     )
     assert compiled(program).fault == ""
     assert program_hash(program) == program_hash(program.replace("x = 1", "x = 1  # a comment\n"))
     assert program_hash(program) != program_hash(program.replace("b.py", "c.py"))
-    assert program_hash(joined({"a.py": "x = 1\n", "b.py": ""})) != program_hash(
-        joined({"a.py": "", "b.py": "x = 1\n"})
+    assert program_hash(join_files({"a.py": "x = 1\n", "b.py": ""})) != program_hash(
+        join_files({"a.py": "", "b.py": "x = 1\n"})
     )
-    assert compiled(joined({"a.py": "x = 1\n", "b.py": "y = (\n"})).fault.startswith("line 4:")
+    assert compiled(join_files({"a.py": "x = 1\n", "b.py": "y = (\n"})).fault.startswith("line 4:")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")

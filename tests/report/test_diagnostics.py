@@ -2,7 +2,7 @@
 
 import pytest
 
-from pace_async.report.diagnostics import FEWEST, RUNNING, Diagnostics, diagnostics_of, quarters, reached, spikes
+from pace_async.report.diagnostics import FEWEST, RUNNING, Diagnostics, diagnostics_of, place_reaching, quarters, spikes
 from tests.support.fitness import DOWN, UP
 
 
@@ -39,10 +39,10 @@ def test_quarters_are_means_and_have_at_least_one_value() -> None:
 
 def test_a_score_is_reached_where_the_curve_is_first_as_good() -> None:
     curve = [(0.0, 1.0), (4.0, 2.0), (9.0, 3.0)]
-    assert reached(curve, 2.0, UP) == 4.0
-    assert reached(curve, 2.5, UP) == 9.0
-    assert reached(curve, 3.5, UP) is None
-    assert reached([(0.0, 3.0), (5.0, 1.0)], 2.0, DOWN) == 5.0
+    assert place_reaching(curve, 2.0, UP) == 4.0
+    assert place_reaching(curve, 2.5, UP) == 9.0
+    assert place_reaching(curve, 3.5, UP) is None
+    assert place_reaching([(0.0, 3.0), (5.0, 1.0)], 2.0, DOWN) == 5.0
 
 
 def test_fewer_than_eight_groups_have_no_diagnostics() -> None:

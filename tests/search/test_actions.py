@@ -23,8 +23,8 @@ from pace_async.search.actions import (
     odds,
     partner,
     progress_of,
+    reason_in_words,
     take_in,
-    why,
 )
 from pace_async.search.ideas import interleaved, merge_pools
 from pace_async.search.islands import (
@@ -34,7 +34,7 @@ from pace_async.search.islands import (
     choose_snapshot,
     first_island,
     gain,
-    moved,
+    next_momentum,
     remembered,
     snapshot_of,
 )
@@ -98,9 +98,9 @@ def test_gain_and_progress_are_shares_and_do_not_know_the_direction(
 def test_momentum_stays_a_share_and_fades_without_gain(values: list[float], decay: float) -> None:
     momentum = 0.0
     for value in values:
-        momentum = moved(momentum, value, decay)
+        momentum = next_momentum(momentum, value, decay)
         assert 0.0 <= momentum <= 1.0 + 1e-12
-    assert moved(momentum, 0.0, decay) <= momentum
+    assert next_momentum(momentum, 0.0, decay) <= momentum
 
 
 def test_the_goal_is_the_better_bound() -> None:
@@ -278,7 +278,7 @@ def test_going_back_restores_an_older_best_and_its_ideas_and_the_later_ideas_ret
     assert UP.ranked(back.members)[0].score == 0.4
     assert back.course.history[-1].best.candidate == 103
     assert back.course.acted == acted
-    assert "drawn with probability 1.00" in why(acted)
+    assert "drawn with probability 1.00" in reason_in_words(acted)
 
 
 @pytest.mark.parametrize("draw", range(20))

@@ -35,7 +35,7 @@ class NodeRefused(Exception):
     """A node must not evaluate for this run."""
 
 
-async def begun(
+async def begin_actor(
     cluster: Cluster, demand: SlotDemand, order: Order, files: Any, node: NodeSeen, slots: int
 ) -> PlacedActor:
     """A new actor on `node`, ready. Raises NodeRefused, and ActorLost if it died or was too slow."""

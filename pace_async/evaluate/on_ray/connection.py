@@ -16,7 +16,7 @@ def address_of(evaluation: EvaluationConfig) -> str:
 
 
 @asynccontextmanager
-async def reached(
+async def open_cluster(
     evaluation: EvaluationConfig, *, cpus: int, variables: Mapping[str, str], log: Path = NO_LOG
 ) -> AsyncGenerator[Cluster]:
     """A connection. A cluster that is started here has so many processors, gets these variables, and ends with the

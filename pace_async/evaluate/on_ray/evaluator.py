@@ -23,7 +23,7 @@ from pace_async.evaluate.assemble import Say
 from pace_async.evaluate.base import Evaluation, EvaluationId, EvaluationRequest, Machines, Needs
 from pace_async.evaluate.identities import Attempts, BackgroundEvaluator
 from pace_async.evaluate.on_ray.cluster import NO_LOG, ActorLost, Unanswered, refuse_unless_installed
-from pace_async.evaluate.on_ray.connection import address_of, reached
+from pace_async.evaluate.on_ray.connection import address_of, open_cluster
 from pace_async.evaluate.on_ray.fleet import Fleet
 from pace_async.evaluate.on_ray.placed import ASK_AGAIN_S, PlacedActor, SlotDemand, called
 from pace_async.evaluate.on_ray.wire import Order, files_by_value
@@ -189,7 +189,7 @@ async def open_ray_evaluator(
         cpus = max(len(os.sched_getaffinity(0)), round(evaluation.slots * needs.cpus))
         own = log.with_name("ray.log") if log is not None else NO_LOG
         variables = {name: os.environ[name] for name in task.spec.environment.variables if name in os.environ}
-        cluster = await stack.enter_async_context(reached(evaluation, cpus=cpus, variables=variables, log=own))
+        cluster = await stack.enter_async_context(open_cluster(evaluation, cpus=cpus, variables=variables, log=own))
         demand = SlotDemand(
             run=run.name or "pace",
             slots=evaluation.slots,

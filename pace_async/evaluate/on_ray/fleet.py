@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from pace_async.children import wait_silent
 from pace_async.errors import InfrastructureFault, UsageError
 from pace_async.evaluate.base import Evaluation
-from pace_async.evaluate.on_ray.attaching import HeldEvaluations, NodeRefused, begun, found_actors
+from pace_async.evaluate.on_ray.attaching import HeldEvaluations, NodeRefused, begin_actor, found_actors
 from pace_async.evaluate.on_ray.cluster import ActorLost, Cluster, NodeSeen, Unanswered
 from pace_async.evaluate.on_ray.placed import (
     ASK_AGAIN_S,
@@ -198,7 +198,7 @@ class Fleet:
             try:
                 placed, survivor = survivor, None
                 if placed is None:
-                    placed = await begun(self._cluster, self.wanted, self._order, self._files, node, slots)
+                    placed = await begin_actor(self._cluster, self.wanted, self._order, self._files, node, slots)
             except NodeRefused as refusal:
                 self.refused[node.id] = f"node {node.name} is refused: {refusal}"
                 del self._slots[node.id]

@@ -17,7 +17,7 @@ from pace_async.evaluate.on_ray.cluster import (
     Unanswered,
     refuse_unless_installed,
 )
-from pace_async.evaluate.on_ray.connection import address_of, reached
+from pace_async.evaluate.on_ray.connection import address_of, open_cluster
 from pace_async.evaluate.on_ray.placed import no_room, reserved_by_slot, shares
 from pace_async.evaluate.on_ray.wire import Looked, pace_here
 from pace_async.task import TaskSpec
@@ -30,7 +30,7 @@ async def look(evaluation: EvaluationConfig) -> Sequence[Looked]:
     UsageError, in one sentence, if there is no cluster."""
     reports: list[Looked] = []
     try:
-        async with reached(evaluation, cpus=1, variables={}) as cluster, anyio.create_task_group() as group:
+        async with open_cluster(evaluation, cpus=1, variables={}) as cluster, anyio.create_task_group() as group:
 
             async def ask(node: NodeSeen) -> None:
                 reports.append(await _look_at(cluster, node, evaluation))

@@ -39,7 +39,7 @@ from pace_async.evaluate.on_ray.wire import (
     fingerprint,
     machine_here,
     pace_here,
-    written,
+    write_task,
 )
 from pace_async.evaluate.resources import NO_RUN, OfRun
 from pace_async.evaluate.sandbox import leftovers
@@ -196,7 +196,7 @@ class NodeEvaluator:
             own = Sandbox.of(tier)
             if order.sandbox is not None and (weaker := own.weaker_than(order.sandbox)):
                 raise UsageError(weaker)
-            task = written(order, files, folder)
+            task = write_task(order, files, folder)
             run = OfRun(taken=order.taken) if platform.node() == order.host else NO_RUN
             async with open_evaluator(
                 task, order.evaluation, tier=tier, log=self._log, say=self._say, run=run

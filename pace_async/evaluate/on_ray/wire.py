@@ -155,7 +155,7 @@ def files_by_value(task: Task) -> tuple[TaskFile, ...]:
         raise UsageError(f"Cannot read the files of task {task.name!r} for the nodes: {error}.") from None
 
 
-def written(order: Order, files: Sequence[TaskFile], folder: Path) -> Task:
+def write_task(order: Order, files: Sequence[TaskFile], folder: Path) -> Task:
     """The task, with its files in this folder. Raises UsageError if they are not those of its digest."""
     for file in files:
         path = folder / file.name

@@ -121,7 +121,7 @@ class Joinable:
     members: tuple[int, ...]
 
 
-def made(memory_mb: int, tasks: int) -> Joinable | None:
+def make_group(memory_mb: int, tasks: int) -> Joinable | None:
     """A group with these limits, if the kernel makes any. Raises OSError."""
     hierarchy = cgroup.find()
     group = hierarchy.create(memory_mb, tasks) if hierarchy else None
@@ -168,7 +168,7 @@ class ControlGroupPool:
                 if self._closed or len(self._groups) >= AHEAD:
                     return
                 try:
-                    joinable = made(memory_mb, tasks)
+                    joinable = make_group(memory_mb, tasks)
                 except OSError:
                     return
                 if joinable is None:
@@ -202,7 +202,7 @@ class Wiring:
         has one. Raises OSError."""
         joinable = pool.take(memory_mb, PROCESSES) if grouped and pool is not None else None
         if grouped and joinable is None:
-            joinable = made(memory_mb, PROCESSES)
+            joinable = make_group(memory_mb, PROCESSES)
         group, members = (joinable.group, joinable.members) if joinable is not None else (None, ())
         mine = Descriptors()
         mine.own(*members)

@@ -208,7 +208,7 @@ def state_of_bytes(body: bytes, terms: Terms, reading: Reading) -> RunState:
     """The state that was encoded, under these terms. Raises ValueError for bytes that this version did not write, and
     for what they name and is not there."""
     try:
-        stored = _DECODER.decode(opened(body))
+        stored = _DECODER.decode(unseal(body))
         return _state(stored, terms, reading)
     except (msgspec.MsgspecError, KeyError, IndexError) as error:
         raise ValueError(f"the state does not read: {error}") from None
@@ -219,7 +219,7 @@ def sealed(content: bytes) -> bytes:
     return zlib.crc32(content).to_bytes(4, "big") + content
 
 
-def opened(body: bytes) -> bytes:
+def unseal(body: bytes) -> bytes:
     """The content that was sealed. Raises ValueError if the checksum is another."""
     content = body[4:]
     if zlib.crc32(content).to_bytes(4, "big") != body[:4]:

@@ -61,7 +61,9 @@ class ResumedFollower(Generic[F]):
     since: int
 
 
-def begun(connection: Connection, run_id: int, begin: Callable[[RunHeader, bytes | None], F]) -> tuple[F, int]:
+def begin_at_snapshot(
+    connection: Connection, run_id: int, begin: Callable[[RunHeader, bytes | None], F]
+) -> tuple[F, int]:
     """A follower as of the newest snapshot of a run, and the number of the last fact in it, 0 before the first. `begin`
     makes it from the view in the snapshot, or with None as it is before the first fact. It raises ValueError for a view
     that does not read."""
@@ -75,7 +77,7 @@ def begun(connection: Connection, run_id: int, begin: Callable[[RunHeader, bytes
 def taken_up(connection: Connection, run_id: int, begin: Callable[[RunHeader, bytes | None], F]) -> ResumedFollower[F]:
     """A follower that took in all facts of a run, begun as `begun` says. Raises UsageError if the journal is
     damaged."""
-    follower, after = begun(connection, run_id, begin)
+    follower, after = begin_at_snapshot(connection, run_id, begin)
     seq = after
     for entry in facts_of(connection, run_id, after):
         follower.take(entry.fact)

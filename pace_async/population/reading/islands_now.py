@@ -6,7 +6,7 @@ from typing import cast
 from pace_async.population.reading.island_types import IslandNow, LastAction
 from pace_async.population.reading.record import RunRecord
 from pace_async.population.reading.replay import rules_of_run
-from pace_async.search.actions import progress_of, why
+from pace_async.search.actions import progress_of, reason_in_words
 from pace_async.search.state import Island, Rules
 from pace_async.state.pools import view_of
 from pace_async.state.run_state import RunState
@@ -42,5 +42,5 @@ def _last_action(island: Island) -> LastAction | None:
     acted = island.course.acted
     if acted is None:
         return None
-    known = {**asdict(acted), "ideas_taken": len(acted.ideas), "why": why(acted)}
+    known = {**asdict(acted), "ideas_taken": len(acted.ideas), "why": reason_in_words(acted)}
     return cast("LastAction", {name: known[name] for name in LastAction.__annotations__})

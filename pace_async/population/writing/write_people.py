@@ -48,7 +48,7 @@ def steered(scope: Scope, fact: Steered) -> None:
         scope.connection.execute(update(row).where(*this).values(merit=merit))
 
 
-def put(place: Place, run_id: int, new: NewEntry) -> int:
+def insert_entry(place: Place, run_id: int, new: NewEntry) -> int:
     """Insert an entry into the inbox of a run that another process may be driving. Returns its number. Raises GaveUp if
     the database cannot be written."""
     writer, tries = engine(place, "write"), 0

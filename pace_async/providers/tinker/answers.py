@@ -60,7 +60,7 @@ def name(training: Any) -> str:
         return model_id
 
 
-def saved(listed: Any, version: str) -> VersionAddresses | None:
+def addresses_of(listed: Any, version: str) -> VersionAddresses | None:
     """The addresses of a version among all that a run has saved. None unless both parts are there."""
     with _reading("a list of checkpoints"):
         paths = [_text(checkpoint.tinker_path) for checkpoint in listed.checkpoints]
@@ -75,11 +75,11 @@ def _reading(description: str) -> Generator[None]:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise InfrastructureFault(
-            "bad_answer", f"the server gave {description} that cannot be read ({told(error)})"
+            "bad_answer", f"the server gave {description} that cannot be read ({error_line(error)})"
         ) from None
 
 
-def told(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """An error of the package or of an answer, in one line without secrets."""
     return redact(" ".join(f"{type(error).__name__}: {error}".split()))
 

@@ -132,7 +132,7 @@ class _Calls:
             raise InfrastructureFault("service_error", self._text_of(error)) from None
 
     def _text_of(self, error: BaseException) -> str:
-        return f"{redact(self.url)}: {answers.told(error)}"
+        return f"{redact(self.url)}: {answers.error_line(error)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class SdkService:
                 return None
 
         listed = await self.calls.settled(listing)
-        return None if listed is None else answers.saved(listed, name)
+        return None if listed is None else answers.addresses_of(listed, name)
 
     async def sampler(self, snapshot: str) -> Sampler:
         client = await self.calls.settled(lambda: self.client.create_sampling_client_async(model_path=snapshot))

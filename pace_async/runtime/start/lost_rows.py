@@ -54,7 +54,7 @@ class MissingRows:
         return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
-def told(log: Path) -> dict[str, set[int]]:
+def numbers_in_log(log: Path) -> dict[str, set[int]]:
     """The numbers at the end of the log, by table, after the last loss that a resume accepted. Empty without a log."""
     numbers: dict[str, set[int]] = {table: set() for table, _ in _TOLD.values()}
     for line in _end_of(log).splitlines():
@@ -77,7 +77,7 @@ def told(log: Path) -> dict[str, set[int]]:
 
 async def lost_rows(store: Store, log: Path) -> MissingRows | None:
     """What the log tells of and the rows of the chosen run lack, or None."""
-    logged_numbers = told(log)
+    logged_numbers = numbers_in_log(log)
     run_id = store.run_id
     lost = await store.read(
         lambda connection: {

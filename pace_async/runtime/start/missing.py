@@ -20,7 +20,7 @@ from pace_async.task import Task, settings_of
 
 
 @contextmanager
-def noted(missing: list[str] | None) -> Generator[None]:
+def note_missing(missing: list[str] | None) -> Generator[None]:
     """Add the sentence of NotHere to the list, once, instead of raising it. Without a list it is raised."""
     try:
         yield
@@ -34,13 +34,13 @@ def noted(missing: list[str] | None) -> Generator[None]:
 def note_the_rest(config: Config, task: Task, missing: list[str]) -> None:
     """What the first checks of a run do not look at: weights, keys, and the data of a task whose settings name some,
     for which its evaluator is loaded in a process. Raises UsageError, also for settings that the evaluator refuses."""
-    with noted(missing):
+    with note_missing(missing):
         refuse_without_weights(config)
     for caller, models, provider in asking(config):
-        with noted(missing):
+        with note_missing(missing):
             refuse_without_keys(models, provider.api_base, os.environ, caller)
     if config.evaluation.settings and task.spec.of_kind.hides_scorer:
-        with noted(missing):
+        with note_missing(missing):
             anyio.run(refuse_unless_data, config, task)
 
 

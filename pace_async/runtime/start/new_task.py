@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from pace_async.errors import UsageError
-from pace_async.programs.languages import LANGUAGES, PYTHON, named
+from pace_async.programs.languages import LANGUAGES, PYTHON, language_called
 from pace_async.task import BUNDLED, CHECKOUT
 
 EVALUATOR, CATALOGUE = "evaluator.py", "catalogue.yaml"
@@ -60,7 +60,7 @@ def templates() -> list[str]:
 
 def _texts(name: str, folder: Path, language: str, kind: str | None) -> dict[str, str]:
     """The content of each file of the new task."""
-    entry = named(language)
+    entry = language_called(language)
     if entry is None or entry.name not in templates():
         raise UsageError(
             f"There is no example of a task in {language!r}: --language takes {', '.join(templates())}. A task in "

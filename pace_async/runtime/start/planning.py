@@ -14,7 +14,7 @@ from pace_async.config import Config
 from pace_async.errors import UsageError
 from pace_async.gpus import visible_gpus
 from pace_async.model_folder import weight_files
-from pace_async.plan.counted import NotCounted, counted
+from pace_async.plan.counted import NotCounted, count_step
 from pace_async.plan.driver import too_old
 from pace_async.plan.machine import capacity_here
 from pace_async.plan.places import Capacity, CardMemory, Owned
@@ -34,7 +34,7 @@ SMALL = 1 << 30
 """An advisor whose files are smaller, in bytes, is not planned on a processor: it fits, and a count takes seconds."""
 
 
-def plan_for(config: Config, cards: Sequence[CardMemory], count: Counter = counted) -> Plan:
+def plan_for(config: Config, cards: Sequence[CardMemory], count: Counter = count_step) -> Plan:
     """The plan of a run on such cards, whatever this machine has. `config` names its advisor. Raises UsageError."""
     refuse_unknown_model(config)
     capacity = Capacity({card.name: card for card in cards})

@@ -42,7 +42,7 @@ from pace_async.runtime.start.asked import refuse_without_prices
 from pace_async.runtime.start.beginning import StartingProgram, begun_with, bounds_of
 from pace_async.runtime.start.descriptors import ensure_descriptors
 from pace_async.runtime.start.learned_before import learned_before
-from pace_async.runtime.start.missing import note_the_rest, noted
+from pace_async.runtime.start.missing import note_missing, note_the_rest
 from pace_async.runtime.start.packages import refuse_without_packages
 from pace_async.runtime.start.planning import refuse_unless_it_fits
 from pace_async.runtime.start.refusals import fixed_bounds, limits_of
@@ -96,7 +96,7 @@ def resolve_run(
     if config.search.start_from is not None and not task.spec.has_bounds:
         config, task = fixed_bounds(config, task, *bounds_of(config.search.start_from))
     cards: Mapping[str, str] = {}
-    with noted(missing):
+    with note_missing(missing):
         cards = taken_cards(config)
     granted, elsewhere = _granted(config, task, cards, missing), ""
     if missing is None:
@@ -132,7 +132,7 @@ def resolve_run(
 def _granted(config: Config, task: Task, cards: Mapping[str, str], missing: list[str] | None) -> Resources:
     """What this machine's slots may use. Where cards that must be there are `missing`, what there is without them."""
     evaluation = of_this_machine(config.evaluation)
-    with noted(missing):
+    with note_missing(missing):
         return resources_of(task, evaluation, cards)
     return resources_of(limited(task, gpus_required=False), evaluation, cards)
 
@@ -145,10 +145,10 @@ def prepare(
     machine lacks is added to `missing` where that is given. Raises UsageError."""
     task = limits_of(config, original_task)
     refuse_unknown_stages(config, task, missing)
-    with noted(missing):
+    with note_missing(missing):
         refuse_incomplete(config)
     refuse_unless_transformers_knows(config)
-    with noted(missing):
+    with note_missing(missing):
         TRAINERS[config.learner.trainer].refuse_unless_there(config)
     refuse_missing_mechanisms(config.implementer.model, task)
     refuse_unused_block(config.implementer.model, task)
@@ -167,11 +167,11 @@ def refuse_unknown_stages(config: Config, task: Task, missing: list[str] | None 
     """Raises UsageError for an engine, an implementer or a catalogue that the run cannot use, and for packages that are
     missing."""
     ensure_descriptors(config)
-    with noted(missing):
+    with note_missing(missing):
         refuse_without_packages(config)
-    with noted(missing):
+    with note_missing(missing):
         refuse_unless_served(config.advisor.engine)
-    with noted(missing):
+    with note_missing(missing):
         if cards_of(config).engine and config.advisor.ranks > 1:
             model = config.advisor.model
             refuse_unless_divisible(model, advisor_folder(model), config.advisor.ranks)

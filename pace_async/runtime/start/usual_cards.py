@@ -10,7 +10,7 @@ from pathlib import Path
 from pace_async.config import Config
 from pace_async.errors import NotHere, UsageError
 from pace_async.gpus import visible_gpus
-from pace_async.plan.counted import NotCounted, counted
+from pace_async.plan.counted import NotCounted, count_step
 from pace_async.plan.machine import capacity_here
 from pace_async.plan.places import Capacity, CardMemory, Owned, in_gib
 from pace_async.plan.planned import Counter, Plan, plan_of
@@ -55,7 +55,7 @@ class WithoutCards:
         return f"{each} ({needs}){does_not_fit}"
 
 
-def without_cards(config: Config, folder: Path, count: Counter = counted) -> WithoutCards:
+def without_cards(config: Config, folder: Path, count: Counter = count_step) -> WithoutCards:
     """The plan of a run in this folder, on a machine that has no card. Raises UsageError for a model that cannot be
     built, and cards that no machine has, NotCounted."""
     refuse_unknown_model(config)

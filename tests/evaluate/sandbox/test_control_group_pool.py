@@ -80,7 +80,7 @@ def test_a_group_that_cannot_be_made_is_not_waited_for(
         asked.append(memory_mb)
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(wiring, "made", refuse)
+    monkeypatch.setattr(wiring, "make_group", refuse)
     assert ahead.take(64, 8) is None
     settle()
     assert ahead.take(64, 8) is None

@@ -97,7 +97,7 @@ def _load(job: dict[str, Any]) -> tuple[Any, str]:
     if not job["parts"]:
         exec(compile(job["program"], PROGRAM, "exec", dont_inherit=True), module.__dict__)
     for above, code in job["parts"]:
-        exec(placed(marshal.loads(bytes.fromhex(code)), above), module.__dict__)
+        exec(shift_lines(marshal.loads(bytes.fromhex(code)), above), module.__dict__)
     entry = getattr(module, job["entry"], None)
     return (entry, "") if callable(entry) else (None, f"the program defines no function {job['entry']}")
 
@@ -110,9 +110,9 @@ def _tell_source(text: str) -> None:
     linecache.cache[PROGRAM] = (len(text), None, lines, PROGRAM)  # without a time, so that it is never looked for
 
 
-def placed(code: types.CodeType, above: int) -> types.CodeType:
+def shift_lines(code: types.CodeType, above: int) -> types.CodeType:
     """The code with its lines moved down by `above`."""
-    constants = tuple(placed(each, above) if isinstance(each, types.CodeType) else each for each in code.co_consts)
+    constants = tuple(shift_lines(each, above) if isinstance(each, types.CodeType) else each for each in code.co_consts)
     return code.replace(co_filename=PROGRAM, co_firstlineno=code.co_firstlineno + above, co_consts=constants)
 
 

@@ -58,7 +58,9 @@ def metrics_text(metrics: "dict[Any, Any]") -> str:
     parts = {str(name): _json(_number(value)) for name, value in metrics.items()}
     if sum(map(len, parts.values())) > LONGEST_METRICS:
         most = LONGEST_METRICS // (2 * len(parts))
-        parts = {name: text if len(text) <= most else json.dumps(cut(text, most)) for name, text in parts.items()}
+        parts = {
+            name: text if len(text) <= most else json.dumps(cut_middle(text, most)) for name, text in parts.items()
+        }
     return "{" + ", ".join(f"{json.dumps(name)}: {text}" for name, text in parts.items()) + "}"
 
 
@@ -67,14 +69,14 @@ def artifacts_text(artifacts: "dict[Any, Any]") -> str:
     texts = {str(name): _text(value) for name, value in artifacts.items()}
     most = LONGEST_ARTIFACT
     while (
-        len(document := json.dumps({name: cut(text, most) for name, text in texts.items()})) > LONGEST_ARTIFACTS
+        len(document := json.dumps({name: cut_middle(text, most) for name, text in texts.items()})) > LONGEST_ARTIFACTS
         and most
     ):
         most //= 2
     return document
 
 
-def cut(text: str, most: int) -> str:
+def cut_middle(text: str, most: int) -> str:
     """The text without its middle, which a note stands for."""
     if len(text) <= most:
         return text
