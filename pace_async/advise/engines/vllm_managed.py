@@ -173,6 +173,9 @@ class VllmHandle(EngineProcess):
                 "VLLM_TARGET_DEVICE": "cpu",
                 "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # evaluations share the cores
                 "OMP_NUM_THREADS": str(self._settings.threads),
+                # A lone worker is a part of the engine's process: it starts sooner, and no token waits for a message.
+                # vLLM avoids that only to bind threads to cores by the worker's environment.
+                "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
             }
             if len(self._settings.gpus) > 1:
                 environment["TORCH_COMPILE_DISABLE"] = "1"  # a divided embedding would be compiled at the first request

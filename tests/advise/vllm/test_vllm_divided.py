@@ -127,8 +127,12 @@ async def test_a_tensor_that_is_damaged_on_its_way_to_the_ranks_leaves_the_old_v
 async def test_a_rank_that_dies_ends_the_others_and_no_version_is_labelled(
     server: Server, versions: list[Path]
 ) -> None:
-    """The last use of this server. Its front may stay for a while, and a run's supervisor kills it then."""
+    """The last use of this server. Its front may stay for a while, and a run's supervisor kills it then. The memory
+    that the ranks share is gone after it."""
     family = psutil.Process(server.handle.pid).children(recursive=True)
+    maps = {mapped.path for process in family for mapped in process.memory_maps()}
+    segments = [Path(path) for path in maps if path.startswith("/dev/shm/psm_")]
+    assert segments
     engine = [process for process in family if process.name().startswith("VLLM::")]
     (second,) = (process for process in engine if process.name().endswith("TP1"))
     os.kill(second.pid, signal.SIGKILL)
@@ -136,3 +140,5 @@ async def test_a_rank_that_dies_ends_the_others_and_no_version_is_labelled(
         await server.publisher.publish(20, versions[2])
     _, alive = psutil.wait_procs(engine, timeout=300)
     assert alive == []
+    await server.handle.stop()
+    assert [segment for segment in segments if segment.exists()] == []
