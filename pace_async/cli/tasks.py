@@ -139,8 +139,8 @@ def import_task(flags: ImportFlags) -> None:
     if flags.example is None:
         _import_all(flags)
         return
-    hints = ImportOptions(flags.program, flags.config, flags.score, flags.evaluator, tuple(flags.include or ()))
-    result = import_example(flags.peer, flags.example, flags.to, hints, flags.try_seed, install=flags.install)
+    options = ImportOptions(flags.program, flags.config, flags.score, flags.evaluator, tuple(flags.include or ()))
+    result = import_example(flags.peer, flags.example, flags.to, options, flags.try_seed, install=flags.install)
     if flags.as_json:
         print_json(_imported(result))
         return

@@ -333,12 +333,11 @@ async def _known_cheat(task: Task, file: Path, honest: float, scoring: _Scoring)
     except (OSError, UnicodeDecodeError) as error:
         return Check(name, False, f"{file} cannot be read: {error}", "fix or remove it")
     evaluation = await scoring.score(program)
+    detail = f"{evaluation.outcome}: {evaluation.detail}"
     if evaluation.outcome == "infrastructure_error":
-        return Check(
-            name, False, f"{evaluation.outcome}: {evaluation.detail}", "check that the sandbox works: pace doctor"
-        )
+        return Check(name, False, detail, "check that the sandbox works: pace doctor")
     if evaluation.score is None:
-        return Check(name, True, f"{evaluation.outcome}: {evaluation.detail}")
+        return Check(name, True, detail)
     detail = f"scored {evaluation.score:.6g}, the seed program {honest:.6g}"
     if task.spec.fitness.better(evaluation.score, honest):
         return Check(name, False, detail, STRICT.format(evaluator=task.spec.evaluator))
